@@ -302,9 +302,20 @@ def _images(settings: Settings, said: Any) -> Iterator[Finding]:
     )
     if settings.registry is not None and not remote.get("upstreamCredentials"):
         login += " (`pulumi up` adds the account)"
-    image = f"{settings.serving.image.repository}@{settings.serving.image.digest[:19]}"
+    asked = settings.serving.image
+    image = f"{asked.repository}@{asked.digest[:19]}" if asked.digest else f"{asked.repository}:{asked.tag}"
     if code == 200:
         yield row(area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {login}")
+        if asked.digest is None and isinstance(digest := found.get("digest"), str):
+            yield row(
+                area="images",
+                name=image,
+                state="to pin",
+                needed="a digest in the stack file",
+                granted=digest,
+                why="a tag can be moved: the replicas of one fleet may then run different servers",
+                mend=f"pulumi config set --path 'vllm-fleet:server.image.digest' {digest} --stack {settings.stack}",
+            )
         return
     says = {
         403: "permission denied: the login needs roles/artifactregistry.reader on the repository",

@@ -201,9 +201,10 @@ def _images(settings: Settings) -> Mapping[str, Any]:
             return {}
         raise
     image = settings.serving.image
-    url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{image.digest}"
-    code, _ = rest.status("HEAD", url, rest.token())
-    return {"repository": found, "pull": code}
+    manifest = image.digest or image.tag
+    url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{manifest}"
+    code, digest = rest.header(url, rest.token(), "Docker-Content-Digest")
+    return {"repository": found, "pull": code, "digest": digest}
 
 
 def _refused(code: int, said: Any) -> NoAnswerError:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from facts import node_room
+from facts.advisories import every
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
-from facts.releases import find
+from facts.releases import CURRENT, find
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
@@ -37,20 +39,40 @@ Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 character
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
 
 
+def _is_a_day(text: str) -> str:
+    """The text. Raises ValueError for a day that does not exist."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("an existing day") from None
+    return text
+
+
+Day = Annotated[str, like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "a day, such as 2027-01-31"), AfterValidator(_is_a_day)]
+
+
+def _known_advisories(accepted: dict[str, AcceptedAdvisory]) -> dict[str, AcceptedAdvisory]:
+    """The advisories. Raises ValueError for an id that is not known."""
+    known = [one.id for one in every()]
+    if unknown := sorted(accepted.keys() - set(known)):
+        raise ValueError(f"ids of known advisories, unlike {unknown[0]}: {', '.join(known)}")
+    return accepted
+
+
 class Image(Section):
     """The vLLM image, pulled through the stack's Artifact Registry repository."""
 
     repository: Repository = DEFAULT_REPOSITORY
     """Repository on Docker Hub."""
-    tag: Tag = "v0.18.1"
+    tag: Tag = find(CURRENT).tag
     """Tag: the vLLM release of the digest."""
-    digest: Digest = find("0.18.1").digest or ""
-    """Digest of the image to pull. Default: the published digest of v0.18.1."""
+    digest: Digest | None = find(CURRENT).digest
+    """Digest of the image to pull. None: the tag decides, for a release whose digest no source publishes."""
 
     @property
     def reference(self) -> str:
-        """Image reference after the registry's prefix, with tag and digest."""
-        return f"{self.repository}:{self.tag}@{self.digest}"
+        """Image reference after the registry's prefix, with tag, and with the digest if known."""
+        return f"{self.repository}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 class ImageChoice(Section):
@@ -61,7 +83,8 @@ class ImageChoice(Section):
     tag: Tag | None = None
     """Tag: the vLLM release of the digest. `latest` is not allowed. Default: the tag of `engine.version`."""
     digest: Digest | None = None
-    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only."""
+    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only; v0.18.0 and v0.33.0 are pulled by
+    tag until it is set. `fleet doctor --live` prints it."""
 
 
 CPU_PER_GPU: Final = 20
@@ -130,6 +153,15 @@ class CompileCache(Section):
     the release load them. It gives the servers' pods egress to Google's APIs."""
 
 
+class AcceptedAdvisory(Section):
+    """A security advisory of the vLLM release that this stack lives with for a while."""
+
+    until: Day
+    """Last day on which it is accepted, e.g. "2027-01-31"; from the next day on it is a finding again."""
+    reason: Reason
+    """Why it does no harm here, in 10 to 500 characters."""
+
+
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
@@ -150,6 +182,9 @@ class Server(Section):
     reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
     """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
     `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
+    accepted_advisories: Annotated[dict[str, AcceptedAdvisory], AfterValidator(_known_advisories)] = {}
+    """Known advisories of the release that are accepted, by id, e.g. `{CVE-2026-34756: {until: "2027-01-31", reason: "..."}}`. In
+    production every other one is refused. Reviewers see them in the preview and on the Deployment."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

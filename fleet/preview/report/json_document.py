@@ -167,6 +167,10 @@ def _plan(report: Report) -> dict[str, Any]:
         },
         "figures": _figures(report, report.figures.match),
         "bill": _bill(report),
+        "atMost": [
+            {"usd": round(bound.usd, 2), "until": bound.until, "ofKnownPrices": bound.is_of_known_prices}
+            for bound in report.bounds
+        ],
         "findings": [finding.as_json() for finding in report.findings],
         "notices": [notice.as_json() for notice in report.notices],
         **about_program(report),
@@ -286,6 +290,13 @@ def as_item(item: LineItem) -> dict[str, Any]:
         "atZeroReplicas": item.paid_at_zero_replicas,
         "afterDestroy": item.paid_after_destroy,
         "reason": item.reason,
+        "indication": None
+        if item.indicated_usd_per_hour is None or item.elsewhere is None
+        else {
+            "usdPerHour": round(item.indicated_usd_per_hour, 4),
+            "region": item.elsewhere.region,
+            "date": item.elsewhere.date,
+        },
         "note": item.note,
         "source": None
         if item.price is None or item.source is None
