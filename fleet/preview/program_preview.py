@@ -13,9 +13,9 @@ from fleet.preview.offline import write_manifests
 from fleet.preview.record.recorder import record
 from fleet.preview.record.recording import ProgramError
 from fleet.preview.record.stack_references import StackReferences
-from fleet.preview.recorded_bill import recorded_bill
 from fleet.preview.report.model import Policies, recorded
 from fleet.preview.report.program_report import ProgramReport
+from fleet.preview.report.recorded_bill import recorded_bill
 from settings.problems import SettingsError
 from settings.stack_file import StackFile, read
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.preview.record.redact import Redactor
-from fleet.preview.recorded_bill import RecordedBill
 from fleet.preview.report.json_document import about_program, as_item, recorded_document
 from fleet.preview.report.model import Recorded
 from fleet.preview.report.policies import policy_section, verdict_of
+from fleet.preview.report.recorded_bill import RecordedBill
 from fleet.preview.report.stack_sections import about_section, resource_section, said_by_program
 from fleet.preview.report.wording import bill_lines, format_bill_title, format_nature
 from fleet.report.outline import Findings, Items, Next, Outline, Prose, Section, some

@@ -16,8 +16,8 @@ from fleet.cli.project import is_own_program
 from fleet.preview.offline import open_stack
 from fleet.preview.program_preview import TAKEN, open_program, preview_program
 from fleet.preview.record.recording import ProgramError
-from fleet.preview.recorded_bill import recorded_bill
 from fleet.preview.report.program_report import ProgramReport, program_outline
+from fleet.preview.report.recorded_bill import recorded_bill
 from settings.derived.figures import figures
 from settings.problems import SettingsError
 from tests.docs.examples.recorded import EXAMPLES, recorded
