@@ -17,14 +17,16 @@ from facts.texts import nearest
 from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
-from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.fleet_rate import fleet_load, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
+from fleet.plan.model.step_time import step_costs
 from fleet.plan.question.profiles import ProfileFacts
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
 """What a config.json may give as its model's name, which outputs print."""
+_FILLINGS: Final = 4
 _OF_A_DRAFT: Final = "speculative-config."
 _PARSERS: Final = ("tool-call-parser", "reasoning-parser")
 
@@ -130,8 +132,8 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
         sized = {"data-parallel-size": engines, "tensor-parallel-size": ranks}
         if "api-server-count" in profile.flags:
             sized["api-server-count"] = engines
-        one = replace(profile, flags={**profile.flags, **sized})
         try:
+            one = _filled(replace(profile, flags={**profile.flags, **sized}), machine, workload)
             rate = _highest_rate(one, machine, workload)
         except DoesNotFitError as error:
             refused = error
@@ -144,13 +146,32 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
     return best[1]
 
 
-def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
-    deployment = Deployment(
+def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
+    """The profile with `--max-num-seqs` raised to what the cache holds, as far as steps stay within captured CUDA graphs.
+
+    The profile's own limit is for its model. Raises DoesNotFitError.
+    """
+    before = profile.shape
+    most = before.captured_tokens // (1 + before.speculative_tokens)
+    for _ in range(_FILLINGS):  # A higher limit takes memory for its logits from the cache.
+        shape = profile.shape
+        held = int(budget(_one(profile, machine), workload).running_limit(workload))
+        sequences = max(before.max_num_seqs, min(most, held))
+        if sequences == shape.max_num_seqs:
+            break
+        profile = replace(profile, flags={**profile.flags, "max-num-seqs": sequences})
+    return profile
+
+
+def _one(profile: ProfileFacts, machine: Machine) -> Deployment:
+    return Deployment(
         nodes=1, engine=profile.shape, model=profile.model_shape, gpu=machine.gpu, gpus_per_node=machine.gpus
     )
+
+
+def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
+    deployment = _one(profile, machine)
     room, what = budget(deployment, workload), known(deployment)
-    most = min(
-        deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
-    )
+    most = most_in_flight_per_node(deployment, step_costs(deployment, workload, what.engine, room))
     load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.engine, room)
     return load.requests_per_s
