@@ -365,5 +365,5 @@ PAGES: Final[Mapping[str, Page]] = {
     "facts/signals/runbook.md": Page(
         (*pause("STACK"), Typed("pulumi up --stack STACK", (UNCHANGED,))), {"STACK": "smoke"}, {"smoke": True}
     ),
-    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_from_image", "weights_volume"))),
+    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_volume"))),
 }
