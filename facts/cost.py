@@ -17,6 +17,7 @@ from facts.ledger import Source
 from facts.machines import DEFAULT_MACHINE, Machine
 from facts.node_room import BOOT_DISK_GIB
 from facts.prices import Mode, Price
+from facts.regions import nearest_region
 
 # Source: Google Cloud price pages convert a monthly price to an hourly one with 730 hours.
 HOURS_PER_MONTH = 730
@@ -136,7 +137,7 @@ class LineItem:
     price: Price | None = None
     """The list price with its region, date and source; None if it is unknown or replaced by the stack file's price."""
     elsewhere: Price | None = None
-    """The cheapest price of another region, if this region has none; not used in totals."""
+    """The price of the nearest region that has one, if this region has none: an indication, never in totals."""
     note: str | None = None
     steps: Mapping[str, float | None] = field(default_factory=dict)
     """USD per unit of each rung of a ladder."""
@@ -153,6 +154,13 @@ class LineItem:
             return None
         hours = HOURS_PER_MONTH if self.unit.endswith("-month") else 1
         return self.quantity * self.unit_price_usd / hours
+
+    @property
+    def indicated_usd_per_hour(self) -> float | None:
+        """Dollars an hour at the price of the nearest region; None if the price is known, or nowhere published."""
+        if self.unit_price_usd is not None or self.elsewhere is None:
+            return None
+        return replace(self, unit_price_usd=self.elsewhere.usd).usd_per_hour
 
     @property
     def usd_per_month(self) -> float | None:
@@ -209,6 +217,16 @@ class Bill:
         """Names of items without a known price."""
         return tuple(item.name for item in self.items if item.usd_per_hour is None)
 
+    def format_indication(self) -> str:
+        """What the unknown prices of smaller items are in the nearest regions: "2 of them about $0.75 in us-central1"."""
+        found = [item for item in self.items if item is not self.nodes and item.indicated_usd_per_hour is not None]
+        if not found:
+            return ""
+        usd = sum(item.indicated_usd_per_hour or 0.0 for item in found)
+        where = " and ".join(sorted({item.elsewhere.region for item in found if item.elsewhere is not None}))
+        which = "" if len(self.unknown) == 1 else f"{len(found)} of them "
+        return f"{which}about ${usd:,.2f} in {where}"
+
     @property
     def residual_items(self) -> tuple[LineItem, ...]:
         """Items billed at 0 replicas."""
@@ -251,8 +269,8 @@ class Bill:
             return f"{self.region}, no known prices"
         return f"{self.region}, {dates[0]}" + (f" to {dates[-1]}" if dates[-1] != dates[0] else "")
 
-    def format_hourly_total(self) -> str:
-        """The hourly total: "$391.32 an hour", or "at least ..." if prices are unknown."""
+    def format_hourly_total(self, *, indicates: bool = False) -> str:
+        """The hourly total: "$391.32 an hour", or "at least ..." if prices are unknown. `indicates`: with those of the nearest regions."""
         nodes, unknown = self.nodes, len(self.unknown)
         amount = f"${self.usd_per_hour_known:,.2f} an hour"
         if self.scaled is not None and self.usd_per_hour is not None:
@@ -260,15 +278,19 @@ class Bill:
             few, most = (
                 f"{bill.nodes.quantity:g} node{'' if bill.nodes.quantity == 1 else 's'}" for bill in (smallest, self)
             )
-            amount = (
-                f"${smallest.usd_per_hour_known:,.2f} an hour with {few}, ${self.usd_per_hour_known:,.2f} with {most}"
-            )
+            limit = "" if unknown else "at most "
+            amount = f"${smallest.usd_per_hour_known:,.2f} an hour with {few}, {limit}${self.usd_per_hour_known:,.2f} with {most}"
         if self.usd_per_hour is None:
             each = [f"{name} {_amount(usd, nodes.quantity)}" for name, usd in nodes.steps.items()]
-            known = ", ".join(each) or f"no price for {self.region}"
+            usd, near = nodes.indicated_usd_per_hour, nodes.elsewhere
+            about = (
+                f" (about {_amount(usd, 1)} an hour in {near.region})" if usd is not None and near is not None else ""
+            )
+            known = ", ".join(each) or f"no price for {self.region}{about}"
             rest = f"at least {amount}" if unknown > 1 else amount
             return f"{nodes.quantity:g} node{'' if nodes.quantity == 1 else 's'}: {known}; everything else {rest}"
-        return f"at least {amount} ({_prices_unknown(unknown)})" if unknown else amount
+        rest = ", ".join(filter(None, (_prices_unknown(unknown), self.format_indication() if indicates else "")))
+        return f"at least {amount} ({rest})" if unknown else amount
 
 
 def bill(shape: FleetShape) -> Bill:
@@ -376,7 +398,7 @@ def _nodes(shape: FleetShape) -> LineItem:
     if price is not None:
         return line
     steps = _ladder(shape) if shape.capacity == "ladder" else {}
-    elsewhere = None if mode is None else _elsewhere(machine.type, mode)
+    elsewhere = None if mode is None else _elsewhere(machine.type, shape.region, mode)
     known = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
     reason = f"{_why_unknown(what, shape.region, elsewhere)}{known}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
@@ -422,7 +444,7 @@ def _line(
     retained: bool = False,
 ) -> LineItem:
     price = prices.find(priced, shape.region)
-    elsewhere = None if price is not None else _elsewhere(priced)
+    elsewhere = None if price is not None else _elsewhere(priced, shape.region)
     return LineItem(
         id=id_,
         name=what["name"],
@@ -438,14 +460,18 @@ def _line(
     )
 
 
-def _elsewhere(what: str, mode: Mode = "on-demand") -> Price | None:
-    return next(iter(prices.published(what, mode)), None)
+def _elsewhere(what: str, region: str, mode: Mode = "on-demand") -> Price | None:
+    """The price of the nearest region; the cheapest where nothing is known of this one's place."""
+    by_region = {price.region: price for price in reversed(prices.published(what, mode))}
+    near = nearest_region(region, by_region)
+    return by_region[near] if near else next(iter(prices.published(what, mode)), None)
 
 
 def _why_unknown(what: Mapping[str, Any], region: str, elsewhere: Price | None) -> str:
     if elsewhere is None:
         return str(what.get("reason") or "no dated price was found")
-    return f"no dated price for {region} was found; {elsewhere.region}'s, ${elsewhere.usd:,g} of {elsewhere.date}, is not used"
+    near = f"{elsewhere.region}'s is ${elsewhere.usd:,g} of {elsewhere.date}"
+    return f"no dated price for {region} was found; the nearest, {near}, is not in the total"
 
 
 def _sum_known(items: tuple[LineItem, ...]) -> float:

@@ -8,12 +8,13 @@ the defaults below with both.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
+from facts import ledger
 from facts.machines import Gpu
 
 Number = tuple[int, int, int]
@@ -22,6 +23,7 @@ _LARGE_GIB: Final = 70
 _LARGEST_GIB: Final = 160
 _B200: Final = 10
 """Compute capability, without its last digit, of B200 and GB200."""
+_HOPPER: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +59,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defect:
-    """A publicly reported defect."""
+    """A publicly reported defect. Security advisories are in `facts.advisories`."""
 
     id: str
-    kind: Literal["answers", "security"]
-    """`answers`: wrong output. `security`: a published advisory."""
+    kind: Literal["answers", "speed"]
+    """`answers`: wrong output. `speed`: right output, slower than the hardware allows."""
     since: Number = (0, 0, 0)
     fixed: Number | None = None
     """First release without it; None if unknown."""
@@ -69,10 +71,17 @@ class Defect:
     source: str
     family: int | None = None
     """Compute capability, without its last digit, of affected GPUs; None: all."""
+    kept: str = ""
+    """Of `speed`: the ledger's entry with the share of throughput that remains, lowest and highest."""
 
     def touches(self, number: Number) -> bool:
         """Whether a release has the defect."""
         return self.since <= number and (self.fixed is None or number < self.fixed)
+
+    @property
+    def throughput_kept(self) -> tuple[float, float]:
+        """Share of throughput that remains with a `speed` defect, lowest and highest."""
+        return (ledger.value(f"{self.kept}.low"), ledger.value(f"{self.kept}.high")) if self.kept else (1.0, 1.0)
 
 
 CHANGES: Final = (
@@ -147,37 +156,30 @@ DEFECTS: Final = (
         source="both wheels, utils/deep_gemm.py",
     ),
     Defect(
-        id="PYSEC-2026-2301",
-        kind="security",
-        fixed=(0, 22, 0),
-        what="files other than the weights may come from another revision than the pinned one (CVE-2026-47155)",
-        source="osv.dev",
+        id="unaligned-fp8-rows-b200",
+        kind="speed",
+        family=_B200,
+        since=(0, 18, 0),
+        fixed=(0, 31, 0),
+        what="without DeepGEMM, CUTLASS' block-wise FP8 product on B200 uses its kernel for small batches whenever the rows of a step are "
+        "no multiple of four: 2.2 to 7 times as long for 257 to 8,193 rows",
+        source="vllm-project/vllm#57377 (2026-09-17, these figures, on a GB300 at this model's shape), #56982; by the wheels' symbols in "
+        "0.18.1, 0.22.1, 0.24.0 and 0.30.0, not in 0.31.0 to 0.33.0; not run on a B200",
+        kept="fp8_products.derived.b200-kept",
     ),
     Defect(
-        id="PYSEC-2026-2303",
-        kind="security",
-        since=(0, 12, 0),
-        fixed=(0, 24, 0),
-        what="a request with prompt embeddings stops the server of a model with M-RoPE",
-        source="osv.dev",
-    ),
-    Defect(
-        id="PYSEC-2026-4199",
-        kind="security",
-        fixed=(0, 30, 0),
-        what="requests for structured output can stop the server (CVE-2026-105757)",
-        source="osv.dev",
-    ),
-    Defect(
-        id="PYSEC-2026-4349",
-        kind="security",
-        since=(0, 16, 0),
-        fixed=(0, 32, 0),
-        what="a client's chat template at /v1/responses can exhaust CPU or memory",
-        source="osv.dev",
+        id="unaligned-fp8-rows-hopper",
+        kind="speed",
+        family=_HOPPER,
+        since=(0, 24, 0),
+        what="without DeepGEMM, CUTLASS' block-wise FP8 product on Hopper uses its kernel for small batches whenever the rows of a step "
+        "are no multiple of four: 1.1 times as long for a prompt of 383 tokens as for 384, 3.7 times for 4,999 as for 5,000",
+        source="vllm-project/vllm#44572; own trial of 0.33.0 on one H200 (facts/data/fp8_products.yaml); no mended release is known",
+        kept="fp8_products.derived.hopper-kept",
     ),
 )
-"""Defects that affect this project; the advisories are a selection, osv.dev has all."""
+"""Defects that affect this project."""
+_WITHOUT_DEEP_GEMM: Final = (0, 18, 1)
 _DRAFTS: Final = "write speculative: {method: mtp, numSpeculativeTokens: 1}"
 _OF_V0: Final = "remove it: it belongs to an engine (V0) that vLLM no longer has"
 _BY_DEFAULT: Final = "remove it: vLLM does this by default"
@@ -298,6 +300,24 @@ class Release:
         """Known defects of this release."""
         return tuple(defect for defect in DEFECTS if defect.touches(self.number))
 
+    def uses_deep_gemm(self, gpu: Gpu, *, qwen35: bool, chosen: bool | None) -> bool:
+        """Whether block-wise FP8 products run with DeepGEMM. `chosen`: VLLM_USE_DEEP_GEMM, None if not set.
+
+        Source: 0.18.1 and 0.33.0, config/vllm.py: switched off for Qwen3.5 on B200, whatever the variable says; utils/deep_gemm.py: on by
+        default, on Hopper and B200 only.
+        """
+        family = gpu.compute_capability // 10
+        if family not in (_HOPPER, _B200) or chosen is False:
+            return False
+        return not (family == _B200 and qwen35 and self.number >= _WITHOUT_DEEP_GEMM)
+
+    def slow_product(self, gpu: Gpu, *, deep_gemm: bool) -> Defect | None:
+        """The defect that slows block-wise FP8 products on this GPU; None without one."""
+        family = gpu.compute_capability // 10
+        return next(
+            (one for one in self.defects if one.kind == "speed" and one.family == family and not deep_gemm), None
+        )
+
 
 def _is_large(gpu: Gpu) -> bool:
     # In vLLM 0.18.1 and 0.33.0; smaller GPUs and every A100 have lower defaults.
@@ -328,8 +348,12 @@ _RELEASES: Final = {
 }
 VERSIONS: Final = tuple(_RELEASES)
 """Known releases, oldest first."""
+ARTICLES: Final = "0.18.0"
+"""The article's release."""
 DEFAULT: Final = "0.18.1"
-"""Default release: the article's, with its one fix."""
+"""Release whose options and defaults are assumed where none is named: an unknown image's, and the calibration's."""
+CURRENT: Final = "0.33.0"
+"""Release of every server that does not name another: without a known advisory or a defect of the FP8 product."""
 
 
 def find(version: str) -> Release:
@@ -351,22 +375,6 @@ def of_tag(tag: str) -> Release | None:
     """The release of an image's tag; None if the tag is not a release."""
     match = _TAG.match(tag)
     return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
-
-
-def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool, gpu: Gpu) -> Iterator[str]:
-    """Changes for a server with these options and variables between two releases, one line each."""
-    families = (None, gpu.compute_capability // 10)
-    for change in CHANGES:
-        fits = change.family in families and gpu.memory_gib >= change.least_gib and (hybrid or not change.hybrid)
-        if fits and change.option not in options and old.has(change.id) != new.has(change.id):
-            until = "" if new.has(change.id) else "no longer: "
-            yield f"{until}{change.what}" + (f" (set {change.option} to choose)" if change.option else "")
-    for defect in DEFECTS:
-        if defect.family in families and defect.touches(old.number) != defect.touches(new.number):
-            yield f"{'fixed' if defect in old.defects else 'new defect'}: {defect.what} ({defect.id})"
-    if new.driver and old.driver and new.driver != old.driver:
-        yield f"CUDA {new.cuda} instead of {old.cuda}, which needs NVIDIA driver {new.driver} or later"
-    yield "compile caches start empty: the first start of every replica compiles again"
 
 
 @cache

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from facts.engines import DEFAULT
 from facts.ledger import LedgerError
+from facts.releases import ARTICLES
 from facts.texts import nearest
 from settings import profile_file
 from settings.sections.engine import Engine
@@ -57,7 +57,7 @@ class Profile(Section):
     """Longest prompt plus output of the workload, in tokens."""
     concurrency_per_replica: Annotated[int, Field(ge=1)]
     """Peak requests in flight per replica with its own number of GPUs."""
-    versions: tuple[str, ...] = (DEFAULT,)
+    versions: tuple[str, ...] = (ARTICLES,)
     """vLLM releases that accept the profile and have no known defect with it."""
     reproduces: str | None = None
     """The published row that this profile reproduces, as in the ledger, e.g. "phases.tp8"."""

@@ -13,7 +13,7 @@ from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.model_config import LINEAR
 from facts.models import CATALOGUE, ModelShape, part_for
-from facts.releases import of_tag
+from facts.releases import CURRENT, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
 from settings.problems import SettingsError
@@ -21,7 +21,7 @@ from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
-from settings.sections.server import Image, ImageChoice, Needs, Server
+from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +223,12 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Find
             found=engine.version,
             allowed=f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest",
             why="options, defaults and defects of this release are unknown",
-            write=f"version: {VERSIONS[-1]}",
+            write=f"version: {CURRENT}",
         )
     tag = choice.tag or release.tag
     digest = choice.digest or (release.digest if tag == release.tag else None)
-    if problem is None and digest is None:
+    by_tag = release.known and tag == release.tag and choice.repository == DEFAULT_REPOSITORY
+    if problem is None and digest is None and not by_tag:
         problem = Finding(
             id="image-without-digest",
             subject=f"{NAMESPACE}:server.image.digest",
@@ -236,8 +237,8 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Find
             why=f"the digest of {choice.repository}:{tag} is unknown, and a tag can be moved",
             write=f"image: {{digest: sha256:...}}; `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
         )
-    if problem is not None or digest is None:
-        return None, [problem] if problem else []
+    if problem is not None:
+        return None, [problem]
     return Image(repository=choice.repository, tag=tag, digest=digest), []
 
 

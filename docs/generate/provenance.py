@@ -389,6 +389,32 @@ def _equivalences() -> Iterator[str]:
             fields.setdefault((", ".join(values), rule["argument"].strip()), []).append(f"`{prefix}{name}`")
     rows = [(", ".join(names), values, argument) for (values, argument), names in fields.items()]
     yield from _table(("field", "equivalent values", "justification"), rows)
+    yield "Once listed there, and withdrawn:"
+    yield ""
+    withdrawn = ledger.section("equivalences", "withdrawn").items()
+    rows = [(f"`{name}`", ", ".join(one["values"]), one["evidence"].strip()) for name, one in withdrawn]
+    yield from _table(("field", "values", "evidence"), rows)
+    yield from _fp8_products()
+
+
+def _fp8_products() -> Iterator[str]:
+    yield "### Block-wise FP8 products and rows that are no multiple of four"
+    yield ""
+    content = ledger.load("fp8_products")
+    rows = [
+        (name.removeprefix("rows-"), f"{one['aligned_ms']} ms", f"{one['unaligned_ms']} ms")
+        for name, one in content["prefill"].items()
+    ]
+    yield from _table(("tokens of a prompt, one H200, vLLM 0.33.0 with CUTLASS", "so many", "one less"), rows)
+    rows = [
+        (name.removeprefix("rows-"), f"{one['before_us']:,} us", f"{one['after_us']:,} us")
+        for name, one in content["published"].items()
+    ]
+    yield from _table(("rows of one product, GB300, as published with the mend", "before", "after"), rows)
+    rate = content["derived"]["rows-per-s"]
+    yield f"Derived for one B200: {rate['unaligned']:,} rows a second before the mend, {rate['mended']:,} after it; the record needs"
+    yield f"{rate['record']:,}."
+    yield ""
 
 
 def _disputes() -> Iterator[str]:

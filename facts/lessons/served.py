@@ -153,6 +153,13 @@ class Served(ABC):
         return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
 
     @property
+    def has_fp8_weights(self) -> bool:
+        """Whether most weights are known to be FP8, by the shape, else by the model's name."""
+        if self.shape is not None:
+            return self.shape.weight_format == "fp8"
+        return any("FP8" in name.upper() for name in self.model_names)
+
+    @property
     def shape(self) -> ModelShape | None:
         """The model's shape; None if unknown."""
         return called(self.model_names)

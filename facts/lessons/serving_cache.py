@@ -72,8 +72,14 @@ def _never_hits(server: Served, _: Limits) -> Iterator[Breach]:
             because=f"{{max-model-len}} is {longest}, and no prompt below {shortest} tokens can hit",
             why=f"a cache block of this model is {memory.attention_block_tokens(layout)} tokens with these options, the last token is "
             f"always computed{dropped}; the article had no hit, and the option costs a quarter of the concurrency that vLLM estimates",
-            changes=_NO_CACHING,
+            changes=_without_caching(server),
         )
+
+
+def _without_caching(server: Served) -> dict[str, object]:
+    """Options that turn prefix caching off in the server's release."""
+    by_default = server.read_as.has("caches-prefixes-of-hybrids")
+    return {**_NO_CACHING, "enable-prefix-caching": False} if by_default else dict(_NO_CACHING)
 
 
 def _corrupted(server: Served, limits: Limits) -> Iterator[Breach]:

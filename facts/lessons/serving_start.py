@@ -12,22 +12,54 @@ from facts.lessons.limits import ENGINES_PER_API_SERVER
 from facts.lessons.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 from facts.model_config import EXPERTS
 from facts.models import part_for
-from facts.releases import INSTEAD
+from facts.releases import CURRENT, DEFECTS, INSTEAD
 
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
+_CUTLASS: Final = "cutlass"
+_SLOW: Final = next(defect for defect in DEFECTS if defect.id == "unaligned-fp8-rows-b200")
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
 
 def _accuracy(server: Served, _: Limits) -> Iterator[Breach]:
-    if not server.is_of_qwen35 or not server.is_on_b200 or server.env(USE_DEEP_GEMM) == "0":
+    if (
+        not server.is_of_qwen35
+        or not server.has_fp8_weights
+        or not server.is_on_b200
+        or server.env(USE_DEEP_GEMM) == "0"
+    ):
         return
     if server.release is not None and server.release.number < (0, 18, 1):
         yield Breach(
             option="image-tag",
             value=server.tag,
-            allowed=f"v0.18.1, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}",
+            allowed=f"v{CURRENT}, or v0.18.0 with {{{USE_DEEP_GEMM}=false}}, which is slow",
             because=f"{{{USE_DEEP_GEMM}}} is not disabled",
         )
+
+
+def _slow_product(server: Served, _: Limits) -> Iterator[Breach]:
+    release, gpu, chosen = server.release, server.gpu, server.env(USE_DEEP_GEMM)
+    if release is None or gpu is None or not server.has_fp8_weights:
+        return
+    by_backend = server.flags.text("linear-backend") == _CUTLASS
+    wanted = False if by_backend else None if chosen is None else chosen.strip() != "0"
+    deep_gemm = release.uses_deep_gemm(gpu, qwen35=server.is_of_qwen35, chosen=wanted)
+    defect = release.slow_product(gpu, deep_gemm=deep_gemm)
+    if defect is None:
+        return
+    low, high = defect.throughput_kept
+    cause = "linear-backend" if by_backend else USE_DEEP_GEMM
+    mended = "" if defect.fixed is None else f"v{'.'.join(map(str, defect.fixed))} or later"
+    # With Qwen3.5 on B200, DeepGEMM is no way out: it reduces accuracy.
+    by_choice = wanted is False and not (server.is_on_b200 and server.is_of_qwen35)
+    yield Breach(
+        option=cause if by_choice else "image-tag",
+        value=server.flags.text(cause) if by_backend and by_choice else False if by_choice else server.tag,
+        allowed=f"left out{f', or {mended}' if mended else ''}" if by_choice else mended,
+        because=f"vLLM {release.version} runs the products of {server.model} on {gpu.name} without DeepGEMM",
+        why=f"{defect.what}; {low:.0%} to {high:.0%} of the throughput remains (derived). {defect.source}",
+        changes={cause: None} if by_choice else {},
+    )
 
 
 def _for_another_architecture(server: Served, _: Limits) -> Iterator[Breach]:
@@ -136,14 +168,25 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="deepgemm-accuracy",
         statement="Qwen3.5 on B200 does not use DeepGEMM.",
-        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 disables it (source of both "
-        "releases)",
+        evidence="0.18.0 runs Qwen3.5 on B200 with DeepGEMM, whose scales reduce accuracy; 0.18.1 and later run "
+        "CUTLASS instead (source of both releases), which is slow until 0.31",
         level_reason="every response is affected without any error",
-        fix=f"{{image-tag=v0.18.1}} and its digest, or {{{USE_DEEP_GEMM}=false}}",
+        fix=f"{{image-tag=v{CURRENT}}} and its digest; {{{USE_DEEP_GEMM}=false}} is as accurate and slow",
         level="mandatory",
         severity="critical",
         reads=(USE_DEEP_GEMM,),
         judge=_accuracy,
+    ),
+    Lesson(
+        name="fp8-product-slow",
+        statement="Block-wise FP8 products run with a kernel that is fast for every number of rows.",
+        evidence=f"{_SLOW.what} ({_SLOW.source}). 0.18.1 and later switch DeepGEMM off for Qwen3.5 on B200",
+        level_reason="the server answers correctly, at a fraction of its speed",
+        fix=f"{{image-tag=v{CURRENT}}} and its digest",
+        level="advisory",
+        severity="high",
+        reads=(USE_DEEP_GEMM, "linear-backend"),
+        judge=_slow_product,
     ),
     Lesson(
         name="flags-of-another-architecture",

@@ -87,7 +87,7 @@ def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding
         found=error.shown,
         allowed=error.allowed,
         why="no guard writes this: the sum was changed or damaged, and what was spent is unknown",
-        write="nothing: the running guard writes its own sum within a minute; if this stays, change spending.since"
+        write="fleet spending again in a minute: the running guard writes its own sum. If this stays, a new spending.since"
         if counts
         else "a new spending.since once the guard runs: it starts at zero, and onUnknown applies",
         severity="warning",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from facts.finding import Finding
 from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
 from fleet.doctor.rows import Area, row
@@ -75,6 +76,8 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, .
             look=f"gcloud compute reservations list --project={owner}",
         )
     rows += [quota_row(need, settings, answers) for need in quota_needs(settings)]
+    for question, name, read, look in readers(settings):
+        rows += _rows("network", name, "there", answers[question], read, look=look)
     if settings.owns_platform:
         rows += _rows(
             "images",
@@ -299,9 +302,20 @@ def _images(settings: Settings, said: Any) -> Iterator[Finding]:
     )
     if settings.registry is not None and not remote.get("upstreamCredentials"):
         login += " (`pulumi up` adds the account)"
-    image = f"{settings.serving.image.repository}@{settings.serving.image.digest[:19]}"
+    asked = settings.serving.image
+    image = f"{asked.repository}@{asked.digest[:19]}" if asked.digest else f"{asked.repository}:{asked.tag}"
     if code == 200:
         yield row(area="images", name=name, state="ready", needed=needed, granted="reachable", why=f"{image}, {login}")
+        if asked.digest is None and isinstance(digest := found.get("digest"), str):
+            yield row(
+                area="images",
+                name=image,
+                state="to pin",
+                needed="a digest in the stack file",
+                granted=digest,
+                why="a tag can be moved: the replicas of one fleet may then run different servers",
+                mend=f"pulumi config set --path 'vllm-fleet:server.image.digest' {digest} --stack {settings.stack}",
+            )
         return
     says = {
         403: "permission denied: the login needs roles/artifactregistry.reader on the repository",

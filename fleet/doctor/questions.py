@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,8 +10,9 @@ from facts.quotas import SERVICE
 from fleet.clients.side_by_side import side_by_side
 from fleet.doctor import gcloud, rest
 from fleet.doctor.gcloud import NoAnswerError, plain
+from fleet.doctor.shapes import mapping
 from infra.naming import name_of
-from settings.derived.google_cloud_needs import required_permissions
+from settings.derived.google_cloud_needs import host_permissions, required_permissions
 from settings.derived.quota_needs import QuotaNeed, machine_types, quota_needs
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
@@ -23,6 +24,8 @@ Answer = Any | NoAnswerError
 
 RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
 """The query without a gcloud command: `projects.testIamPermissions`."""
+COMPUTE = "https://compute.googleapis.com/compute"
+"""The same for one subnet: `subnetworks.testIamPermissions`."""
 REGISTRY = "https://{region}-docker.pkg.dev"
 
 
@@ -68,7 +71,33 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
         asked["reservation"] = lambda: _reservations(*reserved, settings.zones)
     if settings.owns_platform:
         asked["images"] = lambda: _images(settings)
-    return asked
+    return asked | _of_network(settings)
+
+
+def _of_network(settings: Settings) -> dict[str, Callable[[], Any]]:
+    """Queries about the existing VPC of the stack's cluster, and about the host project of a Shared VPC."""
+    existing = settings.network.existing
+    if existing is None or not settings.owns_platform:
+        return {}
+    host, region = existing.project or settings.project, settings.region
+    of_host = f"--project={host}"
+    asked: dict[str, Callable[[], Any]] = {
+        "subnets": lambda: gcloud.ask("compute", "networks", "subnets", "list", f"--network={existing.vpc}", of_host),
+        "routers": lambda: gcloud.ask("compute", "routers", "list", f"--regions={region}", of_host),
+    }
+    if host == settings.project:
+        return asked
+    return asked | {
+        "host project": lambda: gcloud.ask("compute", "shared-vpc", "get-host-project", settings.project),
+        "network agents": lambda: {
+            "project": gcloud.ask("projects", "describe", settings.project),
+            "host policy": gcloud.ask("projects", "get-iam-policy", host),
+            "subnet policy": gcloud.ask(
+                "compute", "networks", "subnets", "get-iam-policy", existing.subnet, f"--region={region}", of_host
+            ),
+        },
+        "host permissions": lambda: _host_permissions(settings, host, existing.subnet),
+    }
 
 
 def quota_question(need: QuotaNeed) -> str:
@@ -138,8 +167,23 @@ def _reservations(name: str, project: str, zones: tuple[str, ...]) -> list[Any]:
 
 
 def _permissions(settings: Settings) -> Any:
-    url = f"{RESOURCE_MANAGER}/v1/projects/{settings.project}:testIamPermissions"
-    code, said = rest.status("POST", url, rest.token(), {"permissions": list(required_permissions(settings))})
+    return _granted(
+        f"{RESOURCE_MANAGER}/v1/projects/{settings.project}:testIamPermissions", required_permissions(settings)
+    )
+
+
+def _host_permissions(settings: Settings, host: str, subnet: str) -> dict[str, list[str]]:
+    """Those on the host project, and those on the subnet alone, where network users usually have them."""
+    of_subnet = f"{COMPUTE}/v1/projects/{host}/regions/{settings.region}/subnetworks/{subnet}/testIamPermissions"
+    answers = [
+        _granted(f"{RESOURCE_MANAGER}/v1/projects/{host}:testIamPermissions", host_permissions(settings)),
+        _granted(of_subnet, [one for one in host_permissions(settings) if one == "compute.subnetworks.use"]),
+    ]
+    return {"permissions": [permission for said in answers for permission in mapping(said).get("permissions", [])]}
+
+
+def _granted(url: str, permissions: Iterable[str]) -> Any:
+    code, said = rest.status("POST", url, rest.token(), {"permissions": list(permissions)})
     if code != 200:
         raise _refused(code, said)
     return said
@@ -157,9 +201,10 @@ def _images(settings: Settings) -> Mapping[str, Any]:
             return {}
         raise
     image = settings.serving.image
-    url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{image.digest}"
-    code, _ = rest.status("HEAD", url, rest.token())
-    return {"repository": found, "pull": code}
+    manifest = image.digest or image.tag
+    url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{manifest}"
+    code, digest = rest.header(url, rest.token(), "Docker-Content-Digest")
+    return {"repository": found, "pull": code, "digest": digest}
 
 
 def _refused(code: int, said: Any) -> NoAnswerError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from email.message import Message
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -44,6 +45,17 @@ def token() -> str:
 
 def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
     """HTTP status and JSON body (None without a body) of a request. Raises NoAnswerError without a response."""
+    code, _, said = _ask(method, url, bearer, body)
+    return code, _json(said)
+
+
+def header(url: str, bearer: str, name: str) -> tuple[int, str | None]:
+    """HTTP status and one header of a HEAD request. Raises NoAnswerError without a response."""
+    code, headers, _ = _ask("HEAD", url, bearer)
+    return code, headers.get(name)
+
+
+def _ask(method: str, url: str, bearer: str, body: dict[str, Any] | None = None) -> tuple[int, Message, bytes]:
     request = Request(  # noqa: S310 - Google's addresses, written in this package
         url,
         method=method,
@@ -52,10 +64,10 @@ def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = Non
     )
     try:
         with _open(request, timeout=ANSWER_SECONDS) as reply:
-            return reply.status, _json(reply.read())
+            return reply.status, reply.headers, reply.read()
     except HTTPError as error:
         with error:
-            return error.code, _json(error.read())
+            return error.code, error.headers, error.read()
     except TimeoutError:
         raise NoAnswerError(f"no answer within {ANSWER_SECONDS:.0f} s", "timeout") from None
     except (URLError, HTTPException, OSError) as error:

@@ -7,13 +7,15 @@ from typing import Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "images"]
-State = Literal["ready", "by up", "missing", "unknown"]
-"""`by up`: created by `pulumi up`. `unknown`: the query failed; never treated as ready."""
+Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "network", "images"]
+State = Literal["ready", "by up", "to pin", "missing", "unknown"]
+"""`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `unknown`: the query failed; never treated as
+ready."""
 Amount = int | str
 _SEVERITIES: Final[dict[State, Severity]] = {
     "ready": "passed",
     "by up": "note",
+    "to pin": "note",
     "missing": "error",
     "unknown": "unknown",
 }

@@ -13,6 +13,7 @@ from fleet.verify.findings import Check, difference, format_where, judged, not_c
 
 if TYPE_CHECKING:
     from facts.finding import Finding
+    from settings.sections.server import Image
     from settings.stack import Settings
 
 KEY_VARIABLE: Final = "VLLM_API_KEY"
@@ -160,14 +161,22 @@ def version(facts: Facts, settings: Settings) -> Check:
         if found.partition("+")[0] != wanted:
             differences.append(difference(server.name, "/version", wanted, found))
             repeated += lessons.repeated(settings, {}, f"v{found.partition('+')[0]}")
-    digest = settings.serving.image.digest
+    image = settings.serving.image
+    wanted_image = f"{image.tag}@{image.digest}" if image.digest else image.tag
     for pod in facts.cluster.pods if facts.cluster is not None else ():
-        if not pod.going and pod.image and not pod.image.endswith(f"@{digest}"):
+        if not pod.going and pod.image and not _is_of(pod.image, image):
             found = pod.image.rpartition("/")[2]
-            differences.append(difference(pod.name, "image", f"{tag}@{digest}", found))
+            differences.append(difference(pod.name, "image", wanted_image, found))
     if not asked and not differences:
         return not_checked("version", title, nobody(facts) or "no server reported it at /version")
     return judged("version", title, differences, held=f"{wanted}, matches tag {tag}", lessons=repeated)
+
+
+def _is_of(reference: str, image: Image) -> bool:
+    """Whether a pod's image is the stack's, by its digest or, without one, by its tag."""
+    if image.digest is not None:
+        return reference.endswith(f"@{image.digest}")
+    return reference.partition("@")[0].endswith(f"/{image.repository}:{image.tag}")
 
 
 def api_key(facts: Facts, settings: Settings) -> Check | None:

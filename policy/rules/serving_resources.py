@@ -21,6 +21,10 @@ _PUBLISHED: Final[Mapping[str, str]] = {
     one.tag: one.digest for one in map(releases.find, releases.VERSIONS) if one.digest is not None
 }
 """Published digests of the server's image by tag."""
+_UNPUBLISHED: Final = frozenset(
+    f"{_SERVER}:{one.tag}" for one in map(releases.find, releases.VERSIONS) if one.digest is None
+)
+"""Server images of known releases without a published digest."""
 _CHARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "keda": ("https://kedacore.github.io/charts/keda", "oci://ghcr.io/kedacore/charts/keda"),
     "inferencepool": ("oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool",),
@@ -44,8 +48,20 @@ def _images(resource: Resource) -> Iterator[tuple[str, str]]:
 
 def _image_digest(resource: Resource, _: Settings) -> Iterator[Finding]:
     for path, image in _images(resource):
-        if not _DIGEST.fullmatch(image.partition("@")[2]):
+        if not _DIGEST.fullmatch(image.partition("@")[2]) and not _has_unpublished_digest(image):
             yield finding(f"{path} is {image or 'missing'}, without a digest")
+
+
+def _image_by_tag(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for path, image in _images(resource):
+        if _has_unpublished_digest(image):
+            yield finding(f"{path} is {image}, without a digest")
+
+
+def _has_unpublished_digest(image: str) -> bool:
+    """Whether an image is a known release of vLLM by tag, from Docker Hub or Artifact Registry, whose digest no source publishes."""
+    place, slash, name = image.rpartition("vllm/")
+    return bool(slash) and name in _UNPUBLISHED and (place in ("", "docker.io/") or "-docker.pkg.dev/" in place)
 
 
 def _other_digest(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -168,6 +184,17 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_image_digest,
+    ),
+    ResourceRule(
+        name="image-by-tag",
+        subject="serving",
+        statement="A release of vLLM without a published digest is pinned to the one that its registry has.",
+        evidence="until then the tag decides what runs. Advisory: the digest is known once the stack's repository exists, and the tag "
+        "is pulled through it",
+        fix="set the digest that `fleet doctor --live` prints: server.image.digest",
+        level="advisory",
+        severity="medium",
+        judge=_image_by_tag,
     ),
     ResourceRule(
         name="image-of-another-digest",

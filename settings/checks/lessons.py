@@ -46,6 +46,7 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
     return (
         *engine_problems(settings, DeclaredServer(settings)),
         *_release_of_the_profile(settings),
+        *_image_by_tag(settings),
         *_swept_load(settings),
         *_weights_writer(settings),
         *_gateway(settings),
@@ -85,7 +86,7 @@ def _unless_on_purpose(settings: Settings, rule: Lesson[Any], problem: Finding) 
 
 def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
     chosen, version = settings.serving.profile, settings.serving.engine.version
-    if version not in chosen.versions and settings.serving.engine.release.known and version != "0.18.0":
+    if version not in chosen.versions and settings.serving.engine.release.known:
         yield Finding(
             id="profile-of-another-release",
             subject=key("server.engine.version"),
@@ -94,6 +95,20 @@ def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
             why=f"profile {chosen.name} was checked with these vLLM releases; another release has other defaults",
             write=f"version: {chosen.versions[-1]}",
             severity="warning",
+        )
+
+
+def _image_by_tag(settings: Settings) -> Iterator[Finding]:
+    image = settings.serving.image
+    if image.digest is None:
+        yield Finding(
+            id="image-by-tag",
+            subject=key("server.image.digest"),
+            found=None,
+            allowed=f"the digest of {image.repository}:{image.tag}",
+            why="no source publishes it, so the tag decides what runs, and a tag can be moved",
+            write=f"image: {{digest: sha256:...}}, as `fleet doctor --stack {settings.stack} --live` prints it",
+            severity="note",
         )
 
 

@@ -44,7 +44,7 @@ def _profile(settings: Settings) -> Iterator[Finding]:
             allowed=f"any; {', '.join(serving.left_out)} of profile {serving.profile.name} are not used",
             why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
             write="nothing, or this model's flags in server.engine",
-            severity="warning",
+            severity="note",
         )
 
 

@@ -43,7 +43,7 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
                 found=value,
                 allowed=f"left out, or {of_model}, as in model.{name}",
                 why=f"model.{name} is {of_model}, and a server has one parser",
-                write=f"nothing here, and the right parser in model.{name}",
+                write=f"no {name} in server.engine, and the right parser in model.{name}",
             )
         known = parsers.registered(kind, engine.version)
         if value is not None and known is not None and value not in known:

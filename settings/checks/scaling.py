@@ -205,7 +205,7 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
             allowed="keda, if the cluster has it",
             why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
             write="nothing, if `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
-            severity="warning",
+            severity="note",
         )
     if isinstance(capacity, Reservation | Calendar):
         yield _problem(

@@ -165,7 +165,7 @@ def _platform(settings: Settings) -> Iterator[Finding]:
             write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
             if platform.stack
             else "nothing, if `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` lists a subnet",
-            severity="warning",
+            severity="warning" if platform.stack else "note",
         )
 
 

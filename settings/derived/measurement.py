@@ -108,7 +108,7 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
     return {
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),
-        "image": settings.serving.image.digest,
+        "image": settings.serving.image.digest or settings.serving.image.reference,
         "model": settings.serving.model.model_dump(mode="json"),
         "points": _points(load),
         "workload": workload,

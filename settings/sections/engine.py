@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Release, Scalar
+from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.machines import MACHINES
-from facts.releases import at, number_of
+from facts.releases import CURRENT, at, number_of
 from settings.sections import engine_settings
 from settings.sections.engine_extras import check_extra_args, check_extra_env
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
@@ -59,9 +59,10 @@ class Engine(Section):
 
     version: Annotated[
         str, like(r"^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$", "a release with three numbers, such as 0.18.1")
-    ] = DEFAULT
+    ] = CURRENT
     """vLLM release of the image, in three numbers; it determines options and defaults. Known: 0.18.0, 0.18.1, 0.33.0; any other
-    needs `server.image` with tag and digest. Default: the profile's release, or that of image.tag."""
+    needs `server.image` with tag and digest. Default: the profile's release (0.18.0 for the article's profiles, 0.33.0 for the others),
+    or that of image.tag."""
     entrypoint: Literal["serve", "module"] = "serve"
     """`serve`: `vllm serve`, one API server per data-parallel rank. `module`: `python3 -m vllm.entrypoints.openai.api_server`, one
     API server regardless of apiServerCount. The article does not name its entry point; its image starts `vllm serve`."""
@@ -176,7 +177,8 @@ class Engine(Section):
     """VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS: count the CUDA graphs in gpuMemoryUtilization. Default off before 0.20: the graphs
     need additional memory, and 0.92 or more risks running out of memory during capture."""
     use_deep_gemm: bool | None = None
-    """VLLM_USE_DEEP_GEMM. Default on; 0.18.1 disables it for Qwen3.5 on B200, where it reduces accuracy."""
+    """VLLM_USE_DEEP_GEMM. Default on; 0.18.1 and later disable it for Qwen3.5 on B200, where it reduces accuracy. Without it FP8
+    products are slow on B200 before 0.31, and on Hopper since 0.24."""
     engine_ready_timeout_seconds: Annotated[int, Field(ge=60, le=86_400)] | None = None
     """VLLM_ENGINE_READY_TIMEOUT_S in seconds: how long the API servers wait for the engines. Default: startupMinutes, because vLLM's
     default of 600 s is as long as the article's whole startup."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from facts import node_room
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
-from facts.releases import find
+from facts.releases import CURRENT, find
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
@@ -43,15 +43,15 @@ class Image(Section):
 
     repository: Repository = DEFAULT_REPOSITORY
     """Repository on Docker Hub."""
-    tag: Tag = "v0.18.1"
+    tag: Tag = find(CURRENT).tag
     """Tag: the vLLM release of the digest."""
-    digest: Digest = find("0.18.1").digest or ""
-    """Digest of the image to pull. Default: the published digest of v0.18.1."""
+    digest: Digest | None = find(CURRENT).digest
+    """Digest of the image to pull. None: the tag decides, for a release whose digest no source publishes."""
 
     @property
     def reference(self) -> str:
-        """Image reference after the registry's prefix, with tag and digest."""
-        return f"{self.repository}:{self.tag}@{self.digest}"
+        """Image reference after the registry's prefix, with tag, and with the digest if known."""
+        return f"{self.repository}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 class ImageChoice(Section):
@@ -62,7 +62,8 @@ class ImageChoice(Section):
     tag: Tag | None = None
     """Tag: the vLLM release of the digest. `latest` is not allowed. Default: the tag of `engine.version`."""
     digest: Digest | None = None
-    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only."""
+    """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only; v0.18.0 and v0.33.0 are pulled by
+    tag until it is set. `fleet doctor --live` prints it."""
 
 
 Tokens = Annotated[int, Field(gt=0, le=100_000_000)]

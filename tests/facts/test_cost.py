@@ -55,10 +55,15 @@ def test_a_price_of_another_region_is_told_and_never_used() -> None:
     nodes = bill(replace(SPOT, capacity="cud-1y")).nodes
     assert nodes.usd_per_hour is None
     assert nodes.elsewhere is not None
-    assert nodes.elsewhere.region == "us-central1"
+    assert nodes.elsewhere.region == "us-east1"  # nearer than us-central1, which has the same price
+    assert nodes.indicated_usd_per_hour == pytest.approx(12 * 88.9272)
     volume = WeightsShape(size_gib=64, throughput_mibps=4800)
     assert line(bill(replace(SPOT, weights=volume)), "hyperdisk-ml-capacity").usd_per_hour is None
+    there = bill(replace(SPOT, weights=volume))
+    assert there.usd_per_hour_known == bill(SPOT).usd_per_hour_known
+    assert there.format_indication() == "2 of them about $0.80 in us-central1"
     priced = line(bill(replace(SPOT, region="us-central1", weights=volume)), "hyperdisk-ml-capacity")
+    assert priced.indicated_usd_per_hour is None
     assert priced.usd_per_month == pytest.approx(64 * 0.08)
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from facts.engines import Flags, find, mistakes, parse, render
 from facts.machines import A100_80GB, B200, H100, L4
-from facts.releases import of_tag, upgrade
+from facts.releases import of_tag
+from facts.upgrades import upgrade
 from server_command import is_server_image, server_arguments
 from settings.profiles import NAMES, profile
 from tests.support.rows import each_row

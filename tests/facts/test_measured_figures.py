@@ -34,7 +34,7 @@ FLAGS: Mapping[str, Any] = {
 }
 STACK = ServingShape(
     model="Qwen/Qwen3.5-27B-FP8",
-    engine_version="0.18.1",
+    engine_version="0.18.0",
     machine_type="a4-highgpu-8g",
     replicas=12,
     gpus_per_replica=8,
@@ -65,7 +65,7 @@ def entry(shape: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, An
         "latencies_ms": {"ttft": {"p50": 5_612.3, "p99": 11_000.0}, "tpot": {"p50": 45.4, "p99": 73.0}},
         "shape": {
             "model": STACK.model,
-            "engine_version": "0.18.1",
+            "engine_version": "0.18.0",
             "machine_type": "a4-highgpu-8g",
             "gpus_per_replica": 8,
             "workload": "article",
@@ -127,7 +127,7 @@ def test_an_exact_measurement_stands_before_an_equivalent_published_row_which_st
     assert figure is not None
     assert (answer.kind, answer.reason, answer.differences) == ("exact", "same configuration as the measured run", ())
     assert figure.id == "measured.spot"
-    assert figure.label == "measured 2026-11-21, vLLM 0.18.1, certified"
+    assert figure.label == "measured 2026-11-21, vLLM 0.18.0, certified"
     assert (figure.total_tokens_per_s, figure.output_tokens_per_s) == (1_098_765, 366_111)
     assert (figure.tpot_median_ms, figure.ttft_median_ms) == (45.4, 5_612.3)
     assert figure.also_published[0] == "1,103,941 (published, vLLM 0.18.0)"
@@ -189,11 +189,16 @@ def test_a_measurement_that_needs_more_arguments_than_the_published_row_stays_be
 
 
 def test_an_equivalent_measurement_is_argued_like_a_published_one(record: Record) -> None:
-    record(spot=entry({"engine_version": "0.18.0"}))
+    record(spot=entry({"flags": {**FLAGS, "mamba-block-size": None}}))
     answer = match(STACK)
     assert (answer.kind, answer.reason) == ("equivalent", "equivalent to the measured run: 1 difference, justified")
-    assert str(answer.differences[0]) == "engine_version (0.18.0 measured, 0.18.1 here)"
+    assert str(answer.differences[0]) == "mamba-block-size (not set measured, 8 here)"
     assert _total(answer) == 1_098_765
+
+
+def test_a_measurement_of_another_release_is_not_shown(record: Record) -> None:
+    record(spot=entry({"engine_version": "0.18.1"}))
+    assert _total(match(STACK)) == 1_103_941
 
 
 def test_less_load_does_not_take_the_place_of_the_published_load(record: Record) -> None:
@@ -254,5 +259,5 @@ def test_the_page_of_provenance_lists_them(record: Record) -> None:
     record(spot=entry())
     page = provenance.page()
     assert "`measured.spot` twelve Spot nodes | 12 | 24,000 | 1,098,765 (1,090,000 to 1,107,530)" in page
-    assert "measured 2026-11-21, vLLM 0.18.1, certified, article, cluster-ip" in page
+    assert "measured 2026-11-21, vLLM 0.18.0, certified, article, cluster-ip" in page
     assert "runs/bench-1 in the results bucket of stack spot" in page

@@ -36,7 +36,8 @@ def rendered(case: Case) -> Resource:
         "vllm-fleet.dev/concurrency-per-replica": str(case.settings.serving.concurrency_per_replica),
     }
     words = vllm_args.args(fitted, model_path=f"/weights/{serving.model.id}", served_model_name="m")
-    resource = server(args=words, annotations=needs)
+    image = f"vllm/vllm-openai:{serving.image.tag}{DIGEST}"
+    resource = server(args=words, annotations=needs, image=image)
     case.lay_over(resource.props)  # type: ignore[arg-type]
     return resource
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from facts.engines import DEFAULT, find
+from facts.releases import ARTICLES, CURRENT, find
 from settings.checks.lessons import lessons
 from settings.problems import SettingsError
 from settings.stack import Settings
@@ -25,9 +25,21 @@ def refused(**server: object) -> list[str]:
     return [problem.id for problem in caught.value.problems]
 
 
-def test_a_stack_that_names_nothing_runs_the_published_image() -> None:
-    image = stack().serving.image
-    assert (image.tag, image.digest) == (f"v{DEFAULT}", find(DEFAULT).digest)
+@pytest.mark.parametrize(("profile", "version"), [("serve-chat", CURRENT), ("tuned", CURRENT), ("record", ARTICLES)])
+def test_a_stack_that_names_nothing_runs_its_profiles_release(profile: str, version: str) -> None:
+    image = stack(profile).serving.image
+    assert (image.tag, image.digest) == (f"v{version}", find(version).digest)
+
+
+def test_a_release_without_a_published_digest_is_pulled_by_its_tag_and_told() -> None:
+    by_tag = stack()
+    assert by_tag.serving.image.reference == f"vllm/vllm-openai:v{CURRENT}"
+    assert {one.id: one.severity for one in lessons(by_tag)}["image-by-tag"] == "note"
+    pinned = stack(image={"digest": DIGEST})
+    assert pinned.serving.image.reference == f"vllm/vllm-openai:v{CURRENT}@{DIGEST}"
+    assert "image-by-tag" not in {one.id for one in lessons(pinned)}
+    published = stack(engine={"version": "0.18.1"}).serving.image
+    assert published.digest == find("0.18.1").digest
 
 
 def test_the_release_names_the_tag_and_the_tag_the_release() -> None:
@@ -39,7 +51,7 @@ def test_the_release_names_the_tag_and_the_tag_the_release() -> None:
 
 
 def test_a_tag_runs_no_digest_of_another() -> None:
-    assert refused(engine={"version": "0.33.0"}) == ["image-without-digest"]
+    assert refused(image={"repository": "team/vllm"}) == ["image-without-digest"]
     assert refused(image={"tag": "v0.18.1-cu130"}) == ["image-without-digest"]
 
 

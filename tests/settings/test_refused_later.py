@@ -100,7 +100,7 @@ def test_it_is_told_at_its_key(sections: dict[str, Any], path: str) -> None:
     [
         {
             "server": {
-                "image": {"repository": "my-team/vllm_0.1__b", "tag": "v0.18.1-cu130", "digest": f"sha256:{'0' * 64}"}
+                "image": {"repository": "my-team/vllm_0.1__b", "tag": "v0.18.0-cu130", "digest": f"sha256:{'0' * 64}"}
             }
         },
         {"server": {"engine": {"extraEnv": {"NOTE": "two\nlines"}}}},

@@ -88,7 +88,8 @@ class Case:
         if self.model:
             container["args"][0] = f"/weights/{self.model}"
         if self.tag:
-            container["image"] = re.sub(r":[^:@/]+@", f":{self.tag}@", container["image"])
+            name, _, digest = container["image"].partition("@")
+            container["image"] = f"{name.rpartition(':')[0]}:{self.tag}@{digest or f'sha256:{0:064}'}"
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
         if self.reasons:
@@ -233,10 +234,32 @@ CASES = (
     _broken("context-far-above-need", "the model's own", {"max-model-len": None}),
     _broken("context-far-above-need", "a token more than four times", {"max-model-len": 6_145}),
     _sound("context-far-above-need", "four times", {"max-model-len": 6_144}),
-    _broken("deepgemm-accuracy", "0.18.0", tag="v0.18.0"),
+    _broken("deepgemm-accuracy", "0.18.0", tag="v0.18.0", stack="cud"),
     _broken("deepgemm-accuracy", "switched on", {DEEP_GEMM: True}, tag="v0.18.0", stack="guest"),
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
-    _sound("deepgemm-accuracy", "0.18.1"),
+    _sound("deepgemm-accuracy", "0.18.1", tag="v0.18.1"),
+    _sound("deepgemm-accuracy", "weights of 16 bits", tag="v0.18.0", stack="cud", model="Qwen/Qwen3.5-27B"),
+    _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
+    _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="guest"),
+    _broken("fp8-product-slow", "0.18.0 without DeepGEMM", {DEEP_GEMM: False}, tag="v0.18.0"),
+    _broken(
+        "fp8-product-slow",
+        "another model without DeepGEMM",
+        {**_NO_MTP, **_OF_LINEAR, DEEP_GEMM: False},
+        tag="v0.18.1",
+        model="Qwen/Qwen3-32B-FP8",
+    ),
+    _sound("fp8-product-slow", "0.18.0 with DeepGEMM", tag="v0.18.0"),
+    _sound("fp8-product-slow", "0.31.0", tag="v0.31.0", stack="cud"),
+    _sound("fp8-product-slow", "0.33.0 without DeepGEMM", {DEEP_GEMM: False}, tag="v0.33.0", stack="cud"),
+    _sound("fp8-product-slow", "weights of 16 bits", tag="v0.18.1", stack="cud", model="Qwen/Qwen3.5-27B"),
+    _sound(
+        "fp8-product-slow",
+        "another model with DeepGEMM",
+        {**_NO_MTP, **_OF_LINEAR},
+        tag="v0.18.1",
+        model="Qwen/Qwen3-32B-FP8",
+    ),
     _broken("flags-of-another-architecture", "a draft layer", {**_mtp(1), **_OF_LINEAR}, model=_PLAIN),
     _broken(
         "flags-of-another-architecture",
@@ -307,7 +330,7 @@ CASES = (
     _sound("experts-write-into-image", "FlashInfer's others", {"moe-backend": "flashinfer_cutlass"}),
     _sound("experts-write-into-image", "a dense model's own choice", {"moe-backend": "auto"}),
     _broken("flags-vllm-refuses", "a word that is gone", {"mamba-cache-mode": "all"}, stack="guest", tag="v0.33.0"),
-    _broken("flags-vllm-refuses", "a word to come", {"gdn-prefill-backend": "cutedsl"}, stack="cud"),
+    _broken("flags-vllm-refuses", "a word to come", {"gdn-prefill-backend": "cutedsl"}, stack="cud", tag="v0.18.1"),
     _sound("flags-vllm-refuses", "a word of its own", {"gdn-prefill-backend": "cutedsl"}, stack="cud", tag="v0.33.0"),
     _sound("flags-vllm-refuses", "a release that is not known", {"mamba-cache-mode": "all"}, tag="v0.25.0"),
     _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="guest"),

@@ -1,4 +1,4 @@
-"""Strict validation of manifests: core kinds by the published OpenAPI schemas, GKE's kinds by their real CRDs."""
+"""Strict validation of manifests: core kinds by the published OpenAPI schemas, custom resources by the repository's own definitions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
+from lab.control_plane.custom_resources.definitions import own_definitions
+
 KUBERNETES_VERSION = "1.36"
 CRD_FOLDER = Path(__file__).resolve().parents[3] / "shared" / "crds"
-"""Beside the repository; without it, custom resources are not checked here."""
-
-_NO_COPY = frozenset({"snapshot.storage.k8s.io", "gateway.networking.k8s.io", "helm.sh", "keda.sh"})
-"""Groups whose CRDs are not in that folder: Go modules carry them."""
+"""Beside the repository: Google's definitions. The project's own are compared with them where the folder is."""
+_OTHERS = Path(__file__).with_suffix(".yaml")
+_BUILT_IN = frozenset({"networking.k8s.io", "storage.k8s.io", "rbac.authorization.k8s.io", "scheduling.k8s.io"})
 
 
 def problems(manifest: dict[str, Any]) -> list[str]:
-    """Everything that an API server with strict field validation would refuse in this manifest."""
+    """Everything that an API server with strict field validation would refuse in this manifest; a kind without a schema is a problem."""
     group = manifest["apiVersion"].rpartition("/")[0]
     if "." not in group or (group.endswith((".k8s.io", "policy")) and group in _BUILT_IN):
         try:
@@ -27,9 +28,7 @@ def problems(manifest: dict[str, Any]) -> list[str]:
         except kubernetes_validate.ValidationError as error:
             return [f"{'.'.join(str(part) for part in error.path)}: {error.message}"]
         return []
-    if group in _NO_COPY or not CRD_FOLDER.is_dir():
-        return []
-    schema = _schemas().get((manifest["apiVersion"], manifest["kind"]))
+    schema = _schemas().get(f"{manifest['apiVersion']} {manifest['kind']}")
     if schema is None:
         return [f"no schema for {manifest['apiVersion']} {manifest['kind']}"]
     validator = jsonschema.Draft202012Validator(schema)
@@ -37,20 +36,20 @@ def problems(manifest: dict[str, Any]) -> list[str]:
     return [f"{'.'.join(str(part) for part in error.absolute_path)}: {error.message}" for error in found]
 
 
-_BUILT_IN = frozenset({"networking.k8s.io", "storage.k8s.io", "rbac.authorization.k8s.io", "scheduling.k8s.io"})
-
-
 @functools.cache
-def _schemas() -> dict[tuple[str, str], dict[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in sorted(CRD_FOLDER.rglob("*.yaml")):
-        spec = yaml.load(path.read_text(), Loader=loader)["spec"]
+def _schemas() -> dict[str, dict[str, Any]]:
+    """By version and kind."""
+    found: dict[str, dict[str, Any]] = yaml.load(
+        _OTHERS.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
+    for definition in own_definitions():
+        spec = definition["spec"]
         for version in spec["versions"]:
-            schema = _strict(version["schema"]["openAPIV3Schema"])
-            schema["properties"].update(apiVersion={}, kind={}, metadata={})
-            found[(f"{spec['group']}/{version['name']}", spec["names"]["kind"])] = schema
-    return found
+            found[f"{spec['group']}/{version['name']} {spec['names']['kind']}"] = version["schema"]["openAPIV3Schema"]
+    strict = {name: _strict(schema) for name, schema in found.items()}
+    for schema in strict.values():
+        schema["properties"].update(apiVersion={}, kind={}, metadata={})
+    return strict
 
 
 def _strict(schema: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from tests.support.schemas import CRD_FOLDER, problems
+from tests.support.rows import each_row
+from tests.support.schemas import problems
 
 
 def test_a_misspelt_field_of_a_core_kind_is_found() -> None:
@@ -22,17 +23,64 @@ def test_a_misspelt_field_of_a_policy_is_found() -> None:
     assert "policyType" in problems(policy)[0]
 
 
-@pytest.mark.skipif(not CRD_FOLDER.is_dir(), reason="the real CRDs are not beside the repository")
-def test_wrong_fields_of_custom_resources_are_found_at_any_depth() -> None:
-    spec = {"selector": {}, "endpoints": [{"port": "http", "intervall": "15s"}]}
-    scrape = {"apiVersion": "monitoring.googleapis.com/v1", "kind": "PodMonitoring", "metadata": {}, "spec": spec}
-    found = " ".join(problems(scrape))
-    assert "intervall" in found
-    assert "'interval' is a required property" in found
-    rung = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": "8"}}
-    compute_class = {"apiVersion": "cloud.google.com/v1", "kind": "ComputeClass"}
-    compute_class["spec"] = {"priorities": [rung], "whenUnsatisfiable": "DoNotScaleUp"}
-    assert "'8' is not of type 'integer'" in problems(compute_class)[0]
-    assert problems({"apiVersion": "cloud.google.com/v1", "kind": "ComputerClass"}) == [
-        "no schema for cloud.google.com/v1 ComputerClass"
-    ]
+def custom(version: str, kind: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+
+
+RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
+CLASS = {"priorities": [RUNG], "whenUnsatisfiable": "DoNotScaleUp"}
+COMPUTE = ("cloud.google.com/v1", "ComputeClass")
+TRIGGER = {"type": "cron", "metadata": {"start": "0 8 * * *"}}
+SCALED = {"scaleTargetRef": {"name": "server"}, "minReplicaCount": 1, "triggers": [TRIGGER]}
+
+
+@each_row(
+    ("manifest", "said"),
+    [
+        (custom(*COMPUTE, **CLASS), ""),
+        (custom(*COMPUTE, **CLASS, nodePoolAutoCreation={"enabled": True}), ""),
+        (custom(*COMPUTE, **CLASS, nodePoolAutoCreation={"enabled": "yes"}), "'yes' is not of type 'boolean'"),
+        (custom(*COMPUTE, **CLASS, nodePoolAutocreation={"enabled": True}), "nodePoolAutocreation"),
+        (
+            custom(
+                *COMPUTE, priorities=[RUNG | {"gpu": {"type": "x", "count": "8"}}], whenUnsatisfiable="DoNotScaleUp"
+            ),
+            "'8'",
+        ),
+        (custom("cloud.google.com/v1", "ComputerClass"), "no schema for cloud.google.com/v1 ComputerClass"),
+        (
+            custom(
+                "monitoring.googleapis.com/v1",
+                "PodMonitoring",
+                selector={},
+                endpoints=[{"port": "http", "intervall": "9s"}],
+            ),
+            "intervall",
+        ),
+        (
+            custom("monitoring.googleapis.com/v1", "PodMonitoring", selector={}, endpoints=[{"port": "http"}]),
+            "'interval' is a required property",
+        ),
+        (custom("keda.sh/v1alpha1", "ScaledObject", **SCALED), ""),
+        (custom("keda.sh/v1alpha1", "ScaledObject", **SCALED, minReplicas=1), "minReplicas"),
+        (
+            custom("keda.sh/v1alpha1", "ScaledObject", **(SCALED | {"minReplicaCount": "1"})),
+            "'1' is not of type 'integer'",
+        ),
+        (custom("gateway.networking.k8s.io/v1", "Gateway", gatewayClassName="gke-l7-rilb", listeners=[]), "listeners"),
+        (custom("gateway.networking.k8s.io/v1", "HTTPRoute", rules=[{"backendRef": []}]), "backendRef"),
+        (custom("snapshot.storage.k8s.io/v1", "VolumeSnapshot", source={}), "source"),
+        (
+            custom("autoscaling.gke.io/v1beta1", "AutoscalingMetric", metrics=[{"promql": {"query": "up"}}]),
+            "'name' is a required property",
+        ),
+        (custom("networking.gke.io/v1", "GCPBackendPolicy", defaults={}), "defaults"),
+        (custom("example.org/v1", "Thing"), "no schema for example.org/v1 Thing"),
+    ],
+)
+def test_wrong_fields_of_custom_resources_are_found_without_a_folder_beside_the_repository(
+    manifest: dict[str, Any], said: str
+) -> None:
+    found = problems(manifest)
+    assert (said in " ".join(found)) is True
+    assert bool(found) is bool(said), found

@@ -9,6 +9,7 @@ import pulumi
 import pytest
 
 from facts.lessons.words import REASONS_ANNOTATION
+from facts.releases import find
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
 from settings.stack import Settings
@@ -96,9 +97,15 @@ def test_selector_and_pod_labels_agree_under_another_name() -> None:
     )
 
 
-def test_the_image_is_pinned_by_tag_and_digest_in_the_stacks_registry() -> None:
-    (container,) = manifest(deployment())["spec"]["template"]["spec"]["containers"]
-    assert container["image"].startswith(f"{REGISTRY}/vllm/vllm-openai:v0.18.1@sha256:228113d3")
+@pytest.mark.parametrize(
+    ("version", "reference"), [("0.18.0", "v0.18.0"), ("0.18.1", f"v0.18.1@{find('0.18.1').digest}")]
+)
+def test_the_image_comes_from_the_stacks_registry_by_its_digest_where_that_is_known(
+    version: str, reference: str
+) -> None:
+    made = deployment(server={"replicas": 1, "engine": {"version": version}})
+    (container,) = manifest(made)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{REGISTRY}/vllm/vllm-openai:{reference}"
 
 
 def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
-from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Release, Scalar
+from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, Gpu
 from facts.models import ModelShape, called
-from facts.releases import at, number_of
+from facts.releases import CURRENT, at, number_of
 from fleet.plan.model.deployment import EngineShape
 from settings import profile_file
 from settings.sections import engine_settings
@@ -71,7 +71,7 @@ def profile_facts(name: str) -> ProfileFacts:
             title=entry["title"],
             model=entry["modelId"],
             weights_gb=None if entry["model"] is None else entry["model"]["sizeGb"],
-            engine_version=engine.get("version", DEFAULT),
+            engine_version=engine.get("version", CURRENT),
             workload=entry["workload"],
             context_tokens=entry["contextTokens"],
             flags=engine_settings.effective_flags(engine),

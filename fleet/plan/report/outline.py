@@ -209,7 +209,11 @@ def _answer(plan: Plan) -> str:
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
-    bought = f": {plan.money.bill.format_hourly_total()}" if priced else "; the price of a node-hour is unknown"
+    bought = (
+        f": {plan.money.bill.format_hourly_total(indicates=True)}"
+        if priced
+        else "; the price of a node-hour is unknown"
+    )
     return f"{least}{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 

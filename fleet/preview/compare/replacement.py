@@ -1,7 +1,6 @@
 """Decides whether a change updates or replaces a resource, with the evidence.
 
-The rules are data: fleet/preview/compare/data/replacement.yaml (transcribed, each with its source) and replacement_documented.yaml
-(from the installed packages' documentation). Other types get guesses, marked as such.
+The rules are data: fleet/preview/compare/data/replacement.yaml, transcribed, each with its source. Other types get guesses, marked as such.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fleet.preview.record.values import Secret, Value, reveal
 from settings import strict_yaml
 from settings.problems import SettingsError
 
-DATA: Final = Path(__file__).parent / "data"
+DATA: Final = Path(__file__).parent / "data" / "replacement.yaml"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
 _KUBERNETES: Final = "kubernetes:"
 _IDENTIFIER: Final = "clusterIdentifier"
@@ -119,15 +118,14 @@ class _Loaded:
 
 @functools.cache
 def _load() -> _Loaded:
-    written, documented = _read("replacement.yaml"), _read("replacement_documented.yaml")
+    written = _read()
     types: dict[str, list[_Rule]] = {}
     google = written["google"]
-    for type_, properties in documented["types"].items():
-        _add(types, type_, properties, "provider documentation", documented["source"])
     for type_, known in google["types"].items():
         source = f"{google['source']}, {known['file']}"
         _add(types, type_, known["properties"], "provider source", source)
         _add(types, type_, known.get("unless_wider", ()), "provider source", source, unless_wider=True)
+        _add(types, type_, known.get("documented", ()), "provider documentation", google["documentation"])
     ours, server = written["pulumi_kubernetes"], written["kubernetes"]
     for type_, properties in ours["types"].items():
         _add(types, type_, properties, "pulumi-kubernetes provider", ours["source"])
@@ -159,9 +157,9 @@ def _add(
     rules.extend(_Rule(pattern, certainty, source, unless_wider) for pattern in properties)
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read() -> dict[str, Any]:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return dict(yaml.load((DATA / name).read_text(encoding="utf-8"), Loader=loader))  # noqa: S506 - the safe one
+    return dict(yaml.load(DATA.read_text(encoding="utf-8"), Loader=loader))  # noqa: S506 - the safe one
 
 
 def deletes_first(type_: str, old: Mapping[str, Any], new: Mapping[str, Any], asked: bool | None) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from facts.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
-from facts.releases import CHANGES, Release, of_tag, upgrade
+from facts.releases import CHANGES, Release, of_tag
+from facts.upgrades import upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.dangers import ENDS
 from fleet.preview.compare.gpu_pods import scalers

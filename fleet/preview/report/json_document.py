@@ -273,6 +273,13 @@ def _item(item: LineItem) -> dict[str, Any]:
         "atZeroReplicas": item.paid_at_zero_replicas,
         "afterDestroy": item.paid_after_destroy,
         "reason": item.reason,
+        "indication": None
+        if item.indicated_usd_per_hour is None or item.elsewhere is None
+        else {
+            "usdPerHour": round(item.indicated_usd_per_hour, 4),
+            "region": item.elsewhere.region,
+            "date": item.elsewhere.date,
+        },
         "note": item.note,
         "source": None
         if item.price is None or item.source is None

@@ -22,7 +22,7 @@ from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
-    from facts.cost import Bill
+    from facts.cost import Bill, LineItem
     from fleet.preview.report.model import Report
     from fleet.report.svg import Drawing, Format
 
@@ -34,7 +34,7 @@ def what_it_is(report: Report) -> Iterator[Element]:
     yield Prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}")
     if fleet.platform is not None:
         yield Prose(f"on the cluster of {fleet.platform}")
-    yield Prose(f"{report.figures.bill.format_hourly_total()} · {format_rate(report)}", "strong")
+    yield Prose(f"{report.figures.bill.format_hourly_total(indicates=True)} · {format_rate(report)}", "strong")
     for danger in report.dangers:
         yield Box(body=(Prose(danger),))
 
@@ -114,7 +114,7 @@ def cost_section(report: Report) -> Section:
     """The bill, line by line, and what it leaves out."""
     bill, figures = report.figures.bill, report.figures
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
-    reasons = {item.name: item.reason or "" for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
+    reasons = {item.name: _why_unknown(item) for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
     what = "total" if bill.usd_per_hour is not None else "total without the nodes"
     table = Table(
         id=f"bill-{report.recording.stack}",
@@ -135,6 +135,12 @@ def cost_section(report: Report) -> Section:
     excluded = f"Not on the bill: {'; '.join(bill.excluded)}."
     body = (table, Items(notes), Prose(excluded, "soft"))
     return Section(title="Cost", remark=format_bill_title(bill), body=body, rank=2)
+
+
+def _why_unknown(item: LineItem) -> str:
+    """The reason, and what the item costs at the nearest region's price."""
+    about = item.indicated_usd_per_hour
+    return (item.reason or "") + (f": about {format_usd(about)} an hour" if about is not None else "")
 
 
 def _unknown_prices(bill: Bill) -> Iterator[str]:

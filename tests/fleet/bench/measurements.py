@@ -96,7 +96,7 @@ def an_asked(
         "profile": "record",
         "served_model": "qwen3.5-27b",
         "model_revision": "4b1bd2f0c7a35b1d9a3e6c58f0a7de1293cb64aa",
-        "image": f"v0.18.1@sha256:{'5f0c' * 16}",
+        "image": f"v0.18.0@sha256:{'5f0c' * 16}",
         "engines_per_replica": engines,
         "speculative_tokens": 1,
         "workload": AskedWorkload(
@@ -117,7 +117,7 @@ def an_asked(
         "slo": AskedSlo(ttft_ms=10_000, tpot_ms=60),
         "shape": AskedShape(
             model="Qwen/Qwen3.5-27B-FP8",
-            engine_version="0.18.1",
+            engine_version="0.18.0",
             machine_type="a4-highgpu-8g",
             replicas=replicas,
             gpus_per_replica=8,

@@ -209,7 +209,7 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
 
     after = fleet("preview", "--stack", "dev", cwd=copy, PYTHONPATH=str(copy))
     assert f"{total:,} tok/s total" in after.stdout, after.stderr
-    assert "measured 2026-05-28, vLLM 0.18.1, certified" in after.stdout
+    assert "measured 2026-05-28, vLLM 0.18.0, certified" in after.stdout
     assert "one node of dev: " in after.stdout
     assert "also published: 95,317 (published, vLLM 0.18.0)" in after.stdout
     assert "at the measured rate" in after.stdout

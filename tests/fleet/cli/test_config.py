@@ -126,7 +126,7 @@ def test_the_placeholder_project_is_refused() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "named"),
     [
-        ("replicas: 1}", "replicas: 1, engine: {maxNumSeqs: 8000}}", 1, "vllm-fleet:server.engine.maxNumSeqs"),
+        ("replicas: 1}", "replicas: 1, engine: {apiServerCount: 1}}", 1, "vllm-fleet:server.engine.apiServerCount"),
         ("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}", 2, "22,300"),
         # What a profile repeats on purpose is shown and does not count.
         ("serve-chat", "record", 0, "enablePrefixCaching"),
@@ -145,7 +145,7 @@ def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code:
 @pytest.mark.parametrize(
     ("old", "new", "code", "severity"),
     [
-        ("replicas: 1}", "replicas: 1, engine: {maxNumSeqs: 8000}}", 1, "warning"),
+        ("replicas: 1}", "replicas: 1, engine: {apiServerCount: 1}}", 1, "warning"),
         ("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}", 2, "error"),
         ("replicas: 1}", "replica: 1}", 2, "error"),
     ],

@@ -138,7 +138,7 @@ def test_a_context_is_no_longer_than_the_models_and_a_release_that_is_too_old_is
     )
     assert code.shape.max_model_len_tokens == CATALOGUE["Qwen/Qwen3-32B"].shape.context_tokens < 131_072
     newer = next(one for one in CATALOGUE.values() if one.min_vllm.startswith("0.19"))
-    told = plan(question_of(Asked(users=8, machine="a4-highgpu-8g", model=newer.id))).remarks
+    told = plan(question_of(Asked(users=8, machine="a4-highgpu-8g", model=newer.id, profile="record"))).remarks
     assert any(newer.min_vllm in remark for remark in told)
 
 

@@ -1,4 +1,4 @@
-"""Small programs and one sized like the real one, for the tests of the recorder and of what reads its recordings."""
+"""Small programs and one shaped like the real one, for the tests of the recorder and of what reads its recordings."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
             "containers": [
                 {
                     "name": "vllm",
-                    "image": f"europe-west4-docker.pkg.dev/p/r/{image.repository}:{image.tag}@{image.digest}",
+                    "image": f"europe-west4-docker.pkg.dev/p/r/{image.reference}",
                     "args": arguments,
                     "env": [*server_pod.environment(server_args(settings)), *of_others()],
                 }

@@ -71,7 +71,7 @@ def _facts(settings: Settings, **changes: Any) -> Facts:
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gateway: Settings) -> Iterator[MadeCluster]:
-    older = server_of(gateway, labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"}, version="0.18.0")
+    older = server_of(gateway, labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"}, version="0.18.1")
     faults = Faults(starving_ranks=(6,), drafts_rejected=True)
     with served(server_of(gateway)) as first, served(older, faults) as second:
         found = MadeCluster(tmp_path / "cluster", gateway, [first, second])
@@ -643,10 +643,16 @@ def test_a_paused_stack_is_asked_nothing_and_passes(tmp_path: Path, monkeypatch:
 def test_an_image_of_another_digest_is_named() -> None:
     dev = settings_of("dev")
     other = pod_of(dev, 0)
-    other["spec"]["containers"][0]["image"] = "r/vllm/vllm-openai:v0.18.0@sha256:" + "0" * 64
+    other["spec"]["containers"][0]["image"] = "r/vllm/vllm-openai:v0.18.1@sha256:" + "0" * 64
     check = checks_service.version(_facts(dev, pods=(_pod(other),)), dev)
     assert state_of(check) == "error"
-    assert differing(check)[0].found.startswith("vllm-openai:v0.18.0@")
+    assert differing(check)[0].found.startswith("vllm-openai:v0.18.1@")
+
+
+def test_without_a_digest_the_tag_decides() -> None:
+    dev = settings_of("dev")
+    assert dev.serving.image.digest is None
+    assert state_of(checks_service.version(_facts(dev, pods=(_pod(pod_of(dev, 0)),)), dev)) != "error"
 
 
 def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:

@@ -117,10 +117,11 @@ def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Setting
         assert figure in check[-1].why
 
 
-def test_vllm_0_18_0_teaches_what_deepgemm_costs(dev: Settings) -> None:
-    check = check_of(look(dev, version="0.18.0"), "version")
-    assert (state_of(check), differing(check)[0].found) == ("error", "0.18.0")
-    assert lessons_of(check) == ["deepgemm-accuracy"]
+@pytest.mark.parametrize(("version", "lesson"), [("0.18.0", "deepgemm-accuracy"), ("0.18.1", "fp8-product-slow")])
+def test_another_release_teaches_what_it_costs(cud: Settings, version: str, lesson: str) -> None:
+    check = check_of(look(cud, version=version), "version")
+    assert (state_of(check), differing(check)[0].found) == ("error", version)
+    assert lessons_of(check) == [lesson]
 
 
 def test_reasoning_left_in_the_content_is_found_in_both_answers(cud: Settings) -> None:

@@ -78,8 +78,8 @@ def test_gpus_that_no_pod_may_have_are_told_once() -> None:
 
 HYBRID = {"id": "Qwen/Qwen3.5-9B"}
 NO_DRAFTS = {"speculative": None}
-LATER = {"version": "0.33.0", **NO_DRAFTS}
-IMAGE = {"tag": "v0.33.0", "digest": f"sha256:{'a' * 64}"}
+EARLIER = {"version": "0.18.1"}
+NGRAM = {"speculative": {"method": "ngram", "numSpeculativeTokens": 2}}
 
 
 @each_row(
@@ -87,9 +87,9 @@ IMAGE = {"tag": "v0.33.0", "digest": f"sha256:{'a' * 64}"}
     [
         ("serve-chat", None, {}, False, False),
         ("serve-chat", HYBRID, {}, False, False),
-        ("serve-chat", HYBRID, NO_DRAFTS, None, False),
-        ("serve-chat", HYBRID, LATER, None, True),
-        ("serve-chat", HYBRID, {"speculative": {"method": "ngram", "numSpeculativeTokens": 2}}, None, False),
+        ("serve-chat", HYBRID, NO_DRAFTS, None, True),
+        ("serve-chat", HYBRID, {**EARLIER, **NO_DRAFTS}, None, False),
+        ("serve-chat", HYBRID, {**EARLIER, **NGRAM}, None, False),
         ("serve-chat", OTHER, {}, None, True),
         ("serve-batch", OTHER, {}, None, True),
         ("serve-chat", OTHER, {"enablePrefixCaching": False}, False, False),
@@ -100,6 +100,5 @@ IMAGE = {"tag": "v0.33.0", "digest": f"sha256:{'a' * 64}"}
 def test_prefix_caching_is_off_only_where_drafts_would_corrupt_states(
     profile: str, model: dict[str, Any] | None, engine: dict[str, Any], flag: bool | None, on: bool
 ) -> None:
-    server = {"profile": profile, "engine": engine, **({"image": IMAGE} if "version" in engine else {})}
-    serving = make_settings(model=model, server=server).serving
+    serving = make_settings(model=model, server={"profile": profile, "engine": engine}).serving
     assert (serving.engine.enable_prefix_caching, serving.caches_prefixes) == (flag, on)

@@ -106,7 +106,7 @@ def test_a_parser_is_named_once_and_for_this_release(tmp_path: Path) -> None:
         model=own(tmp_path, toolCallParser="hermes"), server={**CHAT, "engine": {"toolCallParser": "llama3_json"}}
     )
     assert about_parsers(twice)["server.engine.toolCallParser"].id == "parser-named-twice"
-    later = make_settings(model=own(tmp_path, toolCallParser="gemma4"), server=CHAT)
+    later = make_settings(model=own(tmp_path, toolCallParser="minimax"), server=CHAT)
     assert about_parsers(later)["model.toolCallParser"].id == "parser-of-another-release"
     with pytest.raises(SettingsError) as refusal:
         make_settings(model=own(tmp_path, toolCallParser="qwen"))

@@ -67,7 +67,7 @@ def test_another_release_brings_its_own_image() -> None:
         ({"profile": "recrod"}, "profile"),
         ({"engine": {"maxNumSeq": 1}}, "engine.maxNumSeq"),
         ({"engine": {"version": "0.99.0"}}, "engine.version"),
-        ({"engine": {"version": "0.33.0"}}, "image.digest"),
+        ({"image": {"tag": "v0.33.0-cu130"}}, "image.digest"),
         ({"model": {"id": "some/model"}}, "model.revision"),
         ({"replicas": 0}, "replicas"),
     ],

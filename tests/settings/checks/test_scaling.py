@@ -90,7 +90,7 @@ def test_gkes_own_metric_needs_the_control_plane_that_has_it(version: str | None
 
 
 def test_a_guest_of_a_given_cluster_is_told_that_it_needs_keda() -> None:
-    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].severity == "warning"
+    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].severity == "note"
     assert "scaling-gke-elsewhere" in found(LOAD | {"mechanism": "gke"}, platform={"stack": "spot"})
 
 

@@ -133,7 +133,7 @@ def _workload(**changes: Any) -> Measurement:
 @pytest.mark.parametrize(
     ("measurement", "words"),
     [
-        (_shape(engine_version="0.19.0"), "engine_version was 0.18.1, is 0.19.0"),
+        (_shape(engine_version="0.19.0"), "engine_version was 0.18.0, is 0.19.0"),
         (_shape(flags={"max-model-len": 2560}), "flag attention-backend was FLASHINFER, is not set"),
         (_shape(env={}), "env VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS was 1, is not set"),
         (_workload(ignore_eos=False), "the workload differs (ignore_eos was True, is False)"),

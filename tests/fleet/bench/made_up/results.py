@@ -323,7 +323,7 @@ def _asked(
         "profile": "record",
         "served_model": "Qwen/Qwen3.5-27B-FP8",
         "model_revision": "0" * 40,
-        "image": "v0.18.1@sha256:" + "0" * 64,
+        "image": "v0.18.0@sha256:" + "0" * 64,
         "engines_per_replica": engines,
         "speculative_tokens": 1,
         "workload": {
@@ -343,7 +343,7 @@ def _asked(
         "slo": slo,
         "shape": {
             "model": "Qwen/Qwen3.5-27B-FP8",
-            "engine_version": "0.18.1",
+            "engine_version": "0.18.0",
             "machine_type": "a4-highgpu-8g",
             "replicas": servers,
             "gpus_per_replica": 8,

@@ -40,7 +40,7 @@ def test_an_entry_says_what_was_measured_on_what() -> None:
     assert fields["output_tokens_per_s"]["mean"] == round(point.output_tokens_per_s.mean)
     assert fields["latencies_ms"]["ttft"]["p99"] == round(point.latencies.ttft.p99, 1)
     assert set(fields["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
-    assert fields["shape"]["engine_version"] == "0.18.1"
+    assert fields["shape"]["engine_version"] == "0.18.0"
     assert fields["shape"]["flags"]["max-model-len"] == 2560
     assert fields["servers"]["acceptance_percent"] == 89.7
     assert fields["servers"]["watts_per_gpu_mean"] == 672

@@ -659,12 +659,12 @@ def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path)
             measurement,
             results=digest_of_all(Path("a folder")),
             id_="spot-2-nodes-2026-11-21",
-            title="spot, 2 nodes, vLLM 0.18.1",
+            title="spot, 2 nodes, vLLM 0.18.0",
         ),
     )
     assert text in ledger.read_text()
     assert words.startswith(
-        "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.1'` adds this entry"
+        "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.0'` adds this entry"
     )
     assert text.rstrip() in [
         one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")

@@ -173,215 +173,95 @@ def _endpoint(*path: str | int) -> tuple[str | int, ...]:
 _PORT = "port and portSpecification USE_FIXED_PORT go together; write both or neither"
 _SECONDS = "timeoutSec may not be longer than checkIntervalSec; either is 5 when left out"
 _RULE = ("groups", 0, "rules", 0)
+_KUBELET = ("nodeSystemConfig", "kubeletConfig")
+_CRITICAL = "shutdownGracePeriodCriticalPodsSeconds"
 
-WRONG: tuple[Wrong, ...] = (
-    Wrong(kind="HealthCheckPolicy", path=_http("portSpecification"), value=None, says=_PORT),
-    Wrong(kind="HealthCheckPolicy", path=_http("port"), value=None, says=_PORT),
-    Wrong(kind="HealthCheckPolicy", path=_http("portSpecification"), value="USE_SERVING_PORT", says=_PORT),
-    Wrong(kind="HealthCheckPolicy", path=_http("port"), value=65_536, says="should be less than or equal to 65535"),
-    Wrong(kind="HealthCheckPolicy", path=_http("port"), value="8000", says="must be of type integer"),
-    Wrong(
-        kind="HealthCheckPolicy",
-        path=_http("path"),
-        value="/health",
-        says='unknown field "spec.default.config.httpHealthCheck.path"',
-    ),
-    Wrong(kind="HealthCheckPolicy", path=_health("timeoutSec"), value=11, says=_SECONDS),
-    Wrong(kind="HealthCheckPolicy", path=_health("checkIntervalSec"), value=None, says=_SECONDS),
-    Wrong(
-        kind="HealthCheckPolicy",
-        path=_health("checkIntervalSec"),
-        value=301,
-        says="should be less than or equal to 300",
-    ),
-    Wrong(
-        kind="HealthCheckPolicy",
-        path=_health("unhealthyThreshold"),
-        value=11,
-        says="should be less than or equal to 10",
-    ),
-    Wrong(
-        kind="HealthCheckPolicy",
-        path=_health("config", "type"),
-        value="TCP",
-        says="type HTTP needs httpHealthCheck, type TCP needs tcpHealthCheck",
-    ),
-    Wrong(kind="HealthCheckPolicy", path=_health("config", "type"), value=None, says="config.type: Required value"),
-    Wrong(kind="HealthCheckPolicy", path=("targetRef", "name"), value=None, says="targetRef.name: Required value"),
-    Wrong(
-        kind="HealthCheckPolicy",
-        path=("targetRef", "group"),
-        value="",
-        says='a Service is in the group "", an InferencePool in inference.networking.k8s.io',
-        real_refuses=False,
-    ),
-    Wrong(
-        kind="GCPBackendPolicy", path=("default", "timeoutSec"), value=0, says="should be greater than or equal to 1"
-    ),
-    Wrong(
-        kind="GCPBackendPolicy",
-        path=("default", "connectionDraining", "drainingTimeoutSec"),
-        value=3601,
-        says="should be less than or equal to 3600",
-    ),
-    Wrong(
-        kind="GCPBackendPolicy",
-        path=("default", "logging", "sampleRate"),
-        value=1_000_001,
-        says="should be less than or equal to 1000000",
-    ),
-    Wrong(
-        kind="GCPBackendPolicy",
-        path=("default", "logging", "enabled"),
-        value=False,
-        says="sampleRate means nothing while logging is off",
-        real_refuses=False,
-    ),
-    Wrong(
-        kind="GCPBackendPolicy",
-        path=("default", "sessionAffinity", "type"),
-        value="CLIENT_IP",
-        says="cookieTtlSec needs type GENERATED_COOKIE",
-        real_refuses=False,
-    ),
-    Wrong(kind="GCPBackendPolicy", path=("targetRef",), value=None, says="spec.targetRef: Required value"),
-    Wrong(kind="PodMonitoring", path=_endpoint("interval"), value=None, says="interval: Required value"),
-    Wrong(kind="PodMonitoring", path=_endpoint("timeout"), value="20s", says="timeout may not be longer than interval"),
-    Wrong(kind="PodMonitoring", path=_endpoint("interval"), value="often", says="must be of type duration"),
-    Wrong(kind="PodMonitoring", path=_endpoint("port"), value=0, says="port 0 is none"),
-    Wrong(
-        kind="PodMonitoring",
-        path=_endpoint("intervall"),
-        value="15s",
-        says='unknown field "spec.endpoints[0].intervall"',
-    ),
-    Wrong(
-        kind="PodMonitoring",
-        path=_endpoint("metricRelabeling", 0),
-        value={"action": "labeldrop"},
-        says="labeldrop and labelkeep need a regex",
-    ),
-    Wrong(
-        kind="PodMonitoring",
-        path=_endpoint("metricRelabeling", 0, "targetLabel"),
-        value="cluster",
-        says="this label is written by Google",
-    ),
-    Wrong(
-        kind="PodMonitoring",
-        path=("targetLabels", "fromPod", 0, "to"),
-        value="instance",
-        says="this label is written by Google",
-    ),
-    Wrong(kind="PodMonitoring", path=("targetLabels", "metadata"), value=["host"], says='Unsupported value: "host"'),
-    Wrong(kind="PodMonitoring", path=("endpoints",), value=[], says="should have at least 1 items"),
-    Wrong(
-        kind="PodMonitoring",
-        path=("selector",),
-        value={},
-        says="an empty selector scrapes every pod",
-        real_refuses=False,
-    ),
-    Wrong(kind="Rules", path=(*_RULE, "alert"), value="Both", says="write exactly one of record and alert"),
-    Wrong(kind="Rules", path=(*_RULE, "record"), value=None, says="write exactly one of record and alert"),
-    Wrong(
-        kind="Rules", path=(*_RULE, "record"), value="fleet tokens", says="should match '^[a-zA-Z_:][a-zA-Z0-9_:]*$'"
-    ),
-    Wrong(kind="Rules", path=(*_RULE, "annotations"), value={"a": "b"}, says="annotations are for alerts"),
-    Wrong(kind="Rules", path=(*_RULE, "expr"), value=None, says="expr: Required value"),
-    Wrong(kind="Rules", path=("groups", 0, "interval"), value="30", says="must be of type duration"),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(2, "flexStart"),
-        value={"enabled": True},
-        says="flexStart and spot exclude each other",
-    ),
-    Wrong(
-        kind="ComputeClass", path=_rung(0, "priorityScore"), value=10, says="priorityScore is for all rules or for none"
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(0, "reservations", "specific"),
-        value=[],
-        says="affinity Specific and at least one item in specific go together",
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(0, "reservations", "affinity"),
-        value="AnyBestEffort",
-        says="affinity Specific and at least one item in specific go together",
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(0, "reservations", "affinity"),
-        value="specific",
-        says='Unsupported value: "specific"',
-    ),
-    Wrong(kind="ComputeClass", path=_rung(0, "machineFamily"), value="a4", says="machineType says everything"),
-    Wrong(kind="ComputeClass", path=_rung(0, "minCores"), value=8, says="machineType says everything"),
-    Wrong(
-        kind="ComputeClass", path=_rung(0, "machineType"), value="ek-standard-8", says="ek machines cannot be asked for"
-    ),
-    Wrong(kind="ComputeClass", path=_rung(2, "capacityCheckWaitTimeSeconds"), value=9, says="is for flexStart"),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(0, "nodeSystemConfig"),
-        value={"kubeletConfig": {"shutdownGracePeriodSeconds": 30}},
-        says="shutdownGracePeriodSeconds is for spot",
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(2, "nodeSystemConfig", "kubeletConfig", "shutdownGracePeriodCriticalPodsSeconds"),
-        value=121,
-        says="should be less than or equal to 120",
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(2, "nodeSystemConfig", "kubeletConfig"),
-        value={"shutdownGracePeriodSeconds": 30, "shutdownGracePeriodCriticalPodsSeconds": 31},
-        says="shutdownGracePeriodCriticalPodsSeconds is a part of shutdownGracePeriodSeconds",
-    ),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(2, "nodeSystemConfig", "kubeletConfig", "shutdownGracePeriodSeconds"),
-        value=60,
-        says="Unsupported value: 60",
-    ),
-    Wrong(kind="ComputeClass", path=_rung(0, "gpu", "count"), value="8", says="must be of type integer"),
-    Wrong(
-        kind="ComputeClass",
-        path=_rung(1, "maxRunDurationSeconds"),
-        value=604_801,
-        says="with flexStart, maxRunDurationSeconds is 600 to 604800 (7 days)",
-        real_refuses=False,
-    ),
-    Wrong(kind="ComputeClass", path=("whenUnsatisfiable",), value="Wait", says='Unsupported value: "Wait"'),
-    Wrong(
-        kind="SecretProviderClass",
-        path=("provider",),
-        value="gcp",
-        says='Unsupported value: "gcp": supported values: "gke"',
-        real_refuses=False,
-    ),
-    Wrong(
-        kind="SecretProviderClass",
-        path=("parameters", "secrets"),
-        value=SECRET.replace("/versions/latest", ""),
-        says="a secret is named in full",
-        real_refuses=False,
-    ),
-    Wrong(
-        kind="SecretProviderClass",
-        path=("parameters", "secrets"),
-        value=SECRET.replace('"path"', '"fileName"'),
-        says="each item needs resourceName and path",
-        real_refuses=False,
-    ),
-    Wrong(
-        kind="SecretProviderClass",
-        path=("parameters", "secret"),
-        value="x",
-        says='unknown field "spec.parameters.secret"',
-        real_refuses=False,
-    ),
+Row = tuple[tuple[str | int, ...], Any, str]
+"""Path, value, what is said."""
+REFUSED_BY_BOTH: dict[str, list[Row]] = {
+    "HealthCheckPolicy": [
+        (_http("portSpecification"), None, _PORT),
+        (_http("port"), None, _PORT),
+        (_http("portSpecification"), "USE_SERVING_PORT", _PORT),
+        (_http("port"), 65_536, "should be less than or equal to 65535"),
+        (_http("port"), "8000", "must be of type integer"),
+        (_http("path"), "/health", 'unknown field "spec.default.config.httpHealthCheck.path"'),
+        (_health("timeoutSec"), 11, _SECONDS),
+        (_health("checkIntervalSec"), None, _SECONDS),
+        (_health("checkIntervalSec"), 301, "should be less than or equal to 300"),
+        (_health("unhealthyThreshold"), 11, "should be less than or equal to 10"),
+        (_health("config", "type"), "TCP", "type HTTP needs httpHealthCheck, type TCP needs tcpHealthCheck"),
+        (_health("config", "type"), None, "config.type: Required value"),
+        (("targetRef", "name"), None, "targetRef.name: Required value"),
+    ],
+    "GCPBackendPolicy": [
+        (("default", "timeoutSec"), 0, "should be greater than or equal to 1"),
+        (("default", "connectionDraining", "drainingTimeoutSec"), 3601, "should be less than or equal to 3600"),
+        (("default", "logging", "sampleRate"), 1_000_001, "should be less than or equal to 1000000"),
+        (("targetRef",), None, "spec.targetRef: Required value"),
+    ],
+    "PodMonitoring": [
+        (_endpoint("interval"), None, "interval: Required value"),
+        (_endpoint("timeout"), "20s", "timeout may not be longer than interval"),
+        (_endpoint("interval"), "often", "must be of type duration"),
+        (_endpoint("port"), 0, "port 0 is none"),
+        (_endpoint("intervall"), "15s", 'unknown field "spec.endpoints[0].intervall"'),
+        (_endpoint("metricRelabeling", 0), {"action": "labeldrop"}, "labeldrop and labelkeep need a regex"),
+        (_endpoint("metricRelabeling", 0, "targetLabel"), "cluster", "this label is written by Google"),
+        (("targetLabels", "fromPod", 0, "to"), "instance", "this label is written by Google"),
+        (("targetLabels", "metadata"), ["host"], 'Unsupported value: "host"'),
+        (("endpoints",), [], "should have at least 1 items"),
+    ],
+    "Rules": [
+        ((*_RULE, "alert"), "Both", "write exactly one of record and alert"),
+        ((*_RULE, "record"), None, "write exactly one of record and alert"),
+        ((*_RULE, "record"), "fleet tokens", "should match '^[a-zA-Z_:][a-zA-Z0-9_:]*$'"),
+        ((*_RULE, "annotations"), {"a": "b"}, "annotations are for alerts"),
+        ((*_RULE, "expr"), None, "expr: Required value"),
+        (("groups", 0, "interval"), "30", "must be of type duration"),
+    ],
+    "ComputeClass": [
+        (_rung(2, "flexStart"), {"enabled": True}, "flexStart and spot exclude each other"),
+        (_rung(0, "priorityScore"), 10, "priorityScore is for all rules or for none"),
+        (_rung(0, "reservations", "specific"), [], "affinity Specific and at least one item in specific go together"),
+        (_rung(0, "reservations", "affinity"), "AnyBestEffort", "affinity Specific and at least one item in specific go together"),
+        (_rung(0, "reservations", "affinity"), "specific", 'Unsupported value: "specific"'),
+        (_rung(0, "machineFamily"), "a4", "machineType says everything"),
+        (_rung(0, "minCores"), 8, "machineType says everything"),
+        (_rung(0, "machineType"), "ek-standard-8", "ek machines cannot be asked for"),
+        (_rung(2, "capacityCheckWaitTimeSeconds"), 9, "is for flexStart"),
+        (_rung(0, "nodeSystemConfig"), {"kubeletConfig": {"shutdownGracePeriodSeconds": 30}}, "shutdownGracePeriodSeconds is for spot"),
+        (_rung(2, *_KUBELET, _CRITICAL), 121, "should be less than or equal to 120"),
+        (_rung(2, *_KUBELET), {"shutdownGracePeriodSeconds": 30, _CRITICAL: 31}, f"{_CRITICAL} is a part of shutdownGracePeriodSeconds"),
+        (_rung(2, *_KUBELET, "shutdownGracePeriodSeconds"), 60, "Unsupported value: 60"),
+        (_rung(0, "gpu", "count"), "8", "must be of type integer"),
+        (("whenUnsatisfiable",), "Wait", 'Unsupported value: "Wait"'),
+    ],
+}  # fmt: skip
+REFUSED_BY_OURS: dict[str, list[Row]] = {
+    "HealthCheckPolicy": [
+        (("targetRef", "group"), "", 'a Service is in the group "", an InferencePool in inference.networking.k8s.io'),
+    ],
+    "GCPBackendPolicy": [
+        (("default", "logging", "enabled"), False, "sampleRate means nothing while logging is off"),
+        (("default", "sessionAffinity", "type"), "CLIENT_IP", "cookieTtlSec needs type GENERATED_COOKIE"),
+    ],
+    "PodMonitoring": [
+        (("selector",), {}, "an empty selector scrapes every pod"),
+    ],
+    "ComputeClass": [
+        (_rung(1, "maxRunDurationSeconds"), 604_801, "with flexStart, maxRunDurationSeconds is 600 to 604800 (7 days)"),
+    ],
+    "SecretProviderClass": [
+        (("provider",), "gcp", 'Unsupported value: "gcp": supported values: "gke"'),
+        (("parameters", "secrets"), SECRET.replace("/versions/latest", ""), "a secret is named in full"),
+        (("parameters", "secrets"), SECRET.replace('"path"', '"fileName"'), "each item needs resourceName and path"),
+        (("parameters", "secret"), "x", 'unknown field "spec.parameters.secret"'),
+    ],
+}  # fmt: skip
+WRONG = tuple(
+    Wrong(kind=kind, path=path, value=value, says=says, real_refuses=both)
+    for both, table in ((True, REFUSED_BY_BOTH), (False, REFUSED_BY_OURS))
+    for kind, rows in table.items()
+    for path, value, says in rows
 )
