@@ -281,6 +281,9 @@ def _server(plan: Plan) -> Iterator[str]:
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # planned maximum of requests in flight"
+    context = profile.shape.max_model_len_tokens
+    if context < profile.context_tokens:
+        yield f"      contextTokens: {context} # as much as the model and its GPUs allow"
     yield from _requests(plan.question.workload, profile.workload)
     yield _APART
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from facts import models, strict_json
+from facts import memory, models, strict_json
 from facts.engines import VERSIONS, Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
@@ -156,6 +156,7 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
             sized["api-server-count"] = engines
         one = replace(profile, flags={**profile.flags, **sized})
         try:
+            one = _startable(one, machine, workload)
             rate = _highest_rate(one, machine, workload)
         except DoesNotFitError as error:
             refused = error
@@ -170,10 +171,29 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
     return best[1]
 
 
-def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
-    deployment = Deployment(
+def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
+    """The profile with the longest context, halved from its own, of which vLLM can hold one request: otherwise it exits at startup."""
+    room = budget(_node_of(profile, machine), workload)
+    context = min(profile.shape.max_model_len_tokens, profile.model_shape.context_tokens)
+    longest = workload.longest_request_tokens
+    while context > longest:
+        if memory.startup_concurrency(room.layout, room.cache_gib, context) >= 1:
+            break
+        context = max(longest, context // 2)
+    if context == profile.shape.max_model_len_tokens:
+        return profile
+    return replace(profile, flags={**profile.flags, "max-model-len": context})
+
+
+def _node_of(profile: ProfileFacts, machine: Machine) -> Deployment:
+    """One machine of this profile."""
+    return Deployment(
         nodes=1, engine=profile.shape, model=profile.model_shape, gpu=machine.gpu, gpus_per_node=machine.gpus
     )
+
+
+def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
+    deployment = _node_of(profile, machine)
     room, what = budget(deployment, workload), known(deployment)
     most = min(
         deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel

@@ -18,7 +18,7 @@ from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.modelled import modelled
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import NoFitError, question_of
+from fleet.plan.question.asking import AskingError, question_of
 from fleet.plan.question.goals import PlanImpossibleError
 from fleet.plan.stack_file import region_with, write_stack
 from fleet.preview.offline import open_stack
@@ -45,7 +45,7 @@ def smallest(model: str, **asked: Any) -> Plan:
     for machine in sorted(machines, key=lambda one: (one.gpu.memory_gib * one.gpus, one.vcpu)):
         try:
             return plan(question_of(Asked(model=model, machine=machine.type, region=region_of(machine), **asked)))
-        except (NoFitError, PlanImpossibleError):
+        except (AskingError, PlanImpossibleError):
             continue
     raise AssertionError(f"{model} fits no machine")
 
@@ -138,7 +138,7 @@ def test_what_a_config_does_not_say_is_asked_for(root: Path, place: dict[str, st
 
 @pytest.mark.slow
 def test_the_policies_pass_what_is_written(tmp_path: Path) -> None:
-    root = whole_project(tmp_path / "project")
+    root = whole_project(tmp_path)
     stopped: dict[str, list[str]] = {}
     for number, model in enumerate(CATALOGUE):
         made = smallest(model, users=20)
