@@ -8,9 +8,11 @@ Prices and zones are in prices.csv.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+
+from facts.texts import hint
 
 DRIVER_VERSION: Final = "latest"
 """GPU driver version on GKE; the default is the older of two. vLLM's image has CUDA 12.9, which an older driver supports only with a
@@ -352,6 +354,12 @@ def meant_machine(words: str) -> Machine | None:
     several = of_gpu or [machine for machine in starts if machine.gpu == starts[0].gpu]
     several = [machine for machine in several if machine.gpus == count] or several
     return _SMALL if _SMALL in several else next(iter(several), None)
+
+
+def machine_hint(words: str, known: Iterable[str] = ()) -> str:
+    """What an unknown machine type may have meant, else all that are known."""
+    meant = meant_machine(words)
+    return hint(words, known or MACHINES, meant.type if meant else None)
 
 
 def _names(machine: Machine) -> tuple[str, ...]:

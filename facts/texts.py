@@ -35,3 +35,10 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
     # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
     found = max(by_lower, key=likeness, default="")
     return by_lower[found] if likeness(found) >= _CLOSE else None
+
+
+def hint(name: str, known: Iterable[str], meant: str | None = None) -> str:
+    """What an unknown name may have meant, else every name that is allowed. `meant`: what it means in other words, if that is known."""
+    names = tuple(known)
+    near = meant if meant in names else nearest(name, names)
+    return f"did you mean {near}?" if near else f"allowed: {', '.join(names)}"

@@ -52,6 +52,16 @@ class Served(ABC):
         """Reasons for options (`--name`) and variables."""
 
     @property
+    def accepted_advisories(self) -> Mapping[str, str]:
+        """Last day (ISO date) on which each advisory is accepted, by id."""
+        return {}
+
+    @property
+    def why_production(self) -> str:
+        """Why the server is production's; empty if it is not known to be."""
+        return ""
+
+    @property
     def is_declared(self) -> bool:
         """Whether it is the server of a stack file, whose pod, Service and probes are known."""
         return False

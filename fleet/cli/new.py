@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from facts.names import stack_names
+from facts.texts import hint
 from fleet.cli.completion import choices, machines, models
 from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, CommandError
@@ -88,14 +88,15 @@ def _require_one(root: Path, source: Source, place: Place) -> None:
 
 def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
     """One replica of the model. Raises UserError for what is not in the catalogue or does not fit."""
-    from facts.machines import MACHINES
+    from facts.machines import MACHINES, meant_machine
     from facts.models import CATALOGUE
     from fleet.plan.planning import plan
     from fleet.plan.question.asking import question_of
     from fleet.plan.stack_file import region_with, write_stack
 
     assert source.machine is not None
-    _require_known("--machine", source.machine, MACHINES)
+    meant = meant_machine(source.machine)
+    _require_known("--machine", source.machine, MACHINES, meant.type if meant else None)
     if source.model is not None:
         _require_known("--model", source.model, CATALOGUE)
     region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
@@ -104,11 +105,8 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     return write_stack(root, stack, plan(question_of(asked)), place, heading=heading)
 
 
-def _require_known(option: str, name: str, known: Iterable[str]) -> None:
-    """Raises CommandError with the nearest names, or with all if none is near."""
-    by_lower = {one.lower(): one for one in known}
-    if name in by_lower.values():
-        return
-    near = [by_lower[match_] for match_ in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(by_lower.values())}"
-    raise CommandError(f"{option} {name} is not known; {hint}")
+def _require_known(option: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
+    """Raises CommandError with the nearest name, or with all if none is near."""
+    names = tuple(known)
+    if name not in names:
+        raise CommandError(f"{option} {name} is not known; {hint(name, names, meant)}")

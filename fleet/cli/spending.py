@@ -95,7 +95,7 @@ def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding
 
 
 def _lines(stack: str, terms: Spending, state: Sum, *, paused: bool) -> Iterator[str]:
-    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}"
+    limit = "" if terms.limit is None else f" of ${terms.limit:,.2f}{' a month' * (terms.every == 'month')}"
     until, lower = datetime.fromtimestamp(state.at, UTC), "at least " * bool(state.unpriced)
     spent = f"{lower}${state.usd:,.2f}{limit} spent from {state.began} to {until:%Y-%m-%dT%H:%M:%SZ}"
     yield f"{stack}: {spent}, now ${state.usd_per_hour:,.2f} an hour"
@@ -105,7 +105,11 @@ def _lines(stack: str, terms: Spending, state: Sum, *, paused: bool) -> Iterator
         yield f"  unreliable: {state.unknown}; change spending.since to start a new sum"
     if paused:
         setting = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state.reason, "limit: more")
-        yield f"  paused; to resume, write vllm-fleet:spending: {{{setting}}} in Pulumi.{stack}.yaml, then run pulumi up --stack {stack}"
+        waits = "; the next month resumes it too" if terms.every == "month" and state.reason == "limit" else ""
+        yield (
+            f"  paused; to resume, write vllm-fleet:spending: {{{setting}}} in Pulumi.{stack}.yaml, then run pulumi up --stack "
+            f"{stack}{waits}"
+        )
     elif terms.limit is not None and state.usd_per_hour > 0:
         left = max(0.0, terms.limit - state.usd - state.owed)
         yield f"  at this rate the limit is reached in {left / state.usd_per_hour:,.1f} h"

@@ -30,6 +30,14 @@ class Asked:
     users: Annotated[
         float | None, typer.Option(metavar="N", help="Goal: concurrent users, one request each at a time.")
     ] = None
+    think_seconds: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0.0,
+            help="With --users: from a response to the next request. Default: 0, as the article's clients.",
+        ),
+    ] = None
     requests_per_second: Annotated[float | None, typer.Option(metavar="N", help="Goal: open-loop arrival rate.")] = None
     usd_per_hour: Annotated[
         float | None, typer.Option(metavar="N", help="Goal: the largest fleet within this budget.")

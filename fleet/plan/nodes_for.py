@@ -10,7 +10,7 @@ from facts.workloads import Workload
 from fleet.plan.asked import DEFAULT_HEADROOM
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import best_in_flight, fleet_load
+from fleet.plan.model.fleet_rate import best_in_flight, fleet_load, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.performance import Performance, check_context, estimate
 from fleet.plan.model.roofline import known
@@ -20,6 +20,7 @@ DEFAULT_LOAD_SHARE = 1 - DEFAULT_HEADROOM
 # Bounds the search.
 MOST_NODES = 4_096
 _HALVINGS = 11
+_USER_HALVINGS = 40
 
 
 class ImpossibleGoalError(UserError, ValueError):
@@ -35,6 +36,8 @@ class Goal:
     requests_per_s: float | None = None
     in_flight: float | None = None
     """Closed-loop users: each waits for a response before the next request."""
+    think_seconds: float = 0.0
+    """Between a user's response and the next request."""
     ttft_p99_ms: float | None = None
     """Limit on the planned end of the estimate."""
     tpot_ms: float | None = None
@@ -67,7 +70,7 @@ class Sizing:
     in_flight_per_node: float
     """Requests in flight per node at full load, the highest throughput."""
     most_in_flight_per_node: float
-    """Most users per node within memory, the measured range and the limits. Above full load where throughput peaks earlier:
+    """Most requests in flight per node within memory and the limits. Above full load where throughput peaks earlier:
     steps exceed captured CUDA graphs, or API servers saturate."""
 
     @property
@@ -85,7 +88,12 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
-        nodes = _fewest(goal.in_flight / goal.load_share, lambda count: count * most, deployment, "users")
+        nodes = _fewest(
+            goal.in_flight / goal.load_share,
+            lambda count: count * most + _thinking(deployment.with_nodes(count), workload, most, goal.think_seconds),
+            deployment,
+            "users",
+        )
     else:
         nodes = _fewest(
             rate / goal.load_share,
@@ -94,6 +102,25 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
             "rate",
         )
     return Sizing(deployment=deployment.with_nodes(nodes), in_flight_per_node=per_node, most_in_flight_per_node=most)
+
+
+def users_in_flight(deployment: Deployment, workload: Workload, users: float, think_seconds: float) -> float:
+    """Requests in flight of users of whom the others think."""
+    if not think_seconds:
+        return users
+    low, high = 0.0, users
+    for _ in range(_USER_HALVINGS):
+        middle = (low + high) / 2
+        if middle + _thinking(deployment, workload, middle / deployment.nodes, think_seconds) < users:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _thinking(deployment: Deployment, workload: Workload, per_node: float, think_seconds: float) -> float:
+    """Users who think at that load, by Little's law."""
+    return think_seconds * _rate(deployment, workload, per_node) if think_seconds else 0.0
 
 
 def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
@@ -125,11 +152,11 @@ def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
 
 
 def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
-    """Most requests in flight per node: within the measured range, without a queue, within the limits."""
+    """Most requests in flight per node: without a queue, within the limits."""
     costs = step_costs(
         deployment, workload, known(deployment).planned(deployment.reading), budget(deployment, workload)
     )
-    most = min(deployment.most_in_flight_per_node, costs.running_limit * deployment.engine.data_parallel)
+    most = most_in_flight_per_node(deployment, costs)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),
         ("TPOT", goal.tpot_ms, lambda performance: performance.tpot_ms),

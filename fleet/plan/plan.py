@@ -17,6 +17,15 @@ from fleet.plan.model.performance import Performance
 from fleet.plan.question.goals import Batch, PlanQuestion, Users
 
 SECONDS_PER_HOUR = 3600
+FullLoadLimit = Literal[
+    "the article's load",
+    "the latency limits",
+    "throughput",
+    "max_num_seqs",
+    "cache memory",
+    "max_num_batched_tokens",
+]
+"""`throughput`: more requests in flight would lower it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +140,8 @@ class Plan:
     """The required nodes, without spares."""
     in_flight_per_node: float
     """Requests in flight per node at full load, the highest throughput."""
+    full_load_limit: FullLoadLimit
+    """Why full load is not higher."""
     performance: Performance
     """At the planned load on the required nodes; for a batch at full load."""
     maximum: Performance
@@ -148,6 +159,8 @@ class Plan:
     batch: BatchRun | None
     nodes_as_engine: int | None
     """Nodes that would do as one engine; None for a plan sized so, or without measurements."""
+    nodes_with_readers: int | None
+    """Nodes if each user reads the response before the next request; None where `think_seconds` is given, or for other goals."""
     remarks: tuple[str, ...]
     """Notes, most serious first."""
 
@@ -168,8 +181,11 @@ class Plan:
         Above 1 if there are more users than give the highest throughput. For users requests/s would hide that: contention
         cancels what the last users add.
         """
-        now, full = self.performance, self.maximum
-        if isinstance(self.question.goal, Users | Batch):
+        now, full, goal = self.performance, self.maximum, self.question.goal
+        if isinstance(goal, Users):
+            users = full.in_flight.value + goal.think_seconds * full.requests_per_s.value
+            return goal.count / users
+        if isinstance(goal, Batch):
             return now.in_flight.value / full.in_flight.value
         return now.requests_per_s.value / full.requests_per_s.value
 

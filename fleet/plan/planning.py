@@ -16,13 +16,14 @@ from fleet.plan.batch import batch_nodes, batch_run
 from fleet.plan.economics import SpotLoss, spares_for
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import OverloadedError
-from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.plan.model.fleet_rate import OverloadedError, most_in_flight_per_node
+from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.performance import ContextTooShortError, Performance, check_context, estimate
 from fleet.plan.model.roofline import known
+from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
-from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for
-from fleet.plan.plan import Alternative, Plan, Verdict
+from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
+from fleet.plan.plan import Alternative, FullLoadLimit, Plan, Verdict
 from fleet.plan.question.goals import (
     CAPACITIES,
     INTERRUPTIBLE,
@@ -34,6 +35,7 @@ from fleet.plan.question.goals import (
     RequestsPerSecond,
     TokensPerSecond,
     Users,
+    reading_seconds,
     way_of,
 )
 from fleet.plan.question.profiles import profiles_for
@@ -43,6 +45,7 @@ from fleet.plan.within_budget import machines_within, size_of_machines
 # Lowest share of full load tried on a budget's nodes before the latency limits count as unreachable.
 _LEAST_SHARE = 0.01
 _HALVINGS = 10
+_ALL_OF = 0.999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +68,25 @@ def plan(question: PlanQuestion) -> Plan:
     try:
         _check(question)
         answer = _plan(question, _fleet(question))
-        return replace(answer, nodes_as_engine=_nodes_as_engine(question), remarks=tuple(remarks(answer)))
+        answer = replace(
+            answer, nodes_as_engine=_nodes_as_engine(question), nodes_with_readers=_nodes_with_readers(question)
+        )
+        return replace(answer, remarks=tuple(remarks(answer)))
     except ContextTooShortError as error:
         raise PlanImpossibleError(str(error), _longer_context(question)) from None
     except (DoesNotFitError, OverloadedError) as error:
         raise PlanImpossibleError(
             str(error), "a larger machine (--machine any), another profile, or shorter requests"
         ) from None
+
+
+def _nodes_with_readers(question: PlanQuestion) -> int | None:
+    """Nodes for users who read each response before the next request."""
+    goal = question.goal
+    if not isinstance(goal, Users) or goal.think_seconds:
+        return None
+    reading = replace(goal, think_seconds=reading_seconds(question.workload))
+    return _fleet(replace(question, goal=reading)).deployment.nodes
 
 
 def _nodes_as_engine(question: PlanQuestion) -> int | None:
@@ -149,8 +164,8 @@ def _fleet(question: PlanQuestion) -> _Fleet:
     match question.goal:
         case TokensPerSecond(total_tokens_per_s=amount):
             goal = _goal(question, total_tokens_per_s=amount)
-        case Users(count=amount):
-            goal = _goal(question, in_flight=amount)
+        case Users(count=amount, think_seconds=seconds):
+            goal = _goal(question, in_flight=amount, think_seconds=seconds)
         case RequestsPerSecond(requests_per_s=amount):
             goal = _goal(question, requests_per_s=amount)
         case Budget():
@@ -162,26 +177,30 @@ def _fleet(question: PlanQuestion) -> _Fleet:
         sizing = nodes_for(one, question.workload, goal)
     except ImpossibleGoalError as error:
         raise PlanImpossibleError(str(error), _nearest(question, one)) from None
-    offered = (
-        OfferedLoad(in_flight=goal.in_flight)
-        if goal.in_flight is not None
-        else OfferedLoad(requests_per_s=goal.rate(question.workload))
-    )
-    spares, why = _spares(question, sizing.nodes)
+    deployment = _within_limits(question, sizing.deployment, goal)
+    spares, why = _spares(question, deployment.nodes)
     return _Fleet(
-        deployment=_within_limits(question, sizing.deployment, offered),
-        offered=offered,
+        deployment=deployment,
+        offered=_offered(question, deployment, goal),
         in_flight_per_node=sizing.in_flight_per_node,
         spares=spares,
         spares_why=why,
     )
 
 
-def _within_limits(question: PlanQuestion, deployment: Deployment, offered: OfferedLoad) -> Deployment:
+def _offered(question: PlanQuestion, deployment: Deployment, goal: Goal) -> OfferedLoad:
+    """The goal's load on that fleet: the slower it is, the fewer of its users think."""
+    if goal.in_flight is None:
+        return OfferedLoad(requests_per_s=goal.rate(question.workload))
+    return OfferedLoad(in_flight=users_in_flight(deployment, question.workload, goal.in_flight, goal.think_seconds))
+
+
+def _within_limits(question: PlanQuestion, deployment: Deployment, goal: Goal) -> Deployment:
     """Add nodes until the interval's high end is within the limits: loads below the measured one widen it."""
 
     def missed(nodes: int) -> list[Verdict]:
-        performance = estimate(deployment.with_nodes(nodes), question.workload, offered)
+        fleet = deployment.with_nodes(nodes)
+        performance = estimate(fleet, question.workload, _offered(question, fleet, goal))
         return _missed(question, performance)
 
     low = high = deployment.nodes
@@ -285,8 +304,9 @@ def _nearest(question: PlanQuestion, one: Deployment) -> str:
     able = estimate(one.with_nodes(MOST_MACHINES), question.workload, most)
     share = question.load_share
     match question.goal:
-        case Users():
-            amount = f"{share * sizing.most_in_flight_per_node * MOST_MACHINES:,.0f} users"
+        case Users(think_seconds=seconds):
+            users = sizing.most_in_flight_per_node * MOST_MACHINES + seconds * able.requests_per_s.value
+            amount = f"{share * users:,.0f} users"
         case RequestsPerSecond():
             amount = f"{share * able.requests_per_s.value:,.0f} requests/s"
         case _:
@@ -372,6 +392,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         spares_why=fleet.spares_why,
         deployment=deployment,
         in_flight_per_node=fleet.in_flight_per_node,
+        full_load_limit=_full_load_limit(question, deployment, fleet.in_flight_per_node),
         performance=performance,
         maximum=maximum,
         money=money(question, bill, performance, _full_load(fleet, workload, maximum)),
@@ -382,8 +403,21 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         verdicts=tuple(_verdicts(question, performance)),
         batch=batch,
         nodes_as_engine=None,
+        nodes_with_readers=None,
         remarks=(),
     )
+
+
+def _full_load_limit(question: PlanQuestion, deployment: Deployment, per_node: float) -> FullLoadLimit:
+    parameters = known(deployment).planned(deployment.reading)
+    costs = step_costs(deployment, question.workload, parameters, budget(deployment, question.workload))
+    most = most_in_flight_per_node(deployment, costs)
+    if per_node < _ALL_OF * most:
+        limited = question.limits.ttft_p99_ms is not None or question.limits.tpot_ms is not None
+        return "the latency limits" if limited else "throughput"
+    if most < costs.running_limit * deployment.engine.data_parallel:
+        return "the article's load"
+    return costs.limited_by  # type: ignore[return-value]  # a key of the limits in step_time.py
 
 
 def _as_share_of(maximum: Performance, performance: Performance) -> Performance:

@@ -10,7 +10,7 @@ from facts.models import CATALOGUE
 from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
-from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch
+from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
 from fleet.plan.question.profiles import profile_facts
 from fleet.report.words import format_list, plural
 
@@ -23,6 +23,14 @@ _ROUND_TOKENS = 64
 # Measured on H200: one API server cost 3 % at 35,000 tok/s, using 0.75 of a core; it saturated at 110,000.
 _TOKENS_PER_API_SERVER = 40_000
 _COMFORTABLE_SHARE = 0.5
+_FULL_CACHE_PERCENT = 90
+_LIMITS = {
+    "the article's load": "The article's fleet lost throughput at four times this load, so its pair is planned up to it.",
+    "the latency limits": "More would exceed the latency limits.",
+    "throughput": "More would lower throughput.",
+    "max_num_seqs": "--max-num-seqs allows no more; steps beyond the captured CUDA graphs take longer.",
+    "max_num_batched_tokens": "Prompts and next tokens of more exceed --max-num-batched-tokens, which bounds a step.",
+}
 
 
 def remarks(plan: Plan) -> Iterator[str]:
@@ -52,6 +60,8 @@ def _size(plan: Plan) -> Iterator[str]:
     for verdict in plan.verdicts:
         if not verdict.holds:
             yield f"{verdict.name} may be {verdict.high_ms:,.0f} ms, above the limit of {verdict.limit_ms:,.0f} ms."
+    yield from _users(plan)
+    yield from _full_load(plan)
     if isinstance(plan.question.goal, Batch):
         profile = plan.question.profile
         context = profile.shape.max_model_len_tokens
@@ -59,6 +69,27 @@ def _size(plan: Plan) -> Iterator[str]:
         yield (
             f"The server rejects a document longer than {context:,} tokens including its answer (profile {profile.name}). "
             f"This plan assumes at most {longest:,}. Count tokens first and split longer documents."
+        )
+
+
+def _users(plan: Plan) -> Iterator[str]:
+    """What the default of `--think-seconds` means for this goal."""
+    fewer = plan.nodes_with_readers
+    if fewer is not None:
+        seconds = reading_seconds(plan.question.workload)
+        yield (
+            "Each user sends the next request at once (--think-seconds 0), as the article's clients do: the most load that so many "
+            f"users can be. People read first, about {seconds:,.0f} s here: {plural(fewer, 'node')} with --think-seconds {seconds:.0f}."
+        )
+
+
+def _full_load(plan: Plan) -> Iterator[str]:
+    """Why full load leaves cache free."""
+    used = plan.maximum.kv_cache_peak_percent.value
+    if used < _FULL_CACHE_PERCENT and plan.full_load_limit in _LIMITS:
+        yield (
+            f"At full load a node has {plan.in_flight_per_node:,.0f} requests in flight and its cache is {used:.0f} % full. "
+            f"{_LIMITS[plan.full_load_limit]}"
         )
 
 

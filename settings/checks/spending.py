@@ -7,6 +7,7 @@ from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.cost import HOURS_PER_MONTH
 from facts.finding import Finding
 from facts.prices import today
 from settings.sections.section import key
@@ -33,6 +34,15 @@ def spending_problems(settings: Settings) -> Iterator[Finding]:
             allowed="limit, until, or both",
             why="without either the guard counts but never acts",
             write="limit: 5000",
+        )
+    if spending.every is not None and spending.limit is None:
+        yield Finding(
+            id="spending-month-without-limit",
+            subject=key("spending.every"),
+            found=spending.every,
+            allowed="month with a limit",
+            why="every is the time that a limit is for; until is one moment",
+            write="limit: 5000, or remove every",
         )
     yield from _moments(spending)
     yield from _against_the_bill(settings, spending)
@@ -101,13 +111,26 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Findin
             why=f"the fleet costs {least}${hourly:,.2f} an hour and would be paused before it serves a request",
             write=f"limit: {ceil(24 * hourly)}, one day of this fleet",
         )
+    elif limit is not None and hourly and spending.every == "month" and counted.fixed * HOURS_PER_MONTH >= limit:
+        yield Finding(
+            id="spending-limit-below-what-stays",
+            subject=key("spending.limit"),
+            found=limit,
+            allowed=f"more than {counted.fixed * HOURS_PER_MONTH:,.0f}: what is billed in a month without any server",
+            why=f"disks, network and what is reserved cost {least}${counted.fixed:,.2f} an hour, so a month's sum reaches the limit even "
+            "while paused",
+            write=f"limit: {ceil(HOURS_PER_MONTH * hourly)}, one month of the whole fleet",
+            severity="error" if stops else "warning",
+        )
     elif limit is not None and hourly:
+        of_month = f" of a month's {HOURS_PER_MONTH}" if spending.every == "month" else ""
         yield Finding(
             id="spending-lasts",
             subject=key("spending.limit"),
             found=limit,
             allowed=f"{hourly * LEAST_HOURS:,.2f} or more",
-            why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h{since}",
+            why=f"at full size, {least}${hourly:,.2f} an hour, the limit lasts {'at most ' if least else ''}{limit / hourly:,.0f} h"
+            f"{of_month}{since}",
             write="nothing, if that is intended",
             severity="note",
         )

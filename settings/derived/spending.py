@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
-from facts import cost
+from facts import cost, prices
 from settings.derived.figures import fleet_shape
 
 if TYPE_CHECKING:
@@ -30,6 +31,48 @@ class Rates:
     """Names of items with an unknown price, which are not counted."""
     unknown_ids: tuple[str, ...]
     """Their ids in `prices`; the price of `nodes` is in `capacity`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What the stack costs at most, because the spending guard pauses it there."""
+
+    usd: float
+    until: str
+    """`month`, `since` for one sum, or the moment of `spending.until`."""
+    paused_usd_per_hour: float
+    """What a paused fleet still costs."""
+    is_of_known_prices: bool
+    """Whether prices are unknown, which the guard cannot count."""
+
+    def text(self) -> str:
+        """The bound in words."""
+        span = {"month": "a month", "since": "in all"}.get(self.until, f"until {self.until}")
+        known = " at the known prices" if self.is_of_known_prices else ""
+        return (
+            f"at most ${self.usd:,.2f} {span}{known}: the spending guard pauses the fleet there; paused, it costs "
+            f"${self.paused_usd_per_hour:,.2f} an hour"
+        )
+
+
+def bounds(settings: Settings) -> tuple[Bound, ...]:
+    """Upper bounds of the price. None where the guard only warns, or where nodes are billed during a pause."""
+    spending = settings.spending
+    if spending is None or spending.then != "pause":
+        return ()
+    counted = rates(settings)
+    if counted.paid_anyway or counted.reserved_first or counted.full is None:
+        return ()
+    ends: list[tuple[str, float]] = []
+    if spending.limit is not None:
+        ends.append((spending.every or "since", spending.limit))
+    if spending.until is not None:
+        left = datetime.fromisoformat(spending.until) - datetime.combine(prices.today(), time(), UTC)
+        ends.append((spending.until, counted.full * max(0.0, left.total_seconds()) / cost.SECONDS_PER_HOUR))
+    return tuple(
+        Bound(usd=usd, until=until, paused_usd_per_hour=counted.fixed, is_of_known_prices=bool(counted.unknown))
+        for until, usd in ends
+    )
 
 
 def rates(settings: Settings) -> Rates:

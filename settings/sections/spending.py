@@ -27,10 +27,13 @@ class Spending(Section):
 
     limit: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Amount in USD at which the fleet is paused; raising it resumes the fleet. Default: none, only `until` applies."""
+    every: Literal["month"] | None = None
+    """`month`: the limit is for each calendar month in UTC; a new month starts a new sum and ends a pause. Default: one sum."""
     until: Instant | None = None
     """Time at which the fleet is paused regardless of cost, e.g. "2027-03-01T18:00:00Z"; a later time resumes it. Default: none."""
     since: Instant | None = None
-    """Name of the sum, as a time. Changing it starts a new sum; nothing else does. Default: the guard's first start."""
+    """Name of the sum, as a time. Changing it starts a new sum; nothing else does, but a new month with `every`. Default: the guard's
+    first start."""
     then: Literal["pause", "warn"]
     """`pause` deletes the GPU pods and prevents new ones; `warn` only warns. Required, because pausing must be an explicit choice."""
     on_unknown: Literal["warn", "pause"] = "warn"

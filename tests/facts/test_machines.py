@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from facts.machines import meant_machine
+from facts.machines import machine_hint, meant_machine
 from tests.support.rows import each_row
 
 
@@ -25,3 +25,18 @@ from tests.support.rows import each_row
 def test_a_gpus_name_means_a_machine(words: str, type_: str | None) -> None:
     meant = meant_machine(words)
     assert (meant and meant.type) == type_
+
+
+@each_row(
+    ("words", "known", "said"),
+    [
+        ("h100", (), "did you mean a3-highgpu-1g?"),
+        ("a4-higgpu-8g", (), "did you mean a4-highgpu-8g?"),
+        ("h100", ("a4-highgpu-8g", "any"), "allowed: a4-highgpu-8g, any"),
+        ("tpu", ("any",), "allowed: any"),
+    ],
+)
+def test_an_unknown_machine_has_a_hint_among_those_that_are_known(
+    words: str, known: tuple[str, ...], said: str
+) -> None:
+    assert machine_hint(words, known) == said

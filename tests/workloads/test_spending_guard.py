@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from email.message import Message
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -31,6 +32,7 @@ TERMS = Terms(
     namespace="vllm",
     home="vllm-spending",
     limit_usd=1000.0,
+    every=None,
     until=None,
     since=None,
     then="pause",
@@ -446,6 +448,90 @@ def test_another_since_starts_a_new_sum(cluster: Cluster, guarding: Any) -> None
     assert cluster.kept["usd"] == pytest.approx(41)
     guarding(since="2027-01-15T10:00:00Z").turn()
     assert cluster.kept["usd"] == 0
+
+
+def at(cluster: Cluster, moment: str) -> None:
+    """Set both clocks to a time, without anybody counting."""
+    cluster.passes(datetime.fromisoformat(moment).timestamp() - cluster.date)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_new_month_starts_a_new_sum_at_its_first_second(cluster: Cluster, guarding: Any, restarted: bool) -> None:
+    at(cluster, "2027-01-31T22:00:00Z")
+    cluster.pod("a", "n1")
+    guard = guarding(every="month")
+    guard.turn()
+    assert (cluster.kept["since"], cluster.kept["from"]) == ("2027-01", "2027-01-31T22:00:00Z")
+    cluster.passes(3600)
+    guard.turn()
+    cluster.passes(3 * 3600)  # two of them in February
+    told = (guarding(every="month") if restarted else guard).turn()
+    assert (cluster.kept["since"], cluster.kept["from"]) == ("2027-02", "2027-02-01T00:00:00Z")
+    assert cluster.kept["usd"] == pytest.approx(2 * 41)
+    assert [line["step"] for line in told if "new month" in line["message"]] == ["started"]
+    assert any("$82.00" in line["message"] for line in told)
+
+
+def test_a_new_month_ends_a_pause_by_the_limit(cluster: Cluster, guarding: Any) -> None:
+    at(cluster, "2027-01-31T23:00:00Z")
+    cluster.pod("a", "n1")
+    guard = guarding(every="month", limit_usd=20.0)
+    guard.turn()
+    cluster.passes(1800)
+    guard.turn()
+    assert (cluster.kept["reason"], cluster.quota is None, cluster.deleted) == ("limit", False, ["a"])
+    cluster.passes(1800)
+    assert "resumed" in guard.steps()
+    assert (cluster.kept["reason"], cluster.quota) == ("", None)
+    cluster.passes(30)
+    assert guard.steps() == []
+
+
+def test_a_day_without_a_guard_over_the_end_of_a_month_is_not_believed(cluster: Cluster, guarding: Any) -> None:
+    at(cluster, "2027-01-30T00:00:00Z")
+    cluster.pod("a", "n1")
+    guarding(every="month", limit_usd=None).turn()
+    cluster.passes(5 * 86_400)
+    guarding(every="month", limit_usd=None).turn()
+    # 24 hours are counted, all of them in the new month, whose first days nobody counted.
+    assert (cluster.kept["since"], cluster.kept["usd"]) == ("2027-02", pytest.approx(24 * 41))
+    assert cluster.kept["unknown"]
+
+
+def test_a_clock_that_jumps_begins_no_month_and_none_comes_back(cluster: Cluster, guarding: Any) -> None:
+    at(cluster, "2027-01-10T00:00:00Z")
+    cluster.pod("a", "n1")
+    guard = guarding(every="month")
+    guard.turn()
+    for jump in (40 * 86_400, -40 * 86_400):
+        cluster.server += jump
+        cluster.passes(1800)
+        assert guard.steps() == ["blind"]
+    assert (cluster.kept["since"], cluster.kept["usd"]) == ("2027-01", pytest.approx(41))
+    at(cluster, "2027-02-01T00:00:30Z")
+    guard.turn()
+    cluster.server -= 20 * 86_400
+    guard.turn()
+    cluster.passes(30)
+    guard.turn()
+    assert cluster.kept["since"] == "2027-02"
+
+
+@pytest.mark.parametrize(
+    ("terms", "name"),
+    [
+        ({}, None),
+        ({"since": "2026-11-01T00:00:00Z"}, "2026-11-01T00:00:00Z"),
+        ({"every": "month"}, "2027-01"),
+        ({"every": "month", "since": "2026-11-01T00:00:00Z"}, "2026-11-01T00:00:00Z 2027-01"),
+    ],
+)
+def test_a_sum_is_named_by_its_start_and_its_month(
+    cluster: Cluster, guarding: Any, terms: Any, name: str | None
+) -> None:
+    at(cluster, "2027-01-31T23:59:59Z")
+    guarding(**terms).turn()
+    assert cluster.kept["since"] == name
 
 
 def test_of_two_guards_the_later_takes_up_what_the_other_wrote(cluster: Cluster, guarding: Any) -> None:

@@ -158,14 +158,18 @@ class Guard:
         if stored is None:
             return  # it counts in memory, and overwrites nothing that it has not read
         is_new, self._is_new = self._is_new, False
-        same = stored.sum if stored.sum and stored.sum.since == self._terms.since else None
+        names = {self._terms.name_of_sum(self._api.date), self._sum.since}
+        same = stored.sum if stored.sum and stored.sum.since in names else None
+        if is_new and stored.sum and self._terms.is_earlier(stored.sum.since, self._api.date):
+            same = stored.sum  # counted to the end of its month, before this one begins
         if is_new and stored.problem:
             self._distrust(f"the stored sum {stored.problem}, on {self._today()}")
         if same and (is_new or same.usd > self._sum.usd):
             self._continue(same)
         elif not is_new:
             problem = stored.problem
-            if not problem and not (same and same.usd >= self._store.usd):
+            is_older = stored.sum and self._terms.is_earlier(stored.sum.since, self._api.date)
+            if not problem and not is_older and not (same and same.usd >= self._store.usd):
                 usd, since = (stored.sum.usd, stored.sum.since) if stored.sum else (0, None)
                 problem = f"was changed to ${usd:,.2f} since {since}"
             if problem:
@@ -189,12 +193,30 @@ class Guard:
 
     def _count(self, observed: Observed) -> None:
         """Counts to this moment."""
-        total, now = self._sum, time.monotonic()
-        total.count(observed.machines, now - self._counted_to, self._terms)
-        self._counted_to = now
+        total, now, date = self._sum, time.monotonic(), self._api.date
+        elapsed, self._counted_to = now - self._counted_to, now
+        if not total.began:
+            total.since = self._terms.name_of_sum(date)
+        # A clock that jumps begins no month.
+        if observed.clock_is_steady and self._terms.is_earlier(total.since, date):
+            elapsed -= self._end_month(observed, elapsed, date)
+        total.count(observed.machines, elapsed, self._terms)
         # Within a process a sum never falls.
         total.usd = self._most_usd = max(total.usd, self._most_usd)
         total.at, total.unpriced, total.began = self._api.date, list(self._terms.unknown), total.began or self._today()
+
+    def _end_month(self, observed: Observed, elapsed: float, date: float) -> float:
+        """Counts the seconds of `elapsed` before the month of `date`, and begins its sum; returns how many they were."""
+        of_month = date - datetime.fromtimestamp(date, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp()
+        before = max(0.0, elapsed - of_month)
+        self._sum.count(observed.machines, before, self._terms)
+        former, spent = self._sum.since, self._sum.usd
+        self._sum.begin_month(self._terms.name_of_sum(date), date)
+        if of_month <= elapsed:
+            self._sum.unknown = ""  # all of this month is counted
+        self._most_usd = self._store.usd = 0.0
+        self._tell("started", f"a new month: counting from zero; {former} ended at ${spent:,.2f}")
+        return before
 
     # Act
 

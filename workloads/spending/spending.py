@@ -175,6 +175,7 @@ def terms(args: SpendingGuardArgs) -> Terms:
         namespace=args.name,
         home=spending_namespace(args.name),
         limit_usd=spending.limit,
+        every=spending.every,
         until=spending.until,
         since=spending.since,
         then=spending.then,

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 WHY_RESUMED: Final = {
-    "limit": "the limit is higher, or gone",
+    "limit": "the limit is higher or gone, or a new month began",
     "until": "the moment is later, or gone",
     "unknown": "the sum is trusted again, or unknown does not pause any more",
     "": "a pause was found that this sum knows nothing of",
 }
 _STORED: Final = {"began": "from", "wake_until": "wakeUntil", "usd_per_hour": "usdPerHour"}
+_MONTH: Final = "%Y-%m"
+_MONTH_AT_END: Final = re.compile("[0-9]{4}-[0-9]{2}$")
 _SHORT: Final = 24
 """A date and its quotes."""
 _MOST: Final = {"warned": 1.0} | dict.fromkeys(("counted", "at", "wakeUntil"), 1e11)
@@ -39,6 +43,8 @@ class Terms:
     home: str
     """The guard's own."""
     limit_usd: float | None
+    every: str | None
+    """`month`: a sum for each calendar month in UTC; None: one sum."""
     until: str | None
     since: str | None
     then: str
@@ -51,6 +57,19 @@ class Terms:
     interval_seconds: float
     idle_seconds: float
     grace_seconds: float
+
+    def name_of_sum(self, date: float) -> str | None:
+        """Name of the sum at that time, in seconds since 1970: `since`, with the month where there is a sum for each."""
+        if self.every is None:
+            return self.since
+        return " ".join(filter(None, (self.since, f"{datetime.fromtimestamp(date, UTC):{_MONTH}}")))
+
+    def is_earlier(self, name: str | None, date: float) -> bool:
+        """Whether a sum of that name is one of these terms for a month before that of the time."""
+        current = self.name_of_sum(date)
+        if self.every is None or name is None or current is None:
+            return False
+        return _MONTH_AT_END.sub("", name) == _MONTH_AT_END.sub("", current) and name < current
 
 
 class Machine(NamedTuple):
@@ -104,6 +123,11 @@ class Sum:
     def text(self) -> str:
         """As `read` takes it."""
         return json.dumps({_STORED.get(name, name): value for name, value in asdict(self).items()})
+
+    def begin_month(self, name: str | None, date: float) -> None:
+        """Starts the sum of a new month at its first second: what runs goes on, and so does a pause until the next decision."""
+        self.since, self.usd, self.warned, self.owed = name, 0.0, 0.0, 0.0
+        self.began = f"{datetime.fromtimestamp(date, UTC):{_MONTH}-01T00:00:00Z}"
 
     def count(self, here: set[str], elapsed: float, terms: Terms) -> None:
         """Adds the cost of the last `elapsed` seconds: machines seen at either end of it in full, plus their idle minutes."""

@@ -101,11 +101,6 @@ class Deployment:
         """GPUs of all nodes."""
         return self.nodes * self.gpus_per_node
 
-    @property
-    def most_in_flight_per_node(self) -> int:
-        """Most requests in flight planned per node: the article's number per GPU."""
-        return MEASURED_IN_FLIGHT_PER_GPU * self.gpus_per_node
-
     def with_nodes(self, nodes: int) -> Deployment:
         """Return the same fleet with that many nodes."""
         return replace(self, nodes=nodes)

@@ -14,6 +14,7 @@ from fleet.plan.model.deployment import (
     OfferedLoad,
 )
 from fleet.plan.model.gpu_memory import MemoryBudget
+from fleet.plan.model.roofline import is_articles
 from fleet.plan.model.step_time import EngineLoad, StepCosts, Wait, closed_loop, open_loop, step_costs
 
 # Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process saturated
@@ -88,6 +89,15 @@ def fleet_load(
     return _open(deployment, workload, offered.requests_per_s, parameters, budget, gateway)
 
 
+def most_in_flight_per_node(deployment: Deployment, costs: StepCosts) -> float:
+    """Most requests in flight planned per node: what its engines run at once, by cache and options.
+
+    Of the article's pair at most the article's: at four times as many its throughput fell.
+    """
+    held = costs.running_limit * deployment.engine.data_parallel
+    return min(held, MEASURED_IN_FLIGHT_PER_GPU * deployment.gpus_per_node) if is_articles(deployment) else held
+
+
 def best_in_flight(
     deployment: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget, most: float
 ) -> float:
@@ -154,8 +164,8 @@ def _open(
     budget: MemoryBudget,
     gateway: GatewayReading,
 ) -> FleetLoad:
-    # Up to the highest measured load: at four times as many requests in flight the article's throughput fell.
-    per_node = best_in_flight(deployment, workload, parameters, budget, deployment.most_in_flight_per_node)
+    held = most_in_flight_per_node(deployment, step_costs(deployment, workload, parameters, budget))
+    per_node = best_in_flight(deployment, workload, parameters, budget, held)
     most = _closed(deployment, workload, deployment.nodes * per_node, parameters, budget, gateway)
     share = requests_per_s / most.requests_per_s
     if share > 1 + 1e-9:

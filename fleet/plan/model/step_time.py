@@ -254,8 +254,8 @@ def _running_limit(deployment: Deployment, workload: Workload, budget: MemoryBud
     # New prompts and the next tokens of all sequences must fit the batch.
     new_tokens = workload.input_tokens.mean / steps + 1 + engine.speculative_tokens
     limits = {
-        "max_num_seqs": float(engine.max_num_seqs),
         "cache memory": float(budget.running_limit(workload)),
+        "max_num_seqs": float(engine.max_num_seqs),
         "max_num_batched_tokens": engine.max_num_batched_tokens / new_tokens,
     }
     name = min(limits, key=lambda key: limits[key])

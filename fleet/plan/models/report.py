@@ -27,7 +27,7 @@ class Listed:
 def listed(machine: str | None) -> tuple[Listed, ...]:
     """Every model, on one machine or the largest of each GPU. Raises UserError."""
     if machine is not None and machine not in machines.MACHINES:
-        raise UserError(f"--machine {machine}: unknown; allowed: {', '.join(machines.MACHINES)}")
+        raise UserError(f"--machine {machine}: unknown; {machines.machine_hint(machine)}")
     chosen = (machines.find(machine),) if machine else _largest()
     return tuple(
         Listed(model=model, gpus={one.type: fit.gpus_needed(model.shape, one) for one in chosen})

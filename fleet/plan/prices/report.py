@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 
 from facts import ledger, prices
+from facts.machines import machine_hint
 from facts.prices import Mode, Price
 from facts.user_error import UserError
 from fleet.report.outline import Items, Outline, Prose, Section, some
@@ -33,7 +34,7 @@ def known(machine: str, region: str | None, mode: Mode | None, today: date) -> K
     items = tuple(ledger.section("prices", "items"))
     machines = sorted({row.what for row in rows} - set(items))
     if machine not in machines:
-        raise UserError(f"--machine {machine}: no known prices; allowed: {', '.join(machines)}")
+        raise UserError(f"--machine {machine}: no known prices; {machine_hint(machine, machines)}")
     regions = sorted({row.region for row in rows if row.what == machine})
     if region is not None and region not in regions:
         raise UserError(f"--region {region}: no known prices or zones of {machine}; allowed: {', '.join(regions)}")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from facts import ledger
-from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine
+from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine, machine_hint
 from facts.model_config import ModelShape
+from facts.texts import hint
 from facts.user_error import UserError
 from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
@@ -92,7 +93,7 @@ def question_of(asked: Asked) -> PlanQuestion:
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
             compile_cache=asked.compile_cache,
-            notes=(*_machine_note(asked), *chosen, *notes),
+            notes=(*chosen, *notes, *_machine_note(asked)),
         )
     except ValueError as error:
         raise AskingError(str(error)) from None
@@ -124,6 +125,8 @@ def _belongs(asked: Asked) -> None:
         if getattr(asked, name) is not None:
             problem = "requires" if asked.documents is None else "cannot be combined with"
             raise AskingError(f"{_option(name)} {problem} --documents")
+    if asked.think_seconds is not None and asked.users is None:
+        raise AskingError("--think-seconds requires --users")
     if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
         raise AskingError(
             "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
@@ -139,7 +142,9 @@ def _machine(asked: Asked) -> Machine:
     if asked.machine is None:
         return DEFAULT_MACHINE
     if asked.machine not in MACHINES:
-        raise AskingError(f"--machine {asked.machine} is not known; allowed: {ANY_MACHINE}, {', '.join(MACHINES)}")
+        raise AskingError(
+            f"--machine {asked.machine} is not known; {machine_hint(asked.machine, (ANY_MACHINE, *MACHINES))}"
+        )
     return MACHINES[asked.machine]
 
 
@@ -153,7 +158,7 @@ def _goal(asked: Asked) -> PlanGoal:
     if asked.tokens_per_second is not None:
         return TokensPerSecond(total_tokens_per_s=asked.tokens_per_second)
     if asked.users is not None:
-        return Users(count=asked.users)
+        return Users(count=asked.users, think_seconds=asked.think_seconds or 0.0)
     if asked.requests_per_second is not None:
         return RequestsPerSecond(requests_per_s=asked.requests_per_second)
     if asked.usd_per_hour is not None:
@@ -195,7 +200,7 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
     if asked.profile is not None:
         names = profile_names()
         if asked.profile not in names:
-            raise AskingError(f"--profile {asked.profile} is not known; allowed: {', '.join(names)}")
+            raise AskingError(f"--profile {asked.profile} is not known; {hint(asked.profile, names)}")
         return profile_facts(asked.profile), ()
     longest = workload.longest_request_tokens
     articles = asked.machine in (None, DEFAULT) and asked.model is None

@@ -17,12 +17,14 @@ from facts.texts import nearest
 from facts.user_error import UserError
 from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
-from fleet.plan.model.fleet_rate import fleet_load
+from fleet.plan.model.fleet_rate import fleet_load, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.roofline import known
+from fleet.plan.model.step_time import step_costs
 from fleet.plan.question.profiles import ProfileFacts
 
 _RANKS: Final = (1, 2, 4, 8, 16)
+_FILLINGS: Final = 4
 _OF_A_DRAFT: Final = "speculative-config."
 # The kernels that vLLM chooses for them on a B200 write into the image: lesson experts-write-into-image.
 _MOE_BACKENDS: Final = {"fp8": "triton", "nvfp4": "flashinfer_cutlass"}
@@ -154,9 +156,9 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
         sized = {"data-parallel-size": engines, "tensor-parallel-size": ranks}
         if "api-server-count" in profile.flags:
             sized["api-server-count"] = engines
-        one = replace(profile, flags={**profile.flags, **sized})
         try:
-            one = _startable(one, machine, workload)
+            sized_to_it = replace(profile, flags={**profile.flags, **sized})
+            one = _startable(_filled(sized_to_it, machine, workload), machine, workload)
             rate = _highest_rate(one, machine, workload)
         except DoesNotFitError as error:
             refused = error
@@ -173,7 +175,7 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
 
 def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
     """The profile with the longest context, halved from its own, of which vLLM can hold one request: otherwise it exits at startup."""
-    room = budget(_node_of(profile, machine), workload)
+    room = budget(_one(profile, machine), workload)
     context = min(profile.shape.max_model_len_tokens, profile.model_shape.context_tokens)
     longest = workload.longest_request_tokens
     while context > longest:
@@ -185,18 +187,32 @@ def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> P
     return replace(profile, flags={**profile.flags, "max-model-len": context})
 
 
-def _node_of(profile: ProfileFacts, machine: Machine) -> Deployment:
-    """One machine of this profile."""
+def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
+    """The profile with `--max-num-seqs` raised to what the cache holds, as far as steps stay within captured CUDA graphs.
+
+    The profile's own limit is for its model. Raises DoesNotFitError.
+    """
+    before = profile.shape
+    most = before.captured_tokens // (1 + before.speculative_tokens)
+    for _ in range(_FILLINGS):  # A higher limit takes memory for its logits from the cache.
+        shape = profile.shape
+        held = int(budget(_one(profile, machine), workload).running_limit(workload))
+        sequences = max(before.max_num_seqs, min(most, held))
+        if sequences == shape.max_num_seqs:
+            break
+        profile = replace(profile, flags={**profile.flags, "max-num-seqs": sequences})
+    return profile
+
+
+def _one(profile: ProfileFacts, machine: Machine) -> Deployment:
     return Deployment(
         nodes=1, engine=profile.shape, model=profile.model_shape, gpu=machine.gpu, gpus_per_node=machine.gpus
     )
 
 
 def _highest_rate(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
-    deployment = _node_of(profile, machine)
+    deployment = _one(profile, machine)
     room, what = budget(deployment, workload), known(deployment)
-    most = min(
-        deployment.most_in_flight_per_node, max(1.0, room.running_limit(workload)) * deployment.engine.data_parallel
-    )
+    most = most_in_flight_per_node(deployment, step_costs(deployment, workload, what.engine, room))
     load = fleet_load(deployment, workload, OfferedLoad(in_flight=most), what.engine, room)
     return load.requests_per_s

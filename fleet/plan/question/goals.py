@@ -27,6 +27,16 @@ DEFAULT_REGION: Final = "europe-west4"
 MOST_MACHINES: Final = 1_000
 
 
+# Source: Brysbaert 2019, Journal of Memory and Language 109, 104047: silent reading of English non-fiction. Assumed: 0.75 words a token.
+_WORDS_PER_MINUTE: Final = 238
+_WORDS_PER_TOKEN: Final = 0.75
+
+
+def reading_seconds(workload: Workload) -> float:
+    """How long a person reads a response."""
+    return workload.output_tokens.mean * _WORDS_PER_TOKEN / _WORDS_PER_MINUTE * 60
+
+
 def way_of(capacity: Capacity) -> Way:
     """The provisioning mode behind a capacity: a commitment prices a reservation."""
     return "reservation" if capacity in COMMITMENTS else capacity  # type: ignore[return-value]
@@ -57,6 +67,8 @@ class Users:
     """Closed-loop users: each waits for a response before the next request."""
 
     count: float
+    think_seconds: float = 0.0
+    """From a response to the user's next request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +150,8 @@ class PlanQuestion:
                 raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
         if not 0 < self.load_share <= 1:
             raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share:g}")
+        if isinstance(self.goal, Users) and not 0 <= self.goal.think_seconds < inf:
+            raise ValueError(f"think_seconds must be 0 or more and finite, got {self.goal.think_seconds:g}")
         if self.spares is not None and self.spares < 0:
             raise ValueError(f"spares must be 0 or more, got {self.spares}")
         if self.notices_per_node_day is not None and not 0 <= self.notices_per_node_day < inf:

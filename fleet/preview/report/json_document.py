@@ -162,6 +162,10 @@ def _plan(report: Report) -> dict[str, Any]:
         },
         "figures": _figures(report, report.figures.match),
         "bill": _bill(report),
+        "atMost": [
+            {"usd": round(bound.usd, 2), "until": bound.until, "ofKnownPrices": bound.is_of_known_prices}
+            for bound in report.bounds
+        ],
         "findings": [finding.as_json() for finding in report.findings],
         "notices": [notice.as_json() for notice in report.notices],
         "diagnostics": [

@@ -20,6 +20,7 @@ from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 from fleet.report.outline import Branch
 from fleet.report.words import LADDERS_RESERVATION, plural
+from settings.derived.spending import bounds
 from settings.sections.capacity import Calendar, Ladder, Reservation
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fleet.preview.judges import Judge, JudgeChange
     from fleet.preview.policy import Violation
     from settings.derived.figures import Figures
+    from settings.derived.spending import Bound
     from settings.stack import Settings
 
 GROUP_FROM = 4
@@ -128,6 +130,8 @@ class Report:
     diagnostics: tuple[Diagnostic, ...]
     """Warnings and errors of the program, apart from the findings it repeats."""
     policies: Policies
+    bounds: tuple[Bound, ...] = ()
+    """What the stack costs at most, where a spending limit makes that true."""
     modelled: Modelled | None = None
     """The planner's estimate, where no published figure holds for the stack; None also where the model has no answer."""
     comparison: Changes | None = None
@@ -177,6 +181,7 @@ def build_report(
         tree=_tree(recording, redactor),
         changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
+        bounds=bounds(settings),
         modelled=modelled,
         dangers=tuple(_dangers(settings)),
         findings=tuple(one for one in problems if one.severity in ("warning", "deliberate")),

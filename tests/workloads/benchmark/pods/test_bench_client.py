@@ -162,40 +162,40 @@ def test_a_vllm_without_the_hooks_is_refused_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_a_busy_loop_is_seen() -> None:
-    async def busy() -> tuple[bench_client.Sampler, float]:
-        sampler = bench_client.Sampler()
-        begun, cpu = time.perf_counter(), time.process_time()
-        sampler.start()
-        while time.perf_counter() - begun < 0.3:
-            spent = time.process_time()
-            while time.process_time() - spent < 0.04:
-                pass
-            await asyncio.sleep(0)
-        sampler.stop()
-        return sampler, (time.process_time() - cpu) / (time.perf_counter() - begun)
+class Clock:
+    """The client's own time, with a sampler whose ticks come when the test says."""
 
-    sampler, share = asyncio.run(busy())
-    # What the machine left to this process, however little that was.
-    assert sampler.cpu[0] > 0.5 * share
-    assert sampler.lag_ms[0] > 15
-    assert sampler.lag_p99_ms > 15
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = self.cpu = 0.0
+        times = SimpleNamespace(perf_counter=lambda: self.now, process_time=lambda: self.cpu, time=lambda: self.now)
+        monkeypatch.setattr(bench_client, "time", times)
+        timer = SimpleNamespace(cancel=lambda: None)
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(call_later=lambda *_: timer))
+        self.sampler = bench_client.Sampler()
+        self.sampler.start()
+
+    def tick(self, late_seconds: float, busy_seconds: float = 0.0) -> None:
+        self.now += bench_client.TICK_SECONDS + late_seconds
+        self.cpu += busy_seconds
+        self.sampler._tick()
+
+
+def test_a_busy_loop_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    for _ in range(50):
+        clock.tick(late_seconds=0.04, busy_seconds=0.9 * (bench_client.TICK_SECONDS + 0.04))
+    clock.sampler.stop()
+    assert clock.sampler.cpu[0] == pytest.approx(0.9, abs=0.01)
+    assert clock.sampler.lag_ms[0] == pytest.approx(40)
+    assert clock.sampler.lag_p99_ms == pytest.approx(40)
 
 
 def test_rare_long_stalls_count_for_the_time_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the time in stalls of 300 ms is one tick in 136."""
-    now = 0.0
-    monkeypatch.setattr(
-        bench_client, "time", SimpleNamespace(perf_counter=lambda: now, process_time=lambda: 0.0, time=lambda: now)
-    )
-    loop = SimpleNamespace(call_later=lambda *_: None)
-    monkeypatch.setattr(asyncio, "get_running_loop", lambda: loop)
-    sampler = bench_client.Sampler()
-    sampler.start()
+    clock = Clock(monkeypatch)
     for tick in range(1360):
-        now += bench_client.TICK_SECONDS + (0.3 if tick % 136 == 0 else 0.0)
-        sampler._tick()
-    assert 250 < sampler.lag_p99_ms < 300
+        clock.tick(late_seconds=0.3 if tick % 136 == 0 else 0.0)
+    assert 250 < clock.sampler.lag_p99_ms < 300
 
 
 def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
