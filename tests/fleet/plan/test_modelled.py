@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.plan.modelled import modelled
+from fleet.plan.modelled import Modelled, modelled
 from tests.support.settings import make_settings
 
 
@@ -32,3 +32,18 @@ def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> No
 
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
+
+
+def test_a_release_with_a_slow_product_keeps_a_share_of_the_rate() -> None:
+    def of(version: str) -> Modelled:
+        engine = {"version": version}
+        found = modelled(make_settings(server={"replicas": 12, "profile": "record", "engine": engine}))
+        assert found is not None
+        return found
+
+    whole, slow = of("0.18.0"), of("0.18.1")
+    assert slow.total_tokens_per_s.high == pytest.approx(0.78 * whole.total_tokens_per_s.high)
+    assert slow.total_tokens_per_s.low == pytest.approx(0.46 * whole.total_tokens_per_s.low)
+    assert slow.performance.tpot_ms.value > whole.performance.tpot_ms.value
+    assert any(reason.startswith("unaligned-fp8-rows-b200") for reason in slow.total_tokens_per_s.reasons)
+    assert not any("unaligned" in reason for reason in whole.total_tokens_per_s.reasons)
