@@ -13,6 +13,7 @@ from facts.finding import Finding
 from facts.lessons.lesson import Lesson
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import (
+    ADVISORIES_ANNOTATION,
     CONCURRENCY_ANNOTATION,
     CONTEXT_ANNOTATION,
     REASONS_ANNOTATION,
@@ -31,6 +32,7 @@ class Engine(Served):
     """One vLLM server container."""
 
     server: Server
+    production: str = ""
 
     @property
     def flags(self) -> Flags:
@@ -88,6 +90,21 @@ class Engine(Served):
             for key, text in given.items()
             if isinstance(text, str) and len(text.strip()) >= SHORTEST_REASON
         }
+
+    @cached_property
+    def accepted_advisories(self) -> Mapping[str, str]:
+        """From the annotation."""
+        try:
+            given = json.loads(self.server.pod.annotation(ADVISORIES_ANNOTATION) or "{}")
+        except (ValueError, RecursionError):
+            return {}
+        accepted = given.items() if isinstance(given, dict) else ()
+        return {str(id_): str(one["until"]) for id_, one in accepted if isinstance(one, dict) and "until" in one}
+
+    @property
+    def why_production(self) -> str:
+        """As the stack's resources say, where a rule of the stack asks."""
+        return self.production
 
     @property
     def gpu(self) -> Gpu | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from facts.production import LABELS, PRODUCTION, by_name
 from pods import GKE, all_servers
 from rule import Resource, Setting, Settings, dig
 
-LABELS: Final = ("environment", "env", "app.kubernetes.io/environment", "vllm-fleet.dev/environment")
-PRODUCTION: Final = frozenset({"production", "prod", "live"})
 ENVIRONMENT: Final = Setting(
     name="environment",
     type="string",
@@ -35,7 +33,7 @@ def why_production(resources: Sequence[Resource], settings: Settings) -> str:
         (parts[2] for resource in resources if len(parts := resource.urn.split(":", 3)) > 3 and parts[1] == "pulumi"),
         "",
     )
-    if not PRODUCTION.isdisjoint(re.split(r"[^a-z]+", stack.lower())):
+    if by_name(stack):
         return f"the stack's name is {stack}"
     for server in () if labels else all_servers(resources):
         if name := server.pod.selector(f"{GKE}/reservation-name"):

@@ -31,6 +31,7 @@ class ServerArguments(TypedDict):
     internal_load_balancer: bool
     annotations: Mapping[str, str]
     reasons: Mapping[str, str]
+    accepted_advisories: Mapping[str, Mapping[str, str]]
 
 
 def server_arguments(settings: Settings) -> ServerArguments:
@@ -48,4 +49,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
         "reasons": settings.server.reasons,
+        "accepted_advisories": {
+            id_: {"until": one.until, "reason": one.reason} for id_, one in settings.server.accepted_advisories.items()
+        },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from facts.lessons import serving, serving_cache, serving_judged, serving_start
+from facts.lessons import serving, serving_advisories, serving_cache, serving_judged, serving_start
 from facts.lessons.lesson import Lesson
 from facts.lessons.served import Served
 
@@ -13,4 +13,5 @@ ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving_cache.LESSONS,
     *serving_start.LESSONS,
     *serving_judged.LESSONS,
+    *serving_advisories.LESSONS,
 )

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+from facts import production
 from facts.engines import Flags, parse
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
+from settings.sections.capacity import Reservation
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
 
 if TYPE_CHECKING:
@@ -70,6 +72,23 @@ class DeclaredServer(Served):
     def reasons(self) -> Mapping[str, str]:
         """`server.reasons`."""
         return self._settings.server.reasons
+
+    @property
+    def accepted_advisories(self) -> Mapping[str, str]:
+        """`server.acceptedAdvisories`."""
+        return {id_: one.until for id_, one in self._settings.server.accepted_advisories.items()}
+
+    @property
+    def why_production(self) -> str:
+        """By the stack's labels or name, or by a reservation without an environment label."""
+        labels, capacity = self._settings.labels, self._settings.capacity
+        if label := production.by_labels(labels):
+            return f"the stack has the label {label}"
+        if production.by_name(self._settings.stack):
+            return f"the stack's name is {self._settings.stack}"
+        if isinstance(capacity, Reservation) and not any(key in labels for key in production.LABELS):
+            return f"it uses the reservation {capacity.name}, and no environment label is set"
+        return ""
 
     @property
     def is_declared(self) -> bool:

@@ -18,6 +18,7 @@ from facts.ledger import value
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
+from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, IN_PRODUCTION
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.sizing import CONNECTIONS_PER_CLIENT
@@ -32,7 +33,7 @@ _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "wa
 
 def lesson_named(name: str) -> Lesson[Any]:
     """The lesson with that name. Raises KeyError."""
-    every: tuple[Lesson[Any], ...] = (*ENGINE_LESSONS, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
+    every: tuple[Lesson[Any], ...] = (*ENGINE_LESSONS, IN_PRODUCTION, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
     return {one.name: one for one in every}[name]
 
 
@@ -56,7 +57,7 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
 
 def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Finding]:
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
-    for lesson in ENGINE_LESSONS:
+    for lesson in (*ENGINE_LESSONS, IN_PRODUCTION):
         for breach in lesson.judge(server, lesson.defaults):
             yield _unless_on_purpose(settings, lesson, _problem(lesson, breach))
 
@@ -68,7 +69,7 @@ def _problem(rule: Lesson[Any], breach: Breach) -> Finding:
         breach,
         subject=key(spelled.path(breach.option)),
         found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
-        severity="note" if rule.name == OPTION_WITH_REASON else _SEVERITIES[rule.level],
+        severity="note" if rule.name in (OPTION_WITH_REASON, ACCEPTED_ADVISORY) else _SEVERITIES[rule.level],
     )
 
 

@@ -1,4 +1,4 @@
-"""Checks of `server.reasons`; the options that need one are judged by facts/lessons/serving_judged.py."""
+"""Checks of `server.reasons` and `server.acceptedAdvisories` that allow nothing; facts/lessons judges what they are for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,30 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from facts.lessons.serving_advisories import reaching
 from facts.lessons.serving_judged import key_of, needs_reason, parts
 from settings.checks.declared_server import DeclaredServer
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
+
+
+def unused_acceptances(settings: Settings) -> Iterator[Finding]:
+    """Accepted advisories that reach neither the servers nor the canary."""
+    servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
+    there = {advisory.id for server in servers for advisory in reaching(server)}
+    for id_, accepted in settings.server.accepted_advisories.items():
+        if id_ not in there:
+            yield Finding(
+                id="acceptance-without-advisory",
+                subject=key(f"server.acceptedAdvisories.{id_}"),
+                found=accepted.until,
+                allowed="advisories that reach this stack's servers",
+                why="the release is free of it, or the server does not have what it is about",
+                write=f"acceptedAdvisories: without {id_}",
+                severity="warning",
+            )
 
 
 def unused_reasons(settings: Settings) -> Iterator[Finding]:

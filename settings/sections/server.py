@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from facts import node_room
+from facts.advisories import every
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
+from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
@@ -35,6 +38,26 @@ Tag = Annotated[
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
+
+
+def _is_a_day(text: str) -> str:
+    """The text. Raises ValueError for a day that does not exist."""
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        raise ValueError("an existing day") from None
+    return text
+
+
+Day = Annotated[str, like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "a day, such as 2027-01-31"), AfterValidator(_is_a_day)]
+
+
+def _known_advisories(accepted: dict[str, AcceptedAdvisory]) -> dict[str, AcceptedAdvisory]:
+    """The advisories. Raises ValueError for an id that is not known."""
+    known = [one.id for one in every()]
+    if unknown := sorted(accepted.keys() - set(known)):
+        raise ValueError(f"ids of known advisories, unlike {unknown[0]}: {', '.join(known)}")
+    return accepted
 
 
 class Image(Section):
@@ -65,6 +88,7 @@ class ImageChoice(Section):
     tag until it is set. `fleet doctor --live` prints it."""
 
 
+Tokens = Annotated[int, Field(gt=0, le=100_000_000)]
 CPU_PER_GPU: Final = 20
 MEMORY_GIB_PER_GPU: Final = 125
 SHM_GIB_PER_GPU: Final = 8
@@ -114,13 +138,35 @@ class Resources(Section):
         )
 
 
+def _has_lengths(name: str) -> str:
+    """A workload's name. Raises ValueError for one without known lengths."""
+    if name not in (known := workloads_with_lengths()):
+        raise ValueError(f"one of {', '.join(known)}; or requests, with your own lengths")
+    return name
+
+
+class Requests(Section):
+    """Lengths of the expected requests."""
+
+    input_tokens: Tokens
+    """Mean prompt in tokens."""
+    output_tokens: Tokens
+    """Mean response in tokens."""
+    longest_input_tokens: Tokens | None = None
+    """Longest prompt in tokens. Default: all prompts have the mean length."""
+
+
 class Needs(Section):
     """The expected traffic, which the other settings are checked against."""
 
-    context_tokens: Annotated[int, Field(gt=0, le=100_000_000)] | None = None
+    context_tokens: Tokens | None = None
     """Longest prompt plus output in tokens. Default: the profile's."""
     concurrency_per_replica: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     """Peak requests in flight per replica. Default: the profile's (2,000 in the article)."""
+    workload: Annotated[str, AfterValidator(_has_lengths)] | None = None
+    """Named workload that throughput is estimated for, e.g. `vllm-1024-512`. Default: the profile's, or the article's lengths."""
+    requests: Requests | None = None
+    """Lengths that throughput is estimated for, instead of a named workload. `fleet plan --write` sets the planned ones."""
 
 
 class CompileCache(Section):
@@ -129,6 +175,15 @@ class CompileCache(Section):
     enabled: bool = False
     """Keep compiled kernels and graphs in a bucket. The first pod of a release stores them before it receives requests, and later pods of
     the release load them. It gives the servers' pods egress to Google's APIs."""
+
+
+class AcceptedAdvisory(Section):
+    """A security advisory of the vLLM release that this stack lives with for a while."""
+
+    until: Day
+    """Last day on which it is accepted, e.g. "2027-01-31"; from the next day on it is a finding again."""
+    reason: Reason
+    """Why it does no harm here, in 10 to 500 characters."""
 
 
 class Server(Section):
@@ -151,6 +206,9 @@ class Server(Section):
     reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
     """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
     `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
+    accepted_advisories: Annotated[dict[str, AcceptedAdvisory], AfterValidator(_known_advisories)] = {}
+    """Known advisories of the release that are accepted, by id, e.g. `{CVE-2026-34756: {until: "2027-01-31", reason: "..."}}`. In
+    production every other one is refused. Reviewers see them in the preview and on the Deployment."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from facts.lessons.words import REASONS_ANNOTATION
+from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -36,6 +36,8 @@ class Case:
     """`contextTokens`, `concurrencyPerReplica`."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """`server.reasons`, and the annotation."""
+    accepts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """`server.acceptedAdvisories`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
@@ -55,6 +57,7 @@ class Case:
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
         section |= {"reasons": dict(self.reasons)} if self.reasons else {}
+        section |= {"acceptedAdvisories": dict(self.accepts)} if self.accepts else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -94,6 +97,8 @@ class Case:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
         if self.reasons:
             props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
+        if self.accepts:
+            props["metadata"].setdefault("annotations", {})[ADVISORIES_ANNOTATION] = json.dumps(dict(self.accepts))
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
@@ -130,6 +135,8 @@ NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mod
 _OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
 _NO_MTP = {"speculative-config": None}
 _PLAIN = "Qwen/Qwen3-32B"
+_UNTIL = {"PYSEC-2026-4349": {"until": "2999-12-31", "reason": "no client has /v1/responses"}}
+_PAST = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
 
 
@@ -239,6 +246,13 @@ CASES = (
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
     _sound("deepgemm-accuracy", "0.18.1", tag="v0.18.1"),
     _sound("deepgemm-accuracy", "weights of 16 bits", tag="v0.18.0", stack="cud", model="Qwen/Qwen3.5-27B"),
+    _broken("release-with-advisories", "0.18.1", tag="v0.18.1", stack="cud"),
+    _broken("release-with-advisories", "one left", tag="v0.31.0", stack="guest"),
+    _sound("release-with-advisories", "0.32.0", tag="v0.32.0", stack="guest"),
+    _sound("release-with-advisories", "accepted", tag="v0.31.0", stack="cud", accepts=_UNTIL),
+    _broken("release-with-advisories", "no more accepted", tag="v0.31.0", stack="cud", accepts=_PAST),
+    _broken("advisory-accepted", "until a day", tag="v0.31.0", stack="cud", accepts=_UNTIL),
+    _sound("advisory-accepted", "no more", tag="v0.31.0", stack="cud", accepts=_PAST),
     _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="guest"),
     _broken("fp8-product-slow", "0.18.0 without DeepGEMM", {DEEP_GEMM: False}, tag="v0.18.0"),

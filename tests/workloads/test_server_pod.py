@@ -267,7 +267,7 @@ def test_the_object_says_what_the_traffic_needs() -> None:
         "vllm-fleet.dev/context-tokens": "1500",
         "vllm-fleet.dev/concurrency-per-replica": "1000",
         "vllm-fleet.dev/reproduces": "phases.mtp1-092",
-        "vllm-fleet.dev/on-purpose": "deepgemm-accuracy,prefix-cache-never-hits",
+        "vllm-fleet.dev/on-purpose": "deepgemm-accuracy,prefix-cache-never-hits,release-with-advisories",
     }
 
 

@@ -121,6 +121,9 @@ class ServerPod:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons for flags and variables of `engine` that need one, by `--flag` or variable: an annotation of the Deployment, so that a new
     reason restarts no pod."""
+    accepted_advisories: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Security advisories of the release that are accepted, by id, each with `until` (a day) and `reason`: an annotation of the Deployment,
+    too."""
 
     def __post_init__(self) -> None:
         within_limits(self, Server, ("name", "startup_minutes"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.lessons.words import REASONS_ANNOTATION
+from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
 from settings.arguments import checked, within_limits
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
@@ -126,10 +126,11 @@ class Server(pulumi.ComponentResource):
         k8s.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget", metadata=metadata, spec=disruption_budget(args.name), opts=child
         )
-        reasons = {REASONS_ANNOTATION: json.dumps(dict(args.reasons))} if args.reasons else {}
+        said = {REASONS_ANNOTATION: args.reasons, ADVISORIES_ANNOTATION: args.accepted_advisories}
+        stated = {name: json.dumps(dict(value)) for name, value in said.items() if value}
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata=metadata | {"annotations": {**args.annotations, **reasons}},
+            metadata=metadata | {"annotations": {**args.annotations, **stated}},
             spec=deployment_spec(args, key_version),
             opts=pulumi.ResourceOptions(
                 parent=self,

@@ -28,6 +28,7 @@ from fleet.plan.question.goals import (
 )
 from fleet.report.words import plural
 from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy, scaling_policy
+from settings.sections.monitoring import Objectives
 from settings.sections.scaling import Scaling
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
 MOST_WINDOWS: Final = 4
 RARE_GROWTH: Final = 1.74
 """99th percentile of the load's growth factor over 20 minutes. Source: as GROWTH_DURING_LEAD."""
+_LARGER_GROWTHS: Final = (2.2, 2.8, 3.5, 5.0)
+_SHARES_AT_LEAST: Final = (0.3, 0.45, 0.6, 0.75, 0.9)
+"""Assumed, both: the steps in which room is added until the objective holds."""
+_BY_LOAD: Final = ("load", "load, more room")
+TO_OBJECTIVE: Final = "to the objective"
 STOCK_OUT_SECONDS: Final = 7_200
 BLIND_SECONDS: Final = 3_600
 """Assumed, both: failures injected from an hour before the peak of the busiest day."""
@@ -64,6 +70,8 @@ class Subject:
     """Whether amounts are lower bounds because prices are unknown."""
     label: str
     """Confidence in the planner's model for this fleet."""
+    objective: float = Objectives().objective
+    """Share of requests that must be on time: `monitoring.alerts.objective`."""
     policy: ScalingPolicy | None = None
     """The stack's own policy."""
     bounded_by: str | None = None
@@ -171,6 +179,7 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
         subject,
         fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
+        objective=settings.monitoring.objectives.objective,
         policy=policy,
         bounded_by="server.scaling.max" if policy else "server.replicas",
         reservation_first=isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None,
@@ -181,7 +190,43 @@ def comparisons(subject: Subject) -> tuple[Comparison, ...]:
     """Simulate every load shape. Raises ValueError if there is nothing to scale."""
     if subject.most <= subject.fewest:
         raise ValueError(f"{plural(subject.most, 'server')} at most, nothing to scale; {_more_servers(subject)}")
-    return tuple(_comparison(subject, shape) for shape in SHAPES)
+    before = [load_of_day(shape, subject.peak_requests_per_s, first_day=0) for shape in SHAPES]
+    by_load = max((scaled_by_load(subject, load) for load in before), key=lambda policy: policy.min)
+    found = tuple(_comparison(subject, shape, load, by_load) for shape, load in zip(SHAPES, before, strict=True))
+    if not _could_save(subject, by_load) or meeting(subject, found) is not None:
+        return found
+    for policy in _with_more_room(subject, by_load):
+        more = tuple(replace(one, ways=(*one.ways, _judge(subject, one.shape, TO_OBJECTIVE, policy))) for one in found)
+        if meeting(subject, more) is not None:
+            return more
+    return found
+
+
+def meeting(subject: Subject, compared: Sequence[Comparison]) -> ScalingPolicy | None:
+    """The load-driven policy without windows that meets the objective under every shape of load, the one with least room first."""
+    for index, way in enumerate(compared[0].ways):
+        policy = way.policy
+        if way.name not in (*_BY_LOAD, TO_OBJECTIVE) or not isinstance(policy, ScalingPolicy):
+            continue
+        if all(one.ways[index].week.slo_attainment >= subject.objective for one in compared):
+            return policy
+    return None
+
+
+def _could_save(subject: Subject, by_load: ScalingPolicy) -> bool:
+    """Whether scaling by load can cost less than the static fleet, and hold its peak."""
+    return subject.fleet.paid_nodes is None and not subject.is_short and by_load.min < by_load.max
+
+
+def _with_more_room(subject: Subject, by_load: ScalingPolicy) -> Iterator[ScalingPolicy]:
+    """Load-driven policies for ever larger growth during a start, then with ever more servers at least."""
+    rare = subject.fleet.serving.target(RARE_GROWTH)
+    for growth in _LARGER_GROWTHS:
+        yield replace(by_load, target_in_flight=subject.fleet.serving.target(growth))
+    for share in _SHARES_AT_LEAST:
+        least = ceil(share * subject.most)
+        if by_load.min < least < subject.most:
+            yield replace(by_load, target_in_flight=rare, min=least, fallback_replicas=least)
 
 
 def _more_servers(subject: Subject) -> str:
@@ -196,13 +241,12 @@ def _more_servers(subject: Subject) -> str:
 
 
 def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | None:
-    """`server.scaling` for the row `load`, without windows: those depend on the user's traffic.
+    """`server.scaling` of the load-driven policy that meets the objective, without windows: those depend on the user's traffic.
 
-    None if it saves nothing, the fleet is too small for the peak, or the section is invalid.
+    None if none meets it, it saves nothing, the fleet is too small for the peak, or the section is invalid.
     """
-    policy = next(way.policy for way in compared[0].ways if way.name == "load")
-    assert isinstance(policy, ScalingPolicy)
-    if subject.fleet.paid_nodes is not None or subject.is_short or policy.min >= policy.max:
+    policy = meeting(subject, compared)
+    if policy is None or not _could_save(subject, policy):
         return None
     try:
         return Scaling.model_validate(
@@ -218,24 +262,10 @@ def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | N
         return None
 
 
-def _comparison(subject: Subject, shape: Shape) -> Comparison:
-    peak = subject.peak_requests_per_s
-    week = load_of_day(shape, peak)
-    highest = week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
-    day = load_of_day(shape, peak, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1)
-    begin = max(0, highest % SECONDS_PER_DAY - 3600)
-    bad = replace(
-        subject.fleet,
-        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
-        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
-        losses=(begin,) if subject.interruptible else (),
-    )
-    before = load_of_day(shape, peak, first_day=0)
-    by_load = scaled_by_load(subject, before)
-    ways = [
-        Judged(name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad))
-        for name, policy in _ways(subject, before, by_load)
-    ]
+def _comparison(subject: Subject, shape: Shape, before: Load, by_load: ScalingPolicy) -> Comparison:
+    week = load_of_day(shape, subject.peak_requests_per_s)
+    ways = tuple(_judge(subject, shape, name, policy) for name, policy in _ways(subject, before, by_load))
+    highest = _highest_second(week)
     blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
     waiting = replace(by_load, target_in_flight=WAITING_TARGET)
     to_zero = replace(by_load, min=0)
@@ -243,7 +273,28 @@ def _comparison(subject: Subject, shape: Shape) -> Comparison:
         Judged(name="waiting", policy=waiting, week=simulate(waiting, week, subject.fleet, signal="waiting")),
         Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, week, blind, nulls_are_zero=True)),
     )
-    return Comparison(shape=shape, ways=tuple(ways), mistakes=mistakes)
+    return Comparison(shape=shape, ways=ways, mistakes=mistakes)
+
+
+def _highest_second(week: Load) -> int:
+    return week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
+
+
+def _judge(subject: Subject, shape: Shape, name: str, policy: ScalingPolicy | int) -> Judged:
+    """The policy's week, and its busiest day with failures."""
+    week = load_of_day(shape, subject.peak_requests_per_s)
+    highest = _highest_second(week)
+    day = load_of_day(shape, subject.peak_requests_per_s, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1)
+    begin = max(0, highest % SECONDS_PER_DAY - 3600)
+    bad = replace(
+        subject.fleet,
+        stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
+        blind=(Span(begin=begin, end=begin + BLIND_SECONDS),),
+        losses=(begin,) if subject.interruptible else (),
+    )
+    return Judged(
+        name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad)
+    )
 
 
 def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tuple[str, ScalingPolicy | int]]:

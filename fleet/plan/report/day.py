@@ -16,6 +16,7 @@ from fleet.plan.day.comparison import (
     Comparison,
     Judged,
     Subject,
+    meeting,
     recommended,
 )
 from fleet.plan.day.simulate import DayResult
@@ -79,6 +80,7 @@ def outline(subject: Subject, comparisons: Sequence[Comparison], *, stack: str |
 def sections(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[Section]:
     """The week's policies under each shape of load."""
     told: tuple[Element, ...] = tuple(map(Prose, remarks(subject)))
+    chosen = tuple(map(Prose, objective(subject, comparisons)))
     for comparison in comparisons:
         policies = [
             f"{way.name}: {format_policy(way.policy)}"
@@ -96,6 +98,7 @@ def sections(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[Se
                 ),
                 table(comparison),
                 Items((*policies, format_mistakes(comparison.mistakes))),
+                *(chosen if comparison is comparisons[-1] else ()),
             ),
             id=f"week-{comparison.shape}",
         )
@@ -145,6 +148,23 @@ def remarks(subject: Subject) -> Iterator[str]:
         yield LADDERS_RESERVATION
 
 
+def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Whether a load-driven policy meets the objective."""
+    if subject.is_short or subject.fleet.paid_nodes is not None:
+        return
+    policy, share = (
+        meeting(subject, comparisons),
+        format_percent(subject.objective, 2).removesuffix(" %").rstrip("0").rstrip("."),
+    )
+    if policy is None:
+        yield (
+            f"No policy that scales by load has {share} % on time under both shapes, the objective (monitoring.alerts.objective). "
+            "The static fleet has: none is recommended."
+        )
+    else:
+        yield f"Recommended, with at least {share} % on time under both shapes (monitoring.alerts.objective): {format_policy(policy)}."
+
+
 def format_mistakes(mistakes: Sequence[Judged]) -> str:
     """Outcome of two common mistakes."""
     waiting, to_zero = (mistake.week for mistake in mistakes)
@@ -166,7 +186,8 @@ def day_document(subject: Subject, comparisons: Sequence[Comparison]) -> dict[st
         "at_least": subject.at_least,
         "label": subject.label,
         "servers_needed": subject.needed,
-        "remarks": list(remarks(subject)),
+        "objective": subject.objective,
+        "remarks": [*remarks(subject), *objective(subject, comparisons)],
         "recommended": None if section is None else section.model_dump(by_alias=True, exclude_unset=True),
         "shapes": [
             {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from facts.lessons.words import CONCURRENCY_ANNOTATION
+from facts.lessons.words import ADVISORIES_ANNOTATION, CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
@@ -36,6 +37,10 @@ def _of_cases() -> Iterator[Case]:
     for case in lessons.CASES:
         if case.broken:
             yield of_resource(case.lesson, case.what, change(DEPLOYMENT, case.lay_over), stack=case.stack)
+
+
+def _accepted(until: str) -> str:
+    return json.dumps({"PYSEC-2026-4349": {"until": until, "reason": "no such client"}})
 
 
 def _image(tag: str) -> str:
@@ -166,6 +171,51 @@ OF_RESOURCES = (
         stack="spot",
     ),
     sound("image-not-pinned", "a digest without a tag", _runs(f"org/app@sha256:{'0' * 64}"), _commanded()),
+    of_resource(
+        "image-by-tag",
+        "another release without a published digest",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.0")),
+        stack="guest",
+    ),
+    sound(
+        "image-by-tag", "its digest", put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.33.0@sha256:{'0' * 64}"))
+    ),
+    of_resource(
+        "advisories-in-production",
+        "a release with one",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
+        stack="prod",
+        says="PYSEC-2026-4349",
+    ),
+    of_resource(
+        "advisories-in-production",
+        "accepted until a day that is over",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
+        put(
+            DEPLOYMENT,
+            "metadata.annotations",
+            ADVISORIES_ANNOTATION,
+            value=_accepted("2026-01-31"),
+        ),
+        stack="prod",
+    ),
+    sound(
+        "advisories-in-production",
+        "accepted until a day",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
+        put(
+            DEPLOYMENT,
+            "metadata.annotations",
+            ADVISORIES_ANNOTATION,
+            value=_accepted("2999-12-31"),
+        ),
+        stack="prod",
+    ),
+    sound(
+        "advisories-in-production",
+        "another stack",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
+    ),
     of_resource(
         "image-of-another-digest",
         "another image, written manually",

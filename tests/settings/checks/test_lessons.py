@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from facts.advisories import of_release
 from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.serving_advisories import ACCEPTED_ADVISORY
 from facts.lessons.serving_judged import OPTION_WITH_REASON
+from facts.releases import find
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.checks.lessons import lesson_named
 from settings.load import check
+from settings.problems import SettingsError
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
 from tests.support.rows import each_row
@@ -30,7 +34,13 @@ def found(**sections: Any) -> dict[str, Finding]:
 @each_row("case", CASES)
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    level = "note" if told.name == OPTION_WITH_REASON else "warning" if case.is_advisory else LEVELS[told.level]
+    level = (
+        "note"
+        if told.name in (OPTION_WITH_REASON, ACCEPTED_ADVISORY)
+        else "warning"
+        if case.is_advisory
+        else LEVELS[told.level]
+    )
     repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
@@ -114,6 +124,29 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
         == "enablePrefixCaching: null, mambaCacheMode: null, mambaBlockSize: null"
     )
     assert {one.severity for one in found(server={"engine": mended}).values()} == {"deliberate", "note"}
+
+
+def test_in_production_each_advisory_is_mended_or_accepted_until_a_day() -> None:
+    production = {"labels": {"environment": "production"}}
+    old = {"profile": "serve-chat", "engine": {"version": "0.18.1"}}
+    assert found(server=old)["release-with-advisories"].severity == "warning"
+    refused = found(server=old, **production)
+    assert refused["advisories-in-production"].severity == "error"
+    assert "release-with-advisories" not in refused
+    assert found(server={"profile": "record"}, **production)["advisories-in-production"].severity == "error"
+    here = [one.id for one in of_release(find("0.18.1").number) if not one.vision and not one.option]
+    accepted = {id_: {"until": "2999-12-31", "reason": "no stranger reaches it"} for id_ in here}
+    lived_with = found(server={**old, "acceptedAdvisories": accepted}, **production)
+    assert "advisories-in-production" not in lived_with
+    assert lived_with["advisory-accepted"].severity == "note"
+    but_one = {**accepted, here[0]: {"until": "2026-01-01", "reason": "no stranger reached it"}}
+    again = found(server={**old, "acceptedAdvisories": but_one}, **production)["advisories-in-production"]
+    assert here[0] in again.why
+    assert here[1] not in again.why
+    free = found(server={"profile": "serve-chat", "acceptedAdvisories": accepted}, **production)
+    assert free["acceptance-without-advisory"].severity == "warning"
+    with pytest.raises(SettingsError, match="acceptedAdvisories"):
+        make_settings(server={"acceptedAdvisories": {"CVE-1": {"until": "2999-12-31", "reason": "a wrong number"}}})
 
 
 def other_model(**engine: Any) -> set[str]:

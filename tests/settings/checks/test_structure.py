@@ -185,7 +185,7 @@ def test_engines_that_leave_gpus_idle_are_refused() -> None:
 def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
     reservation = {"mode": "reservation", "name": "cal", "nodes": 8}
     assert "reservation-too-small" in refused(capacity=reservation, server={"replicas": 12})
-    assert refused(capacity=reservation, server={"replicas": 8}) == set()
+    assert refused(capacity=reservation, server={"replicas": 8}, labels={"environment": "test"}) == set()
 
 
 def test_a_paused_reservation_is_still_paid_for() -> None:
@@ -218,7 +218,7 @@ def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
     one = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60, "apiServerCount": 1}}
     assert "shutdown-timeout-above-grace" in refused(server=one)  # Spot leaves 15 s
     steady = {"mode": "reservation", "name": "cal"}
-    assert refused(server=one, capacity=steady) == set()
+    assert refused(server=one, capacity=steady, labels={"environment": "test"}) == set()
 
 
 def test_a_calendar_window_lies_in_one_zone() -> None:

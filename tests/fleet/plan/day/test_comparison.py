@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from math import ceil
 from statistics import median_high
 from typing import Any
@@ -19,6 +20,7 @@ from fleet.plan.day.comparison import (
     Judged,
     Subject,
     comparisons,
+    meeting,
     proposed_windows,
     recommended,
     scaled_by_load,
@@ -30,7 +32,6 @@ from fleet.plan.planning import plan
 from fleet.plan.question.asking import question_of
 from fleet.plan.report.day import day_document, format_section, remarks
 from fleet.report.words import LADDERS_RESERVATION
-from settings.derived.scaling import ScalingPolicy
 from settings.load import check, parse
 from settings.sections.scaling import Scaling
 from settings.stack_file import read
@@ -90,7 +91,7 @@ def test_the_target_leaves_room_for_growth_of_the_rate_and_not_of_requests_in_fl
 def test_scaling_by_load_is_cheaper_than_static_and_misses_a_little(compared: tuple[Comparison, ...]) -> None:
     for one in compared:
         ways = {way.name: way for way in one.ways}
-        assert list(ways) == ["static", "schedule", "load", "load, more room", "both"]
+        assert list(ways) == ["static", "schedule", "load", "load, more room", "both", "to the objective"]
         static, by_load, more = ways["static"].week, ways["load"].week, ways["load, more room"].week
         assert static.slo_attainment == 1
         assert static.node_hours == 10 * 168
@@ -125,13 +126,32 @@ def test_the_mistakes_are_worse_than_what_is_proposed(compared: tuple[Comparison
 def test_the_proposed_section_is_one_that_a_stack_file_takes(
     subject: Subject, compared: tuple[Comparison, ...]
 ) -> None:
-    policy = next(way.policy for way in compared[0].ways if way.name == "load")
-    assert isinstance(policy, ScalingPolicy)
+    policy = meeting(subject, compared)
+    assert policy is not None
     proposed = recommended(subject, compared)
     assert proposed is not None
     section = Scaling.model_validate(yaml.safe_load(format_section(proposed)))
     assert (section.min, section.max, section.target_in_flight) == (policy.min, policy.max, policy.target_in_flight)
     assert section.lead_minutes * 60 >= policy.lead_seconds
+
+
+@pytest.mark.slow
+def test_what_is_recommended_meets_the_objective_on_every_shape_or_nothing_is(
+    subject: Subject, compared: tuple[Comparison, ...]
+) -> None:
+    for objective in (0.95, 0.98, 0.99, 0.9999):
+        strict = replace(subject, objective=objective)
+        found = comparisons(strict)
+        policy, proposed = meeting(strict, found), recommended(strict, found)
+        assert (policy is None) is (proposed is None)
+        (said,) = day_document(strict, found)["remarks"]
+        assert ("none is recommended" in said) is (policy is None)
+        if policy is not None:
+            for one in found:
+                judged = next(way for way in one.ways if way.policy == policy)
+                assert judged.week.slo_attainment >= objective
+                assert judged.week.node_hours < one.ways[0].week.node_hours
+    assert meeting(replace(subject, objective=0.98), compared) == compared[0].ways[2].policy
 
 
 @pytest.mark.slow
@@ -164,8 +184,8 @@ def short_week(subject: Subject) -> tuple[Comparison, ...]:
     before = load_of_day("bursty", subject.peak_requests_per_s, first_day=0)
     result = DayResult(
         requests=1.0,
-        requests_late=1.0,
-        requests_lost=1e-12,
+        requests_late=0.0,
+        requests_lost=0.0,
         node_hours=0.0,
         hours=168.0,
         usd=None,
@@ -217,7 +237,8 @@ def test_a_peak_past_the_fleet_is_said_with_the_number_that_it_takes() -> None:
 
 
 def test_none_on_time_is_zero_and_not_less(subject: Subject) -> None:
-    assert str(short_week(subject)[0].ways[0].week.slo_attainment) == "0.0"
+    none = replace(short_week(subject)[0].ways[0].week, requests_late=1.0, requests_lost=1e-12)
+    assert str(none.slo_attainment) == "0.0"
 
 
 def test_a_reservation_is_said_to_be_paid_anyway() -> None:
