@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 from facts import advisories
 from facts.machines import Gpu
-from facts.releases import CHANGES, DEFECTS, Release
+from facts.releases import CHANGES, DEFECTS, Defect, Release
 
 
 def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool, gpu: Gpu) -> Iterator[str]:
@@ -18,7 +18,8 @@ def upgrade(old: Release, new: Release, options: Container[str], *, hybrid: bool
             until = "" if new.has(change.id) else "no longer: "
             yield f"{until}{change.what}" + (f" (set {change.option} to choose)" if change.option else "")
     known = (one for one in advisories.every() if not one.option or one.option in options)
-    for defect in (*(one for one in DEFECTS if one.family in families), *known):
+    defects: tuple[Defect | advisories.Advisory, ...] = (*(one for one in DEFECTS if one.family in families), *known)
+    for defect in defects:
         if defect.touches(old.number) != defect.touches(new.number):
             yield f"{'fixed' if defect.touches(old.number) else 'new defect'}: {defect.what} ({defect.id})"
     if new.driver and old.driver and new.driver != old.driver:

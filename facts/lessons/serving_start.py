@@ -9,13 +9,12 @@ from typing import Final
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import ENGINES_PER_API_SERVER
-from facts.lessons.served import READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
+from facts.lessons.served import CUTLASS, READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
 from facts.model_config import EXPERTS
 from facts.models import part_for
 from facts.releases import CURRENT, DEFECTS, INSTEAD
 
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
-_CUTLASS: Final = "cutlass"
 _SLOW: Final = next(defect for defect in DEFECTS if defect.id == "unaligned-fp8-rows-b200")
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
@@ -38,15 +37,11 @@ def _accuracy(server: Served, _: Limits) -> Iterator[Breach]:
 
 
 def _slow_product(server: Served, _: Limits) -> Iterator[Breach]:
-    release, gpu, chosen = server.release, server.gpu, server.env(USE_DEEP_GEMM)
-    if release is None or gpu is None or not server.has_fp8_weights:
+    release, gpu, defect = server.release, server.gpu, server.slow_product
+    if release is None or gpu is None or defect is None:
         return
-    by_backend = server.flags.text("linear-backend") == _CUTLASS
-    wanted = False if by_backend else None if chosen is None else chosen.strip() != "0"
-    deep_gemm = release.uses_deep_gemm(gpu, qwen35=server.is_of_qwen35, chosen=wanted)
-    defect = release.slow_product(gpu, deep_gemm=deep_gemm)
-    if defect is None:
-        return
+    by_backend = server.flags.text("linear-backend") == CUTLASS
+    wanted = server.wants_deep_gemm
     low, high = defect.throughput_kept
     cause = "linear-backend" if by_backend else USE_DEEP_GEMM
     mended = "" if defect.fixed is None else f"v{'.'.join(map(str, defect.fixed))} or later"

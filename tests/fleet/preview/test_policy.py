@@ -60,13 +60,17 @@ def test_rules_that_hold_say_nothing(verdicts: dict[str, list[Violation]]) -> No
     assert "breaks" not in verdicts
 
 
-def test_a_rule_sees_the_options_of_a_resource() -> None:
+def test_a_rule_sees_the_options_of_a_resource_and_the_stack_without_one() -> None:
     known = fleet_like("known")
     bare = tuple(replace(one, protect=False) for one in known.resources)
+    without = tuple(one for one in known.resources if not one.urn.endswith("::platform-cluster"))
     with started() as run:
-        (found,) = by_policy(run.judge(replace(known, resources=bare)))["protected-cluster"]
-    assert found.urn.endswith("::platform-cluster")
-    assert found.level == "mandatory"
+        (protected,) = by_policy(run.judge(replace(known, resources=bare)))["protected-cluster"]
+        (alone,) = by_policy(run.judge(replace(known, resources=without)))["one-cluster"]
+    assert protected.urn.endswith("::platform-cluster")
+    assert protected.level == "mandatory"
+    assert alone.message.endswith("0 clusters")
+    assert alone.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-spot")
 
 
 def test_a_rule_keeps_its_own_level_and_the_defaults_of_its_schema(verdicts: dict[str, list[Violation]]) -> None:
@@ -92,15 +96,6 @@ def test_a_rule_about_the_stack_sees_outputs_and_names_a_resource(verdicts: dict
     assert found.urn.endswith("::platform-cluster")
 
 
-def test_a_verdict_on_the_stack_without_a_resource_gets_the_stacks_urn() -> None:
-    known = fleet_like("known")
-    without = tuple(one for one in known.resources if not one.urn.endswith("::platform-cluster"))
-    with started() as run:
-        (found,) = by_policy(run.judge(replace(known, resources=without)))["one-cluster"]
-    assert found.message.endswith("0 clusters")
-    assert found.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-spot")
-
-
 def test_configuration_changes_levels_and_properties() -> None:
     found = by_policy(
         judged(
@@ -116,22 +111,6 @@ def test_configuration_changes_levels_and_properties() -> None:
     assert [(one.level, one.message) for one in found["few-replicas"]] == [
         ("mandatory", "Keep it small.\nmore than 11 replicas")
     ]
-
-
-@pytest.mark.parametrize(
-    ("config", "complaint"),
-    [
-        ({"few": "mandatory"}, "named few; there are breaks, few-replicas"),
-        ({"leak": "must"}, "'must'; there are advisory, mandatory, disabled, remediate"),
-        ({"few-replicas": {"most": "many"}}, "few-replicas.most is 'many'"),
-        ({"few-replicas": {"most": True}}, "few-replicas.most is True"),
-        ({"few-replicas": {"least": 1}}, "property least"),
-    ],
-)
-def test_wrong_configuration_is_refused(config: dict[str, object], complaint: str) -> None:
-    with pytest.raises(PolicyError) as caught:
-        judged(config=config)
-    assert complaint in str(caught.value)
 
 
 def test_a_rule_that_breaks_is_a_mandatory_violation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,15 +135,9 @@ def test_a_pack_that_dies_while_asked_is_an_error(monkeypatch: pytest.MonkeyPatc
         judged()
 
 
-def test_the_pack_is_stopped_when_it_is_not_asked() -> None:
-    with started() as run:
-        process = run._process
-    assert process.poll() is not None
-
-
 def test_the_pack_is_stopped_when_asking_fails() -> None:
     run = started(config={"few": "mandatory"})
-    with pytest.raises(PolicyError):
+    with pytest.raises(PolicyError, match="no policy is named few"):
         run.judge(fleet_like("known"))
     assert run._process.poll() is not None
 
