@@ -7,6 +7,7 @@ cores and 4 GiB with the GPU's device plugin and metrics.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -77,6 +78,15 @@ def of_machine(machine: Machine, *, local_ssd: bool = False) -> Room:
         gpus=True,
         local_ssd=on_ssd,
     )
+
+
+def first_with_room(machines: Iterable[Machine], *, cpu_milli: float, memory_bytes: float) -> Machine | None:
+    """The first of these machines that has room for a pod's requests, as GKE chooses; None where none has."""
+    for machine in machines:
+        room = of_machine(machine)
+        if cpu_milli <= room.cpu_milli and memory_bytes <= room.memory_bytes:
+            return machine
+    return None
 
 
 def _stepped(amount: float, steps: tuple[tuple[float, float], ...]) -> float:

@@ -58,19 +58,25 @@ class StackFile:
         return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
-def read(root: Path, stack: str, text: str | None = None) -> StackFile:
+def project_name(root: Path) -> object:
+    """The name in Pulumi.yaml; None without one. Raises SettingsError for a file that cannot be read."""
+    path = root / "Pulumi.yaml"
+    return content(path, "").get("name") if path.is_file() else None
+
+
+def read(root: Path, stack: str, text: str | None = None, *, of_any_project: bool = False) -> StackFile:
     """The configuration of `stack`, merged as the engine merges it; with `text` in place of the stack file's content.
 
     The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
     `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
     sdk/go/common/resource/config/object.go (Merge).
 
-    Raises SettingsError when a file is missing, broken or ambiguous, or when the project has another name.
+    Raises SettingsError when a file is missing, broken or ambiguous, or, unless `of_any_project`, when the project has another name.
     """
     if not STACK_NAME.fullmatch(stack):
         raise SettingsError(stack, [impossible_stack(stack)])
     path = root / f"Pulumi.{stack}.yaml"
-    of_every_stack = _project_values(root, stack)
+    project, of_every_stack = _project_values(root, stack, of_any_project=of_any_project)
     if text is None and not path.is_file():
         known = stack_names(root)
         source = "smoke" if "smoke" in known else next(iter(known), None)
@@ -106,8 +112,8 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
     stand_in = path.with_name(f"Pulumi.{stack}{ESC_OFFLINE}.yaml")
     stood_in = bool(environments) and stand_in.is_file()
     problems: list[Finding] = []
-    of_environments = _values(content(stand_in, stack), problems) if stood_in else {}
-    own = _values(raw, problems)
+    of_environments = _values(content(stand_in, stack), problems, project) if stood_in else {}
+    own = _values(raw, problems, project)
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
@@ -117,7 +123,7 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
             config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
     return StackFile(
         path=path,
-        project=NAMESPACE,
+        project=project,
         stack=stack,
         config={key: SECRET_TEXT if value is _SEALED else _as_text(value) for key, value in config.items()},
         secret_keys=frozenset(key for key, value in config.items() if value is _SEALED),
@@ -162,11 +168,11 @@ _SEALED: Final = object()
 """Stands for a secret, which cannot be decrypted without the stack's secrets provider."""
 
 
-def _values(raw: Mapping[Any, Any], problems: list[Finding]) -> dict[str, Any]:
+def _values(raw: Mapping[Any, Any], problems: list[Finding], project: str) -> dict[str, Any]:
     """The values by their full keys. Adds problems with secrets to `problems`."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
-        full = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
+        full = str(key) if ":" in str(key) else f"{project}:{key}"
         if _is_secret(value) and form_of(str(*value.values())):
             problems.append(secret_in_plain_text(full))  # plain text in place of a ciphertext
         elif _is_secret(value):
@@ -205,8 +211,8 @@ def _environments(given: Any) -> tuple[str, ...] | None:
     return (*names, *(["(inline)"] if inline and given.get("values") else []))
 
 
-def _project_values(root: Path, stack: str) -> dict[str, Any]:
-    """Pulumi.yaml's values for every stack, for other packages and the engine. Raises SettingsError for another project."""
+def _project_values(root: Path, stack: str, *, of_any_project: bool) -> tuple[str, dict[str, Any]]:
+    """The project's name, and Pulumi.yaml's values for every stack. Raises SettingsError for another project."""
     path = root / "Pulumi.yaml"
     if not path.is_file():
         raise SettingsError(
@@ -223,22 +229,25 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
             ],
         )
     document = content(path, stack)
-    if document.get("name") != NAMESPACE:
-        raise SettingsError(stack, [renamed_project(document.get("name"))])
+    name = document.get("name")
+    if name != NAMESPACE and not (of_any_project and isinstance(name, str) and name):
+        raise SettingsError(stack, [renamed_project(name)])
     given = document.get("config")
     declared = {} if given is None else given
     if not isinstance(declared, dict):
         raise SettingsError(stack, [_broken(path, _kind(declared), "`config:` must be a mapping of keys to values")])
     values = {
-        key: entry["value"] if isinstance(entry, dict) else entry
+        key: (entry["value"] if "value" in entry else entry["default"]) if isinstance(entry, dict) else entry
         for key, entry in declared.items()
-        if _has_value(entry)
+        if _has_value(entry, default=name != NAMESPACE)
     }
-    return {key: value for key, value in values.items() if ":" in key}
+    if name == NAMESPACE:  # whose own keys come from its stack files alone
+        return name, {key: value for key, value in values.items() if ":" in key}
+    return name, {key if ":" in key else f"{name}:{key}": value for key, value in values.items()}
 
 
-def _has_value(declared: Any) -> bool:
-    return not isinstance(declared, dict) or "value" in declared
+def _has_value(declared: Any, *, default: bool) -> bool:
+    return not isinstance(declared, dict) or "value" in declared or (default and "default" in declared)
 
 
 def content(path: Path, stack: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from fleet.preview.judges import JudgeChange, are_equal, base_of, both, changes_
 from fleet.preview.policy import start
 from fleet.preview.policy_config import PolicyError
 from fleet.preview.report.model import Policies, Unreached
+from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ class Judging:
         self._files: tuple[JudgeChange, ...] = ()
         project, stack = file.project, file.stack
         try:
-            if (head := head_of(root, stack)) is not None:
+            if (head := head_of(root, stack, or_ours=project != NAMESPACE)) is not None:
                 run = start(head.pack, project=project, stack=stack, config=head.config)
                 self._head_run = self._open.enter_context(run)
             tree = None if against is None else against.tree

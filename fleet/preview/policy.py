@@ -21,7 +21,7 @@ from pulumi.runtime.proto import analyzer_pb2_grpc
 
 from facts.finding import Finding, Severity
 from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
-from fleet import program_folder
+from fleet import CODE, program_folder
 from fleet.preview import children
 from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
 from fleet.preview.policy_messages import PolicyMessages
@@ -74,10 +74,11 @@ class Violation:
         )
 
 
-def find_pack(root: Path) -> Path | None:
-    """The pack beside the project's program, if there is one."""
-    pack = program_folder(root) / "policy"
-    return pack if (pack / PACK_FILE).is_file() else None
+def find_pack(root: Path, *, or_ours: bool = False) -> Path | None:
+    """The pack beside the project's program, if there is one; with `or_ours`, this project's in its place."""
+    folders = (program_folder(root), *([CODE] if or_ours else []))
+    packs = (folder / "policy" for folder in folders)
+    return next((pack for pack in packs if (pack / PACK_FILE).is_file()), None)
 
 
 def start(

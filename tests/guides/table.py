@@ -260,6 +260,16 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         has={"dev": True},
     ),
+    "docs/own-program.md": Page(
+        (
+            LeftOut(
+                "pulumi install",
+                "needs an installed Pulumi; the test of the checkout in an environment installs with pip",
+            ),
+            LeftOut("pulumi preview --stack dev", "of a program that the reader has"),
+            Elsewhere("pulumi stack init example", "test_examples.py"),
+        )
+    ),
     "docs/package.md": Page(
         (
             LeftOut("pulumi package add github.com/ORG/vllm-fleet/package@v0.1.0", "reads from GitHub"),
@@ -347,9 +357,6 @@ PAGES: Final[Mapping[str, Page]] = {
         has={"spot": True},
     ),
     "docs/weights.md": Page((secret("vllm-fleet:hfToken"),), has={"dev": False}),
-    "infra/README.md": Page(
-        (Elsewhere("pulumi stack init example", "test_examples.py"),),
-    ),
     "policy/README.md": Page(
         (Typed("pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json", ("Policies:",)),),
         {"STACK": "smoke"},
@@ -358,5 +365,5 @@ PAGES: Final[Mapping[str, Page]] = {
     "facts/signals/runbook.md": Page(
         (*pause("STACK"), Typed("pulumi up --stack STACK", (UNCHANGED,))), {"STACK": "smoke"}, {"smoke": True}
     ),
-    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_from_image", "weights_volume"))),
+    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_volume"))),
 }

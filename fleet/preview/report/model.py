@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from facts.finding import Finding
 from fleet.preview.policy_config import STOPS
@@ -113,29 +113,17 @@ class Policies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """A whole preview."""
+class Recorded:
+    """What a preview of any program has."""
 
     recording: Recording
-    fleet: Fleet
     tree: Branch
     changes: tuple[Change, ...]
-    figures: Figures
-    dangers: tuple[str, ...]
-    """What costs money at once, cannot be undone or opens the fleet to others."""
-    findings: tuple[Finding, ...]
-    notices: tuple[Finding, ...]
     remarks: tuple[str, ...]
     """What the reader should know about this preview itself."""
     diagnostics: tuple[Diagnostic, ...]
     """Warnings and errors of the program, apart from the findings it repeats."""
     policies: Policies
-    bounds: tuple[Bound, ...] = ()
-    """What the stack costs at most, where a spending limit makes that true."""
-    modelled: Modelled | None = None
-    """The planner's estimate, where no published figure holds for the stack; None also where the model has no answer."""
-    comparison: Changes | None = None
-    """Differences from another state of the stack; None without a comparison."""
     out: str | None = None
     """Folder of the manifests, if written."""
 
@@ -151,6 +139,50 @@ class Report:
         for resource in _registered(self.recording):
             counts[_sort(resource)] += 1
         return counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Recorded):
+    """A whole preview of a stack of this project."""
+
+    fleet: Fleet
+    figures: Figures
+    dangers: tuple[str, ...]
+    """What costs money at once, cannot be undone or opens the fleet to others."""
+    findings: tuple[Finding, ...]
+    notices: tuple[Finding, ...]
+    bounds: tuple[Bound, ...] = ()
+    """What the stack costs at most, where a spending limit makes that true."""
+    modelled: Modelled | None = None
+    """The planner's estimate, where no published figure holds for the stack; None also where the model has no answer."""
+    comparison: Changes | None = None
+    """Differences from another state of the stack; None without a comparison."""
+
+
+def recorded(
+    recording: Recording,
+    policies: Policies,
+    *,
+    remarks: Sequence[str] = (),
+    repeated: Container[str] = (),
+    out: str | None,
+) -> dict[str, Any]:
+    """The fields of `Recorded`. `repeated`: findings, each on one line, that the program's own messages say again."""
+    redactor = Redactor(recording.plaintexts)
+    about = (f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording))
+    return {
+        "recording": recording,
+        "tree": _tree(recording, redactor),
+        "changes": tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
+        "remarks": tuple(redactor.text(remark) for remark in (*remarks, *about)),
+        "diagnostics": tuple(
+            replace(diagnostic, message=redactor.text(diagnostic.message))
+            for diagnostic in recording.diagnostics
+            if diagnostic.severity != "info" and _one_line(diagnostic.message) not in repeated
+        ),
+        "policies": redactor.whole(policies),
+        "out": out,
+    }
 
 
 def build_report(
@@ -175,35 +207,17 @@ def build_report(
         from fleet.preview.report.consequences import with_consequences
 
         comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
+    remarks = tuple(_remarks(settings, stand_in_project, environments, secret_keys))
     return Report(
-        recording=recording,
+        **recorded(recording, policies, remarks=remarks, repeated=repeated, out=out),
         fleet=_fleet(settings, stand_in_project),
-        tree=_tree(recording, redactor),
-        changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         figures=figures,
         bounds=bounds(settings),
         modelled=modelled,
         dangers=tuple(_dangers(settings)),
         findings=tuple(one for one in problems if one.severity in ("warning", "deliberate")),
         notices=tuple(one for one in problems if one.severity == "note"),
-        remarks=tuple(
-            redactor.text(remark)
-            for remark in (
-                *_remarks(settings, stand_in_project, environments, secret_keys),
-                *(
-                    f"{reference.message[0].upper()}{reference.message[1:]}."
-                    for reference in _about_references(recording)
-                ),
-            )
-        ),
-        diagnostics=tuple(
-            replace(diagnostic, message=redactor.text(diagnostic.message))
-            for diagnostic in recording.diagnostics
-            if diagnostic.severity != "info" and _one_line(diagnostic.message) not in repeated
-        ),
-        policies=redactor.whole(policies),
         comparison=comparison,
-        out=out,
     )
 
 

@@ -28,7 +28,7 @@ from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Violation
-    from fleet.preview.report.model import Policies, Report, Unreached
+    from fleet.preview.report.model import Policies, Recorded, Unreached
 
 _MOST_RULES: Final = 10
 """Policies that a first preview cannot check, listed one by one; of more, each resource's number."""
@@ -203,7 +203,7 @@ def _items(several: Sequence[Unreached]) -> Iterator[str]:
         yield f"{plural(count, 'rule')} at {name}"
 
 
-def verdict_of(report: Report) -> tuple[str, bool]:
+def verdict_of(report: Recorded) -> tuple[str, bool]:
     """Whether the stack is blocked, in one line; and whether it is."""
     if blocking := format_blocking(report.policies):
         return f"blocked by {blocking}", True

@@ -23,7 +23,7 @@ from fleet.report.words import format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from fleet.preview.report.model import Report
+    from fleet.preview.report.model import Recorded, Report
     from fleet.report.svg import Drawing, Format
 
 
@@ -65,11 +65,20 @@ def stack_section(report: Report) -> Section:
 def throughput_section(report: Report) -> Section:
     """The published figure, or why there is none, and the model's estimate."""
     figures, match = report.figures, report.figures.match
-    estimate = Prose(report.modelled.format()) if report.modelled is not None else None
+    modelled = report.modelled
+    estimate = Prose(modelled.format()) if modelled is not None else None
+    failed = (
+        Prose(
+            f"The article's run of this profile failed: {modelled.failed}. The estimate comes from the model alone.",
+            "warn",
+        )
+        if modelled is not None and modelled.failed
+        else None
+    )
     if match.figure is None:
         nodes = format_published_nodes(report)
         why = f"{match.reason}; the article has figures for {nodes} of its own model and machine."
-        return Section(title="Throughput", body=some(Prose(why), estimate), rank=1)
+        return Section(title="Throughput", body=some(failed, Prose(why), estimate), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -80,6 +89,7 @@ def throughput_section(report: Report) -> Section:
         )
         return Section(title="Throughput", remark=match.figure.label, body=body, rank=1)
     body = some(
+        failed,
         Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
         Prose(match.reason, "warn"),
         estimate,
@@ -159,15 +169,7 @@ def finding_sections(report: Report) -> Iterator[Section]:
         tuple(finding for finding in report.findings if (finding.severity == "deliberate") is on_purpose)
         for on_purpose in (False, True)
     )
-    said = tuple(
-        Finding(
-            id="program",
-            subject=diagnostic.urn.rpartition("::")[2] or "the program",
-            severity="error" if diagnostic.severity == "error" else "warning",
-            found=diagnostic.message,
-        )
-        for diagnostic in report.diagnostics
-    )
+    said = said_by_program(report)
     if unexpected or said:
         body: tuple[Element, ...] = (Findings((*unexpected, *said)),)
         yield Section(title=f"Findings ({len(unexpected) + len(said)})", body=body, tone="warn", rank=1)
@@ -180,7 +182,20 @@ def finding_sections(report: Report) -> Iterator[Section]:
         yield Section(title=title, body=(Findings(report.notices),), folding="page", rank=2)
 
 
-def resource_section(report: Report) -> Section:
+def said_by_program(report: Recorded) -> tuple[Finding, ...]:
+    """The program's own warnings and errors."""
+    return tuple(
+        Finding(
+            id="program",
+            subject=diagnostic.urn.rpartition("::")[2] or "the program",
+            severity="error" if diagnostic.severity == "error" else "warning",
+            found=diagnostic.message,
+        )
+        for diagnostic in report.diagnostics
+    )
+
+
+def resource_section(report: Recorded) -> Section:
     """Every resource that is created."""
     counted = report.counted
     parts = [plural(counted["resource"], "resource"), plural(counted["component"], "component")]
@@ -190,7 +205,7 @@ def resource_section(report: Report) -> Section:
     return Section(title="Resources", remark=remark, body=(Tree(report.tree),), folding="page", rank=2)
 
 
-def about_section(report: Report) -> Section:
+def about_section(report: Recorded) -> Section:
     """What the reader should know about this preview itself."""
     written = [] if report.out is None else [f"Manifests: {report.out}"]
     remarks = (*report.remarks, *written)

@@ -12,7 +12,7 @@ from fleet.report.words import format_list, format_usd, plural
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from fleet.preview.report.model import Fleet, Report
+    from fleet.preview.report.model import Fleet, Recorded, Report
     from settings.derived.figures import Figures
 
 
@@ -76,7 +76,7 @@ def _nodes(fleet: Fleet) -> str:
     return f"{fewest}{plural(fleet.nodes, f'{fleet.family} node')} ({fewest and 'at most '}{fleet.gpus:,} {fleet.gpu})"
 
 
-def format_nature(reports: Sequence[Report]) -> str:
+def format_nature(reports: Sequence[Recorded]) -> str:
     """Limits of an offline preview."""
     made_up = any(report.mode == "known" for report in reports)
     return (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.verify import ask, questions
+from settings.stack import Settings
+from tests.fleet.verify.stacks import settings_of
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +16,19 @@ def a_short_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(ask, "SETTLE_SECONDS", 0.1)
     monkeypatch.setattr(questions, "BURST_TOKENS", 24)
+
+
+@pytest.fixture(scope="session")
+def dev() -> Settings:
+    return settings_of("dev")
+
+
+@pytest.fixture(scope="session")
+def cud() -> Settings:
+    return settings_of("cud")
+
+
+@pytest.fixture(scope="session")
+def code() -> Settings:
+    """A stack with prefix caching where prompts can hit, and without MTP."""
+    return settings_of("guest")

@@ -30,22 +30,6 @@ from tests.fleet.verify.stacks import (
 )
 
 
-@pytest.fixture(scope="module")
-def dev() -> Settings:
-    return settings_of("dev")
-
-
-@pytest.fixture(scope="module")
-def cud() -> Settings:
-    return settings_of("cud")
-
-
-@pytest.fixture(scope="module")
-def code() -> Settings:
-    """A stack with prefix caching where prompts can hit, and without MTP."""
-    return settings_of("guest")
-
-
 def _info(**labels: str) -> str:
     return "vllm:cache_config_info{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "} 1\n"
 

@@ -41,16 +41,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def dev() -> Settings:
-    return settings_of("dev")
-
-
-@pytest.fixture(scope="module")
-def cud() -> Settings:
-    return settings_of("cud")
-
-
-@pytest.fixture(scope="module")
 def good() -> Report:
     return good_of("dev")
 

@@ -13,20 +13,9 @@ from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Facts, Reply, Server, T
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server.node import Pace
 from settings.stack import Settings
-from tests.fleet.verify.stacks import check_of, in_state, node_of, said_in, served, settings_of, state_of
+from tests.fleet.verify.stacks import check_of, in_state, node_of, said_in, served, state_of
 
 LATE = "no answer within 12 s"
-
-
-@pytest.fixture(scope="module")
-def cud() -> Settings:
-    return settings_of("cud")
-
-
-@pytest.fixture(scope="module")
-def code() -> Settings:
-    """A stack with prefix caching where prompts can hit, and without MTP."""
-    return settings_of("guest")
 
 
 def test_a_command_whose_time_is_up_blames_nobody_and_passes_nothing_that_it_did_not_see(cud: Settings) -> None:

@@ -1,0 +1,117 @@
+"""The report on somebody's own program, as an outline and as JSON data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.preview.record.redact import Redactor
+from fleet.preview.report.json_document import about_program, as_item, recorded_document
+from fleet.preview.report.model import Recorded
+from fleet.preview.report.policies import policy_section, verdict_of
+from fleet.preview.report.recorded_bill import RecordedBill
+from fleet.preview.report.stack_sections import about_section, resource_section, said_by_program
+from fleet.preview.report.wording import bill_lines, format_bill_title, format_nature
+from fleet.report.outline import Findings, Items, Next, Outline, Prose, Section, some
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_usd, plural
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramReport(Recorded):
+    """A whole preview of such a program."""
+
+    priced: RecordedBill
+
+
+def program_outline(report: ProgramReport, *, with_data: bool = False) -> Outline:
+    """The whole report."""
+    verdict, is_blocked = verdict_of(report)
+    said = said_by_program(report)
+    return Outline(
+        title=f"{report.recording.project} / {report.recording.stack}",
+        kind="offline preview of a program of its own",
+        verdict=f"{verdict}, {len(report.changes)} to create",
+        tone="bad" if is_blocked else "good" if verdict == "not blocked" else "plain",
+        head=(Prose(format_total(report.priced), "strong"),),
+        body=some(
+            policy_section(report.policies),
+            Section(title=f"Findings ({len(said)})", body=(Findings(said),), tone="warn", rank=1) if said else None,
+            _cost(report),
+            Section(title="Not known from this program", body=(Items(report.priced.unknown),), rank=1),
+            resource_section(report),
+            about_section(report),
+            Section(title="Next", body=tuple(_next(report)), only=("text",)),
+        ),
+        footer=(f"Offline preview. {format_nature([report])}",),
+        elsewhere=f"See `fleet preview --stack {report.recording.stack}`, or `--format html` and `json`.",
+        data=_document(report) if with_data else {},
+    )
+
+
+def format_total(priced: RecordedBill) -> str:
+    """The hourly total of what has a price here: `at least $12.34 an hour`."""
+    bill = priced.bill
+    if bill is None or not bill.items:
+        return "no price known" if bill is None else "nothing with an hourly price of its own"
+    total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)} an hour"
+    unpriced = sum(item.quantity for item in bill.items if item.id == "nodes" and item.usd_per_hour is None)
+    return (
+        f"{plural(int(unpriced), 'GPU node')}: no price for {bill.region}; everything else {total}"
+        if unpriced
+        else total
+    )
+
+
+def _cost(report: ProgramReport) -> Section | None:
+    bill = report.priced.bill
+    if bill is None or not bill.items:
+        return None
+    # A stack file could state a price; this program has none.
+    reasons = {item.name: (item.reason or "").removesuffix("; set capacity.usdPerNodeHour") for item in bill.items}
+    table = Table(
+        id=f"bill-{report.recording.stack}",
+        caption=f"Bill of the recorded resources: {format_bill_title(bill)}",
+        columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
+        rows=tuple(
+            (
+                Cell(line.name, note=reasons[line.name]),
+                Cell(line.quantity, style="dim"),
+                Cell(line.dated, style="dim"),
+                Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
+            )
+            for line in bill_lines(bill)
+        ),
+        foot=(Cell("total of what has a price"), Cell(""), Cell(""), Cell(format_usd(bill.usd_per_hour_known))),
+    )
+    excluded = Prose(f"Not on the bill: {'; '.join(bill.excluded)}.", "soft")
+    return Section(title="Cost", remark=format_bill_title(bill), body=(table, excluded), rank=1)
+
+
+def _next(report: ProgramReport) -> Iterator[Prose | Next]:
+    if report.policies.mandatory:
+        yield Prose("fix the blocking policy violations, then preview again")
+        return
+    yield Next(f"pulumi preview --stack {report.recording.stack}")
+
+
+def _document(report: ProgramReport) -> dict[str, Any]:
+    bill = report.priced.bill
+    priced = None
+    if bill is not None:
+        priced = {
+            "region": bill.region,
+            "usdPerHour": round(bill.usd_per_hour_known, 4),
+            "isAtLeast": bool(bill.unknown),
+            "items": [as_item(item) for item in bill.items],
+            "excluded": list(bill.excluded),
+        }
+    plan = {
+        "mode": report.mode,
+        "remarks": list(report.remarks),
+        "bill": priced,
+        "unknown": list(report.priced.unknown),
+    }
+    document = recorded_document(report) | {"plan": plan | about_program(report)}
+    return dict(Redactor(report.recording.plaintexts).value(document))

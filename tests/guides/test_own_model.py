@@ -1,0 +1,36 @@
+"""Every `fleet` command of docs/own-model.md, typed in the page's order in a project with a model of one's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fleet.preview.offline import open_stack
+from settings.stack_file import read
+from tests.fleet.cli.command import fleet, whole_project
+from tests.guides.lines import ROOT
+from tests.settings.checks.test_model import LLAMA
+
+PAGE = (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^fleet .*$", "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: Path) -> None:
+    root = whole_project(tmp_path)
+    (root / "our-model.json").write_text(json.dumps(LLAMA))
+    assert [shlex.split(line)[1] for line in LINES] == ["plan", "check", "preview"]
+    for line in LINES:
+        done = fleet(*shlex.split(line)[1:], cwd=root)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    written = (root / "Pulumi.own.yaml").read_text(encoding="utf-8")
+    shown = re.search(r"```yaml\n(  vllm-fleet:model:.*?)  vllm-fleet:weights", PAGE, re.DOTALL)
+    assert shown is not None
+    for line in shown[1].splitlines():
+        assert line.partition(" #")[0] in written
+    assert json.loads(read(root, "own").config["vllm-fleet:weights"])["tokenSecret"] == "hf-team"
+    assert f"`{open_stack(root, 'own').settings.server.name}`" in PAGE
