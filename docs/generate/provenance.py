@@ -37,6 +37,7 @@ def page() -> str:
         _shapes(),
         _workloads(),
         _article_claims(),
+        _disaggregation(),
         _memory_and_money(),
         _prices(),
         _equivalences(),
@@ -475,6 +476,16 @@ def _equivalences() -> Iterator[str]:
     rows = [(f"`{name}`", ", ".join(one["values"]), one["evidence"].strip()) for name, one in withdrawn]
     yield from _table(("field", "values", "evidence"), rows)
     yield from _fp8_products()
+
+
+def _disaggregation() -> Iterator[str]:
+    yield from _heading("Prefill and decode on separate engines")
+    tried = ledger.section("disaggregation", "tried")
+    rows = [(f"`{name}` {one['title']}", one["outcome"], one["cause"]) for name, one in tried.items()]
+    yield from _table(("the article's attempt", "outcome", "cause, read in vLLM's source"), rows)
+    first = ledger.section("disaggregation", "first")
+    rows = [(name.replace("-", " "), one["version"], one["why"]) for name, one in first.items()]
+    yield from _table(("hybrid model", "first right release", "why not before"), rows)
 
 
 def _fp8_products() -> Iterator[str]:
