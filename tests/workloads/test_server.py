@@ -71,11 +71,6 @@ def test_every_object_would_be_accepted_by_kubernetes(mode: Mode, sections: dict
     assert recording.diagnostics == ()
 
 
-def test_both_modes_record_the_same_resources() -> None:
-    sections: dict[str, Any] = {"server": {"replicas": 2, "internalLoadBalancer": True, "apiKeySecret": "the-key"}}
-    assert record("preview", **sections).by_urn.keys() == record("known", **sections).by_urn.keys()
-
-
 def test_the_articles_names_are_where_the_article_has_them() -> None:
     recording = record()
     found = objects(recording)

@@ -130,14 +130,6 @@ def _predicted() -> Iterator[Row]:
     second = [f"cluster_ip_rerun.nodes-{nodes}" for nodes in (1, 2, 4)]
     for figure in (*first, *second, "gateway.nodes-4", "gateway.nodes-8"):
         yield _throughput(figure, "predicted")
-    for id_, user_row in ledger.section("users", "figures").items():
-        yield _row(
-            f"users.{id_}",
-            "predicted",
-            "requests_per_s",
-            user_row["requests_per_s"],
-            record_fleet(user_row["replicas"]),
-        )
     for figure in (*first, *second):
         yield _latency(figure, "predicted", "tpot_ms")
     for figure in (*first, *second):
@@ -152,6 +144,15 @@ def _predicted() -> Iterator[Row]:
 
 
 def _checks() -> Iterator[Row]:
+    # The first run again, as requests/s: not counted as predicted a second time, and two of its rows are fitted.
+    for id_, user_row in ledger.section("users", "figures").items():
+        yield _row(
+            f"users.{id_}",
+            "check",
+            "requests_per_s",
+            user_row["requests_per_s"],
+            record_fleet(user_row["replicas"]),
+        )
     for nodes in (1, 2, 4):
         figure = f"cluster_ip_rerun.nodes-{nodes}"
         itl = figures.published(figure).details["itl_ms"]

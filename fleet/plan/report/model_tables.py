@@ -64,6 +64,10 @@ def format_accuracy(found: Sequence[Error]) -> Iterator[str]:
         f"{_worst(rates)} at most; that of a straight line through one and two nodes is {mean_percent(lines):.1f} % and "
         f"{max(abs(line) for line in lines):.1f} %."
     )
+    yield (
+        "Two choices were made with such rows in sight: one share of the peak for arithmetic and bandwidth, and the gateway's cost halfway "
+        "between two readings."
+    )
     yield f"On {len(tpots)} times per token it is {_mean(tpots)} on average and {_worst(tpots)} at most."
 
 

@@ -65,11 +65,20 @@ def stack_section(report: Report) -> Section:
 def throughput_section(report: Report) -> Section:
     """The published figure, or why there is none, and the model's estimate."""
     figures, match = report.figures, report.figures.match
-    estimate = Prose(report.modelled.format()) if report.modelled is not None else None
+    modelled = report.modelled
+    estimate = Prose(modelled.format()) if modelled is not None else None
+    failed = (
+        Prose(
+            f"The article's run of this profile failed: {modelled.failed}. The estimate comes from the model alone.",
+            "warn",
+        )
+        if modelled is not None and modelled.failed
+        else None
+    )
     if match.figure is None:
         nodes = format_published_nodes(report)
         why = f"{match.reason}; the article has figures for {nodes} of its own model and machine."
-        return Section(title="Throughput", body=some(Prose(why), estimate), rank=1)
+        return Section(title="Throughput", body=some(failed, Prose(why), estimate), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -80,6 +89,7 @@ def throughput_section(report: Report) -> Section:
         )
         return Section(title="Throughput", remark=match.figure.label, body=body, rank=1)
     body = some(
+        failed,
         Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
         Prose(match.reason, "warn"),
         estimate,

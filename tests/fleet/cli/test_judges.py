@@ -111,19 +111,8 @@ def renamed(root: Path) -> None:
 LEVEL, LIMIT = ("level", "small-mtu"), ("setting", "small-mtu.most")
 DOORS: dict[str, tuple[Callable[[Path], None], set[tuple[str, str]]]] = {
     "all disabled": (config('{"all": "disabled"}'), {LEVEL, ("level", "quiet"), LIMIT}),
-    "all disabled, as an object": (
-        config('{"all": {"enforcementLevel": "disabled"}, "small-mtu": {"most": 1500}}'),
-        {LEVEL, ("level", "quiet")},
-    ),
-    "one disabled": (config('{"small-mtu": {"most": 1500, "enforcementLevel": "disabled"}}'), {LEVEL}),
-    "one lowered": (config('{"small-mtu": {"most": 1500, "enforcementLevel": "advisory"}}'), {LEVEL}),
     "a limit raised": (config('{"small-mtu": {"most": 1e300}}'), {LIMIT}),
-    "an empty file": (config("{}"), {LIMIT}),
     "no file": (without("policy/config/blue.json"), {LIMIT}),
-    "lowered in the pack": (
-        pack('name="small-mtu",', 'name="small-mtu", enforcement_level=EnforcementLevel.ADVISORY,'),
-        {LEVEL, ("pack", "policy/__main__.py")},
-    ),
     "disabled by the pack's own configuration": (
         pack('name="sizes",', 'name="sizes", initial_config={"small-mtu": EnforcementLevel.DISABLED},'),
         {LEVEL, ("pack", "policy/__main__.py")},

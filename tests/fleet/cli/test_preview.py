@@ -36,12 +36,6 @@ def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_p
 
 
 @pytest.mark.slow
-def test_markdown_begins_with_the_verdict() -> None:
-    done = preview("cud", "--format", "markdown")
-    assert done.stdout.startswith("### vllm-fleet / cud: ")
-
-
-@pytest.mark.slow
 def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
@@ -50,15 +44,6 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     assert list(out.glob("kubernetes/*deployment*.yaml"))
     again = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
     assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
-
-
-@pytest.mark.slow
-def test_the_report_is_the_same_whether_manifests_are_written_or_not(tmp_path: Path) -> None:
-    def about(*arguments: str) -> str:
-        text = preview("gateway", *arguments).stdout
-        return text[: text.index("About this preview")]
-
-    assert about() == about("--out", str(tmp_path / "out"))
 
 
 @pytest.mark.slow
@@ -98,20 +83,12 @@ def test_colour_is_for_terminals_that_want_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("columns", [80, 120])
-def test_the_width_is_the_terminals(columns: int) -> None:
-    text = fleet("preview", "--stack", "spot", "--no-policy", COLUMNS=str(columns)).stdout
-    head, *rest = text.splitlines()
+def test_the_width_is_the_terminals() -> None:
+    columns = 80
+    head, *rest = fleet("preview", "--stack", "spot", "--no-policy", COLUMNS=str(columns)).stdout.splitlines()
     assert len(head) == columns
     copied = ("→ ", " + ", "  ! ")  # commands and names are not broken
     assert [line for line in rest if len(line) > columns and not line.startswith(copied)] == []
-
-
-@pytest.mark.slow
-def test_a_terminal_without_unicode_is_no_reason_to_fail() -> None:
-    done = fleet("preview", "--stack", "dev", "--no-policy", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
-    assert "|- OwnPlatform platform" in done.stdout
 
 
 @pytest.mark.slow

@@ -2,14 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from facts.figures import match, published
 from fleet.plan.modelled import Modelled, modelled
+from settings.derived.figures import serving_shape
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 
 def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_basis() -> None:
     found = modelled(make_settings(server={"replicas": 6}))
     assert found is not None
-    assert found.workload == "article"
+    assert found.requests.name == "article"
     assert found.in_flight == 12_000
     # Six nodes lie between the published four and eight: nearly six times one node's rate.
     assert 5.7 * 95_317 < found.total_tokens_per_s.value < 6.1 * 95_317
@@ -32,6 +35,41 @@ def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> No
 
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
+
+
+def test_the_estimate_is_at_full_load_and_names_both_readings() -> None:
+    found = modelled(make_settings(server={"replicas": 2, "profile": "serve-chat"}))
+    assert found is not None
+    total = found.total_tokens_per_s
+    assert total.as_engine is not None
+    assert total.value < total.as_engine < total.high
+    assert f"{total.as_engine:,.0f} tok/s" in found.format()
+    assert "full load" in found.format()
+
+
+@each_row(
+    ("profile", "failed"),
+    [("dp8-4096-crash", "phases.dp8-4096-095-crash"), ("dp8-4096", None), ("serve-chat", None)],
+)
+def test_a_profile_whose_run_failed_says_so(profile: str, failed: str | None) -> None:
+    found = modelled(make_settings(server={"replicas": 1, "profile": profile}))
+    assert found is not None
+    assert found.failed == (None if failed is None else published(failed).outcome)
+
+
+def test_a_changed_profile_is_not_the_run_that_failed() -> None:
+    server = {"replicas": 1, "profile": "dp8-4096-crash", "engine": {"gpuMemoryUtilization": 0.9}}
+    found = modelled(make_settings(server=server))
+    assert found is not None
+    assert found.failed is None
+
+
+def test_the_articles_large_model_is_matched_with_its_row() -> None:
+    model = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40, "sizeGb": 240}
+    settings = make_settings(server={"replicas": 1, "profile": "397b-nvfp4"}, model=model)
+    row = match(serving_shape(settings)).figure
+    assert row is not None
+    assert (row.id, row.total_tokens_per_s) == ("phases.qwen-397b", 19_725)
 
 
 def test_a_release_with_a_slow_product_keeps_a_share_of_the_rate() -> None:

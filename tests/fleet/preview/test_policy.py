@@ -1,23 +1,20 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fleet.preview import children
 from fleet.preview.policy import PolicyRun, Violation, find_pack, start
-from fleet.preview.policy_config import Declared, PolicyError, merge
+from fleet.preview.policy_config import PolicyError
 from fleet.preview.policy_messages import seconds
 from tests.fleet.preview.programs import FIXTURES, TOKEN, fleet_like
-from tests.support.rows import each_row
 
 PACK = FIXTURES / "pack"
 
@@ -114,24 +111,6 @@ def test_configuration_changes_levels_and_properties() -> None:
     assert [(one.level, one.message) for one in found["few-replicas"]] == [
         ("mandatory", "Keep it small.\nmore than 11 replicas")
     ]
-
-
-DECLARED = Declared(name="few-replicas", level="advisory", schema={"most": {"type": "number", "default": 4}})
-
-
-@each_row(
-    ("config", "complaint"),
-    [
-        ({"few": "mandatory"}, "named few; there are few-replicas"),
-        ({"few-replicas": "must"}, "'must'; there are advisory, mandatory, disabled, remediate"),
-        ({"few-replicas": {"most": "many"}}, "few-replicas.most is 'many'"),
-        ({"few-replicas": {"most": True}}, "few-replicas.most is True"),
-        ({"few-replicas": {"least": 1}}, "property least"),
-    ],
-)
-def test_wrong_configuration_is_refused(config: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(complaint)):
-        merge([DECLARED], config, "blue.json")
 
 
 def test_a_rule_that_breaks_is_a_mandatory_violation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,8 +122,9 @@ def test_the_split_is_the_one_that_was_agreed_before_the_fit() -> None:
         *(f"cluster_ip.nodes-{nodes}" for nodes in (4, 8, 12)),
         *(f"cluster_ip_rerun.nodes-{nodes}" for nodes in (1, 2, 4)),
         *(f"gateway.nodes-{nodes}" for nodes in (4, 8)),
-        *(f"users.nodes-{nodes}" for nodes in (1, 2, 4, 8)),
     }
+    # The users' table is the first run again, which the other files hold as tokens/s.
+    assert {row.role for row in rows() if row.id.startswith("users.")} == {"check"}
     latencies = {row.id for row in rows() if row.role == "fitted" and ":" in row.id}
     assert {id_.partition(":")[0] for id_ in latencies} == {"cluster_ip.nodes-1", "cluster_ip.nodes-2"}
     assert len({row.id for row in rows()}) == len(rows())

@@ -87,7 +87,7 @@ def test_the_model_beats_the_straight_line_on_the_predicted_rows() -> None:
         assert len(lines) == len(chosen)
         return mean_percent([error.percent for error in chosen]), mean_percent(lines)
 
-    assert len(RATES) == 12
+    assert len(RATES) == 8
     model, line = mean(RATES)
     assert model < line / 2
     without_gateway = [error for error in RATES if not error.row.id.startswith("gateway")]
