@@ -299,7 +299,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "options"),
     [
         ("batch", (*BATCH, "--capacity", "flex-start")),
-        ("users", (*USERS, "--capacity", "cud-1y", "--reservation", "b200-production", "--spares", "1")),
+        (
+            "users",
+            (*USERS, "--profile", "tuned", "--capacity", "cud-1y", "--reservation", "b200-production", "--spares", "1"),
+        ),
         ("routed", ("--tokens-per-second", "3e5", "--gateway", "--capacity", "ladder")),
         (
             "long",
