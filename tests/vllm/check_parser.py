@@ -133,7 +133,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     """Every check, by name."""
     version = vllm.release.version
     yield "no compiled module belongs to two packages", _own_modules
-    for name in [name for name in NAMES if version in profile(name).versions]:
+    for name in [name for name in NAMES if any(find(one).table == version for one in profile(name).versions)]:
         yield f"profile {name} parses into its own values", partial(_parses, vllm, _on(name, version))
         if profile(name).model is not None:
             yield f"profile {name} makes an engine", partial(_configures, vllm, _on(name, version))
@@ -276,7 +276,7 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
     by_itself = engine.release.has("caches-prefixes-of-hybrids")
     caching = by_itself if engine.enable_prefix_caching is None else engine.enable_prefix_caching
     _equal(cache.enable_prefix_caching, caching, "prefix caching")
-    _equal(cache.mamba_cache_mode, engine.mamba_cache_mode or "none", "mamba cache mode")
+    _equal(cache.mamba_cache_mode, engine.mamba_cache_mode or ("align" if caching else "none"), "mamba cache mode")
     _equal(str(config.quant_config.get_name()), "fp8", "quantization")
     speculative = config.speculative_config
     _equal(speculative.num_speculative_tokens if speculative else 0, engine.speculative_tokens, "draft tokens")
