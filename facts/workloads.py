@@ -50,6 +50,11 @@ class Workload:
             )
 
     @property
+    def title(self) -> str:
+        """Its name, or its mean lengths."""
+        return self.name or f"{self.input_tokens.mean:g} in, {self.output_tokens.mean:g} out"
+
+    @property
     def tokens_per_request(self) -> float:
         """Mean input and output tokens of one request."""
         return self.input_tokens.mean + self.output_tokens.mean

@@ -15,12 +15,13 @@ from facts.model_config import LINEAR
 from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import CURRENT, of_tag
 from facts.texts import nearest
+from facts.workloads import Lengths, Workload, named_workload
 from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
-from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Server
+from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,9 @@ class Serving:
     concurrency_per_replica: int
     """Peak requests in flight per replica."""
     workload: str
-    """Name of the profile's workload, as in published figures."""
+    """Name of the profile's workload, as in published figures, or what the stack file says instead."""
+    requests: Workload | None
+    """The stack file's own workload."""
     overrides: frozenset[str]
     """camelCase names of the engine settings in the stack file, which are never deliberate exceptions."""
     left_out: tuple[str, ...]
@@ -106,6 +109,20 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         problems += explain(error, Engine, "server.engine")
     image, wrong = _image(engine, server.image)
     problems += wrong
+    try:
+        requests = _requests(server.needs)
+    except ValueError as error:
+        problems.append(
+            Finding(
+                id="requests-impossible",
+                subject=f"{NAMESPACE}:server.needs.requests",
+                found=str(server.needs.requests),
+                allowed="without workload; the longest prompt at least as long as the mean",
+                why=str(error),
+                write="requests: {inputTokens: 768, outputTokens: 384}",
+            )
+        )
+        requests = None
     model = chosen.model
     if own_model is not None:
         incomplete = tuple(_incomplete(own_model, shape))
@@ -132,12 +149,24 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         shape=shape,
         context_tokens=server.needs.context_tokens or chosen.context_tokens,
         concurrency_per_replica=server.needs.concurrency_per_replica or _load(chosen, engine, gpus, is_other=is_other),
-        workload=chosen.workload,
+        workload=requests.title if requests else chosen.workload,
+        requests=requests,
         overrides=frozenset(server.engine),
         left_out=(*(name for name in left_out if name not in server.engine), *(without_parser if listed else ())),
         unnamed_parsers=() if listed else without_parser,
         fitted={name: value for name, value in fitted.items() if name not in server.engine},
     )
+
+
+def _requests(needs: Needs) -> Workload | None:
+    """The stack file's own workload. Raises ValueError."""
+    if needs.requests is None:
+        return named_workload(needs.workload) if needs.workload else None
+    if needs.workload is not None:
+        raise ValueError(f"workload {needs.workload} has lengths already")
+    mean, longest = needs.requests.input_tokens, needs.requests.longest_input_tokens
+    prompts = Lengths(min=1, mean=mean, max=longest) if longest and longest != mean else Lengths.exactly(mean)
+    return Workload(input_tokens=prompts, output_tokens=Lengths.exactly(needs.requests.output_tokens))
 
 
 def _load(chosen: Profile, engine: Engine, gpus: int, *, is_other: bool) -> int:

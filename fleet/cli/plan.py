@@ -91,7 +91,8 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         from fleet.plan.stack_file import next_commands, write_stack
 
         folder = find_root(wanted.root)
-        files = write_stack(folder, wanted.write, answer, place, replace=wanted.force)
+        config = Path(asked.model) if asked.model is not None and asked.model.endswith(".json") else None
+        files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
     alternatives = alternatives_of(question) if wanted.compare else ()

@@ -135,10 +135,20 @@ class Place:
             help="In the stack file: zone with the machine. Default: europe-west4-b, or one with a price.",
         ),
     ] = None
+    repository: Annotated[
+        str | None,
+        typer.Option(metavar="OWNER/NAME", help="In the stack file: the Hugging Face repository of your own --model."),
+    ] = None
     revision: Annotated[
         str | None, typer.Option(metavar="COMMIT", help="In the stack file: the commit of --model.")
+    ] = None
+    token_secret: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="In the stack file: Secret Manager secret with a Hugging Face token."),
     ] = None
 
     def given(self) -> tuple[str, ...]:
         """Options that are not omitted."""
-        return tuple(f"--{field.name}" for field in fields(self) if getattr(self, field.name) is not None)
+        return tuple(
+            f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) is not None
+        )

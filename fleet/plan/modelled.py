@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from facts.figures import published
-from facts.workloads import countable_name, named_workload
+from facts.workloads import Workload, countable_name, named_workload
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
+from fleet.plan.words import format_mean_lengths
 from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ class Modelled:
     """Estimate for one stack at its declared concurrency."""
 
     performance: Performance
-    workload: str
-    """Workload in facts/data/workloads.yaml that the estimate assumes."""
+    requests: Workload
+    """Workload that the estimate assumes: the stack file's, the profile's, or the article's."""
     in_flight: int
     """Requests in flight across all replicas: the declared full load."""
     failed: str | None = None
@@ -41,6 +42,14 @@ class Modelled:
     def output_tokens_per_s(self) -> Estimate:
         """Output tokens/s."""
         return self.performance.output_tokens_per_s
+
+    @property
+    def _requests(self) -> str:
+        return (
+            f"workload {self.requests.name}"
+            if self.requests.name
+            else f"requests of {format_mean_lengths(self.requests)}"
+        )
 
     def short(self) -> str:
         """Total and output throughput in one phrase."""
@@ -57,7 +66,7 @@ class Modelled:
         return (
             f"model's estimate ({total.label}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
             f"{output.value:,.0f} tok/s output ({output.low:,.0f} to {output.high:,.0f}) · TPOT mean {tpot.value:.0f} ms "
-            f"({tpot.low:.0f} to {tpot.high:.0f}), for workload {self.workload} at full load, {self.in_flight:,} requests in flight"
+            f"({tpot.low:.0f} to {tpot.high:.0f}), for {self._requests} at full load, {self.in_flight:,} requests in flight"
             f"{self._readings()}"
         )
 
@@ -72,15 +81,15 @@ def modelled(settings: Settings) -> Modelled | None:
     if settings.replicas == 0:
         return None
     serving = settings.serving
-    workload = countable_name(serving.workload)
+    requests = serving.requests or named_workload(countable_name(serving.workload))
     in_flight = serving.concurrency_per_replica * settings.replicas
     try:
-        performance = estimate(deployment_of(settings), named_workload(workload), OfferedLoad(in_flight=in_flight))
+        performance = estimate(deployment_of(settings), requests, OfferedLoad(in_flight=in_flight))
     except (LookupError, DoesNotFitError, ContextTooShortError):
         return None
     return Modelled(
         performance=_with_defect(performance, DeclaredServer(settings).slow_product),
-        workload=workload,
+        requests=requests,
         in_flight=in_flight,
         failed=_failed(facts_of_stack(settings).reproduces),
     )

@@ -492,7 +492,7 @@ def _published(question: PlanQuestion, machines: int) -> figures.Match:
         flags=profile.flags,
         env=profile.env,
         routing=question.routing,
-        workload=workload.name or f"{workload.input_tokens.mean:g} in, {workload.output_tokens.mean:g} out",
+        workload=workload.title,
     )
     nearest = figures.match(shape)
     if profile.reproduces is None or nearest.kind != "unproven" or machines > 1 or question.routing != "cluster-ip":

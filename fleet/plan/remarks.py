@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from math import ceil
 
@@ -12,6 +11,7 @@ from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
+from fleet.plan.question.profiles import profile_facts
 from fleet.report.words import format_list, plural
 
 # Above this, an engine step does not explain the time to first token.
@@ -126,8 +126,8 @@ def _capacity(plan: Plan) -> Iterator[str]:
 def _model(plan: Plan) -> Iterator[str]:
     performance, question = plan.performance, plan.question
     listed, version = CATALOGUE.get(question.profile.model), question.profile.engine_version
-    if listed is not None and _release(version) < _release(listed.min_vllm):
-        yield f"{listed.id} needs vLLM {listed.min_vllm} or later; profile {question.profile.name} uses {version}."
+    if listed is not None and version != (usual := profile_facts(question.profile.name).engine_version):
+        yield f"{listed.id} needs vLLM {listed.min_vllm} or later: {version} instead of the profile's {usual}."
     alone_ms = performance.ttft_ms.as_engine
     if alone_ms is not None and performance.ttft_ms.value - alone_ms > _LONG_WAIT_MS:
         yield (
@@ -174,10 +174,6 @@ def _graphs(plan: Plan) -> Iterator[str]:
 
 def _round_up(tokens: float) -> int:
     return ceil(tokens / _ROUND_TOKENS) * _ROUND_TOKENS
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _front_end(plan: Plan) -> Iterator[str]:

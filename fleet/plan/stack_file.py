@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -17,10 +18,11 @@ from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
 from facts.sizing import CONNECTIONS_PER_CLIENT
+from facts.workloads import Workload, countable_name
 from fleet.plan.asked import Place
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
-from fleet.plan.question.profiles import ProfileFacts, profile_facts
+from fleet.plan.question.profiles import profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd, plural
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
@@ -49,18 +51,27 @@ _MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 
 
 def write_stack(
-    root: Path, stack: str, plan: Plan, place: Place = _ANYWHERE, *, replace: bool = False, heading: str | None = None
+    root: Path,
+    stack: str,
+    plan: Plan,
+    place: Place = _ANYWHERE,
+    *,
+    config: Path | None = None,
+    replace: bool = False,
+    heading: str | None = None,
 ) -> tuple[Path, ...]:
     """Write Pulumi.<stack>.yaml and its spending ceiling for the policies; return the files.
 
-    `heading` replaces the comment about the goal. The text is checked like `fleet check` first. Raises SettingsError for an
-    invalid or missing name, an existing file without `replace`, or a refused setting.
+    `config` is the config.json of a model of one's own. `heading` replaces the comment about the goal. The text is checked like
+    `fleet check` first. Raises SettingsError for an invalid or missing name, an existing file without `replace`, or a refused setting.
     """
-    problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place.revision)]
+    problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place, config)]
     if problems:
         raise ArgumentsError(stack, problems)
     limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
-    return write_files(root, stack, stack_text(plan, place, heading=heading), limits, replace=replace)
+    return write_files(
+        root, stack, stack_text(plan, place, config=_from(root, config), heading=heading), limits, replace=replace
+    )
 
 
 def write_files(root: Path, stack: str, text: str, limits: str | None, *, replace: bool) -> tuple[Path, ...]:
@@ -107,14 +118,24 @@ def policy_limits(plan: Plan) -> str:
     return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
 
 
-def stack_text(plan: Plan, place: Place = _ANYWHERE, *, heading: str | None = None) -> str:
+def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = None, heading: str | None = None) -> str:
     """The stack file of a plan, as text."""
     about = _about(plan) if heading is None else (f"# {heading}",)
     lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
     return (
-        "\n".join([*lines, *_server(plan, place.revision), *_weights(plan), *_budget(plan), *_benchmark(plan)]) + "\n"
+        "\n".join(
+            [
+                *lines,
+                *_model(plan, place, config),
+                *_server(plan),
+                *_weights(plan, place.token_secret),
+                *_budget(plan),
+                *_benchmark(plan),
+            ]
+        )
+        + "\n"
     )
 
 
@@ -243,14 +264,12 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield _APART
 
 
-def _server(plan: Plan, revision: str | None) -> Iterator[str]:
+def _server(plan: Plan) -> Iterator[str]:
     profile, spares = plan.question.profile, plan.spares
     machine = plan.question.machine
     one = f"one {machine.family.upper()} node ({machine.gpus}x {machine.gpu.name}) each"
     of = f"{plan.nodes:,} required, {spares:,} spare" if spares else one
     named = profile_facts(profile.name)
-    if profile.model != named.model:
-        yield from _model(profile, revision)
     yield "  vllm-fleet:server:"
     yield f"    profile: {profile.name} # {profile.title}"
     yield f"    replicas: {plan.machines} # {of}; 0 pauses the fleet"
@@ -263,16 +282,54 @@ def _server(plan: Plan, revision: str | None) -> Iterator[str]:
     yield "    needs:"
     in_flight = max(1, ceil(plan.in_flight_per_node))
     yield f"      concurrencyPerReplica: {in_flight} # planned maximum of requests in flight"
+    context = profile.shape.max_model_len_tokens
+    if context < profile.context_tokens:
+        yield f"      contextTokens: {context} # as much as the model and its GPUs allow"
+    yield from _requests(plan.question.workload, profile.workload)
     yield _APART
 
 
-def _model(profile: ProfileFacts, revision: str | None) -> Iterator[str]:
-    """The model, pinned to the stated commit or the catalogue's."""
+def _requests(workload: Workload, usual: str) -> Iterator[str]:
+    """The planned request lengths, unless they are those that the preview uses anyway."""
+    if workload.name == countable_name(usual):
+        return
+    if workload.name is not None:
+        yield f"      workload: {workload.name} # planned request lengths"
+        return
+    prompts, answers = workload.input_tokens, workload.output_tokens
+    yield "      requests: # planned lengths"
+    yield f"        inputTokens: {prompts.mean:g}"
+    if prompts.max > prompts.mean:
+        yield f"        longestInputTokens: {prompts.max}"
+    yield f"        outputTokens: {answers.mean:g}"
+
+
+def _model(plan: Plan, place: Place, config: str | None) -> Iterator[str]:
+    """The model, pinned to the stated commit or the catalogue's. Revisions are quoted: some are numbers to YAML."""
+    profile = plan.question.profile
+    if profile.model == profile_facts(profile.name).model:
+        return
     yield "  vllm-fleet:model:"
-    yield f"    id: {profile.model}"
-    yield f"    revision: {revision or CATALOGUE[profile.model].revision}"
-    yield f"    sizeGb: {profile.weights_gb:g}"
+    yield f"    id: {place.repository or profile.model}"
+    yield f"    revision: {json.dumps(place.revision or CATALOGUE[profile.model].revision)}"
+    assert profile.weights_gb is not None
+    if config is None:
+        yield f"    sizeGb: {profile.weights_gb:g}"
+    else:
+        yield f"    sizeGb: {ceil(10 * profile.weights_gb) / 10} # computed from config.json; the repository's file list has the exact size"
+        yield f"    config: {json.dumps(config)}"
+        yield "    # Name the parsers of reasoning and tool calls, if it has any: docs/own-model.md."
+        yield "    # reasoningParser: qwen3"
+        yield "    # toolCallParser: hermes"
     yield _APART
+
+
+def _from(root: Path, config: Path | None) -> str | None:
+    """A file's path as the stack file in `root` has it."""
+    if config is None:
+        return None
+    file = config.resolve()
+    return str(file.relative_to(root.resolve())) if file.is_relative_to(root.resolve()) else str(file)
 
 
 def _key(long_name: str) -> str:
@@ -281,7 +338,7 @@ def _key(long_name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _weights(plan: Plan) -> Iterator[str]:
+def _weights(plan: Plan, token_secret: str | None) -> Iterator[str]:
     sizing, weights_gb = plan.sizing, plan.question.profile.weights_gb
     assert weights_gb is not None
     read = next((step for step in plan.time_to_serve.steps if step.id == "weights-read"), None)
@@ -292,7 +349,9 @@ def _weights(plan: Plan) -> Iterator[str]:
     yield f"    sizeGib: {sizing.volume_gib}"
     yield f"    throughputMibps: {sizing.volume_mibps}"
     model = CATALOGUE.get(plan.question.profile.model)
-    if model is not None and model.gated:
+    if token_secret is not None:
+        yield f"    tokenSecret: {token_secret} # in Secret Manager: a Hugging Face token that may read the repository"
+    elif model is not None and model.gated:
         yield "    tokenSecret: hf-token # in Secret Manager: a Hugging Face token of an account that accepted the license"
     yield _APART
 
@@ -331,7 +390,16 @@ def _check(root: Path, stack: str, text: str) -> None:
 
     refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.severity == "error"]
     if refused:
-        raise SettingsError(stack, refused)
+        raise SettingsError(stack, [_as_option(finding) for finding in refused])
+
+
+def _as_option(finding: Finding) -> Finding:
+    """A refusal with the option of `fleet plan` that avoids it, where there is one."""
+    if finding.id != "advisories-in-production":
+        return finding
+    return dataclasses.replace(
+        finding, write="--profile tuned, the record's workload on a current release, or a serve- profile"
+    )
 
 
 def wrong_stack(stack: str) -> Iterator[Finding]:
@@ -390,26 +458,37 @@ def _wrong_names(stack: str, plan: Plan, place: Place) -> Iterator[Finding]:
         )
 
 
-def _wrong_model(plan: Plan, revision: str | None) -> Iterator[Finding]:
+def _wrong_model(plan: Plan, place: Place, config: Path | None) -> Iterator[Finding]:
     model = plan.question.profile.model
     if model == profile_facts(plan.question.profile.name).model:
         return
-    if model not in CATALOGUE:
+    if config is not None and place.repository is None:
         yield Finding(
-            id="model-not-in-catalogue",
-            subject="--model",
-            found=model,
-            allowed="with --write: a model of the catalogue",
-            why="the repository of a config.json is unknown",
-            write="a catalogue model, then replace vllm-fleet:model in the file with yours",
+            id="repository-name",
+            subject="--repository",
+            found=None,
+            allowed="OWNER/NAME of a Hugging Face repository",
+            why="a config.json does not say where its weights are",
+            write="--repository my-team/our-model",
         )
-    elif not re.fullmatch(r"[0-9a-f]{40}", revision or CATALOGUE[model].revision or ""):
+    if config is None and place.repository is not None:
+        yield Finding(
+            id="repository-name",
+            subject="--repository",
+            found=place.repository,
+            allowed="with --model and the path of a config.json",
+            why=f"{model} of the catalogue is its own repository",
+            write=f"--model {model} alone",
+        )
+    known = None if config is not None else CATALOGUE[model].revision
+    if not re.fullmatch(r"[0-9a-f]{40}", place.revision or known or ""):
         yield Finding(
             id="model-without-revision",
             subject="--revision",
-            found=revision,
-            allowed=f"a commit of {model}: 40 digits and letters a to f",
-            why="an unpinned model can change between restarts, and the catalogue has no revision of it",
+            found=place.revision,
+            allowed=f"a commit of {place.repository or model}: 40 digits and letters a to f",
+            why="an unpinned model can change between restarts"
+            + ("" if config is not None else ", and the catalogue has no revision of it"),
             write="--revision with the newest commit of the repository",
         )
 

@@ -65,5 +65,5 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
             f"{serving.model.id}. {_EFFECTS[name]}",
             write=f"{name}: the parser of its base model (`fleet models --format json`) or of its model card; {_SOURCES[name]}. "
             f"For none: server.engine.{name}: null",
-            severity="warning",
+            severity="note",
         )

@@ -13,6 +13,7 @@ from facts.advisories import every
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
+from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
@@ -87,6 +88,7 @@ class ImageChoice(Section):
     tag until it is set. `fleet doctor --live` prints it."""
 
 
+Tokens = Annotated[int, Field(gt=0, le=100_000_000)]
 CPU_PER_GPU: Final = 20
 MEMORY_GIB_PER_GPU: Final = 125
 SHM_GIB_PER_GPU: Final = 8
@@ -136,13 +138,35 @@ class Resources(Section):
         )
 
 
+def _has_lengths(name: str) -> str:
+    """A workload's name. Raises ValueError for one without known lengths."""
+    if name not in (known := workloads_with_lengths()):
+        raise ValueError(f"one of {', '.join(known)}; or requests, with your own lengths")
+    return name
+
+
+class Requests(Section):
+    """Lengths of the expected requests."""
+
+    input_tokens: Tokens
+    """Mean prompt in tokens."""
+    output_tokens: Tokens
+    """Mean response in tokens."""
+    longest_input_tokens: Tokens | None = None
+    """Longest prompt in tokens. Default: all prompts have the mean length."""
+
+
 class Needs(Section):
     """The expected traffic, which the other settings are checked against."""
 
-    context_tokens: Annotated[int, Field(gt=0, le=100_000_000)] | None = None
+    context_tokens: Tokens | None = None
     """Longest prompt plus output in tokens. Default: the profile's."""
     concurrency_per_replica: Annotated[int, Field(gt=0, le=1_000_000)] | None = None
     """Peak requests in flight per replica. Default: the profile's (2,000 in the article)."""
+    workload: Annotated[str, AfterValidator(_has_lengths)] | None = None
+    """Named workload that throughput is estimated for, e.g. `vllm-1024-512`. Default: the profile's, or the article's lengths."""
+    requests: Requests | None = None
+    """Lengths that throughput is estimated for, instead of a named workload. `fleet plan --write` sets the planned ones."""
 
 
 class CompileCache(Section):

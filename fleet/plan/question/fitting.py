@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from facts import models, strict_json
-from facts.engines import Scalar
+from facts import memory, models, strict_json
+from facts.engines import VERSIONS, Scalar
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
+from facts.releases import number_of
 from facts.texts import nearest
 from facts.user_error import UserError
 from facts.workloads import Workload
@@ -24,10 +24,10 @@ from fleet.plan.model.step_time import step_costs
 from fleet.plan.question.profiles import ProfileFacts
 
 _RANKS: Final = (1, 2, 4, 8, 16)
-_NAME: Final = re.compile(r"[A-Za-z0-9_./-]{1,200}")
-"""What a config.json may give as its model's name, which outputs print."""
 _FILLINGS: Final = 4
 _OF_A_DRAFT: Final = "speculative-config."
+# The kernels that vLLM chooses for them on a B200 write into the image: lesson experts-write-into-image.
+_MOE_BACKENDS: Final = {"fp8": "triton", "nvfp4": "flashinfer_cutlass"}
 _PARSERS: Final = ("tool-call-parser", "reasoning-parser")
 
 
@@ -54,8 +54,8 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
         config = strict_json.read(path, MOST_BYTES)
         if not isinstance(config, dict):
             raise ValueError("the file must contain a JSON object")
-        own = config.get("_name_or_path")
-        shape = models.from_config(config, own if isinstance(own, str) and _NAME.fullmatch(own) else path.stem)
+        # Not its _name_or_path, which for a fine-tune is often the base model.
+        shape = models.from_config(config, path.stem)
     except OSError as error:
         raise UnknownModelError(f"--model {name}: {error.strerror}") from None
     except ValueError as error:
@@ -84,10 +84,22 @@ def fitted(
     if machine.gpu.compute_capability != B200.compute_capability or shape.name != profile.model_shape.name:
         # Available kernels depend on GPU and model: let vLLM choose.
         kept.pop("attention-backend", None)
+    listed = models.CATALOGUE.get(shape.name)
+    own = {"tool-call-parser": listed.tool_parser, "reasoning-parser": listed.reasoning_parser} if listed else {}
+    for name in _PARSERS:
+        kept.pop(name, None)
+        if name in profile.flags and (parser := own.get(name)):
+            kept[name] = parser
+    if machine.gpu is B200 and shape.experts and (backend := _MOE_BACKENDS.get(shape.weight_format)):
+        kept.setdefault("moe-backend", backend)
     drafts_on_states = shape.architecture.linear_attention_layers and any(name.startswith(_OF_A_DRAFT) for name in kept)
     if kept.get("enable-prefix-caching") is False and not drafts_on_states:
         # As settings/serving.py does.
         kept.pop("enable-prefix-caching")
+    elif drafts_on_states and kept.get("kv-cache-dtype") != profile.flags.get("kv-cache-dtype"):
+        # With blocks of another size prompts may hit: lesson prefix-caching-with-mtp.
+        kept = {name: value for name, value in kept.items() if not name.startswith("mamba-")}
+        kept["enable-prefix-caching"] = False
     if (context := kept.get("max-model-len")) is not None:
         kept["max-model-len"] = min(int(context), shape.context_tokens)
     changed = replace(
@@ -96,6 +108,7 @@ def fitted(
         model=shape.name,
         own_shape=shape,
         weights_gb=weights_gb,
+        engine_version=_release(profile.engine_version, listed),
         gpu=machine.gpu,
         reproduces=None,
     )
@@ -106,12 +119,20 @@ def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[st
     """Engine options to add to a stack file besides the profile, by vLLM's long names; None removes an option."""
     mine, its = fitted_to.flags, profile.flags
     changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
+    version = {} if fitted_to.engine_version == profile.engine_version else {"version": fitted_to.engine_version}
     # Also the options of other architectures, which the program drops with a warning. It sets the parsers.
-    return {
+    return version | {
         "speculative" if name.startswith(_OF_A_DRAFT) else name: mine.get(name)
         for name in changed
         if name not in _PARSERS
     }
+
+
+def _release(version: str, listed: models.CatalogueModel | None) -> str:
+    """The profile's release, or the first known one that supports the model."""
+    if listed is None or number_of(version) >= number_of(listed.min_vllm):
+        return version
+    return next((later for later in VERSIONS if number_of(later) >= number_of(listed.min_vllm)), version)
 
 
 def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
@@ -123,7 +144,10 @@ def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
 
 
 def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
-    """The profile with the tensor parallelism of highest throughput; on a tie, the fewest GPUs per engine."""
+    """The profile with the tensor parallelism of highest throughput; on a tie, the fewest GPUs per engine.
+
+    On B200 always the fewest, as lesson tp8-on-one-gpu-model requires.
+    """
     best: tuple[float, ProfileFacts] | None = None
     refused: DoesNotFitError | None = None
     heads = profile.model_shape.attention_heads
@@ -133,17 +157,34 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
         if "api-server-count" in profile.flags:
             sized["api-server-count"] = engines
         try:
-            one = _filled(replace(profile, flags={**profile.flags, **sized}), machine, workload)
+            sized_to_it = replace(profile, flags={**profile.flags, **sized})
+            one = _startable(_filled(sized_to_it, machine, workload), machine, workload)
             rate = _highest_rate(one, machine, workload)
         except DoesNotFitError as error:
             refused = error
             continue
         if best is None or rate > best[0]:
             best = rate, one
+        if machine.gpu is B200:
+            break
     if best is None:
         assert refused is not None
         raise refused
     return best[1]
+
+
+def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
+    """The profile with the longest context, halved from its own, of which vLLM can hold one request: otherwise it exits at startup."""
+    room = budget(_one(profile, machine), workload)
+    context = min(profile.shape.max_model_len_tokens, profile.model_shape.context_tokens)
+    longest = workload.longest_request_tokens
+    while context > longest:
+        if memory.startup_concurrency(room.layout, room.cache_gib, context) >= 1:
+            break
+        context = max(longest, context // 2)
+    if context == profile.shape.max_model_len_tokens:
+        return profile
+    return replace(profile, flags={**profile.flags, "max-model-len": context})
 
 
 def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:

@@ -247,7 +247,7 @@ def _modelled(modelled: Modelled | None) -> dict[str, Any] | None:
     if modelled is None:
         return None
     return {
-        "workload": modelled.workload,
+        "workload": modelled.requests.title,
         "requestsInFlight": modelled.in_flight,
         "totalTokensPerSecond": _estimate(modelled.total_tokens_per_s),
         "outputTokensPerSecond": _estimate(modelled.output_tokens_per_s),

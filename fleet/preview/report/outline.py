@@ -107,7 +107,7 @@ def _body(report: Report, *, alone: bool) -> Iterator[Section]:
 
     Throughput and bill are folded where they are beside the point: below a change, and for one of several stacks.
     """
-    changes, policies = report.comparison, without_told(report.policies, report.findings)
+    changes, policies = report.comparison, without_told(report.policies, (*report.findings, *report.notices))
     folding: Folding = "open" if alone and changes is None else "page"
     figures = (replace(one, folding=folding) for one in (throughput_section(report), cost_section(report)))
     if changes is None:

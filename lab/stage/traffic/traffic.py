@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from facts.machines import DEFAULT
-from facts.workloads import named_workload
 from fleet.plan.modelled import modelled
 from lab.results.result import RehearsalError
 from lab.simulators.model_server.timing import (
@@ -73,7 +72,7 @@ def load_of(settings: Settings) -> Load:
     answer = modelled(settings)
     if answer is None:
         return load
-    workload, performance = named_workload(answer.workload), answer.performance
+    workload, performance = answer.requests, answer.performance
     return replace(
         load,
         request=Request(

@@ -132,14 +132,15 @@ def test_an_fp8_cache_stays_where_the_gpu_and_the_model_have_it() -> None:
     assert kept == {"a3-highgpu-1g": "fp8_e4m3", "a2-ultragpu-1g": "auto"}
 
 
-def test_a_context_is_no_longer_than_the_models_and_a_release_that_is_too_old_is_told() -> None:
+def test_a_context_is_no_longer_than_the_models_and_a_release_that_is_too_old_is_replaced() -> None:
     code = fitted(
         profile_facts("serve-code"), MACHINES["a3-highgpu-8g"], named_workload("article"), model_facts("Qwen/Qwen3-32B")
     )
     assert code.shape.max_model_len_tokens == CATALOGUE["Qwen/Qwen3-32B"].shape.context_tokens < 131_072
     newer = next(one for one in CATALOGUE.values() if one.min_vllm.startswith("0.19"))
-    told = plan(question_of(Asked(users=8, machine="a4-highgpu-8g", model=newer.id, profile="record"))).remarks
-    assert any(newer.min_vllm in remark for remark in told)
+    made = plan(question_of(Asked(users=8, machine="a4-highgpu-8g", model=newer.id, profile="record")))
+    assert made.question.profile.engine_version == "0.33.0"
+    assert any(newer.min_vllm in remark for remark in made.remarks)
 
 
 def test_a_model_that_does_not_fit_says_by_how_much() -> None:

@@ -12,7 +12,7 @@ from tests.support.settings import make_settings
 def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_basis() -> None:
     found = modelled(make_settings(server={"replicas": 6}))
     assert found is not None
-    assert found.workload == "article"
+    assert found.requests.name == "article"
     assert found.in_flight == 12_000
     # Six nodes lie between the published four and eight: nearly six times one node's rate.
     assert 5.7 * 95_317 < found.total_tokens_per_s.value < 6.1 * 95_317

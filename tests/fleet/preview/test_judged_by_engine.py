@@ -45,7 +45,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "nothing": {},
         "machine": {"machine": "g2-standard-16"},
         "capacity mode": {"capacity": {"mode": "flex-start", "runDurationSeconds": 3600}},
-        "alerts": {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "oncall@example.com"}]}}},
+        "alerts": {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "oncall@fleet-tests.dev"}]}}},
         "gateway on": {"gateway": {"enabled": True}},
         "protection on": {"cluster": {"deletionProtection": True}},
     },

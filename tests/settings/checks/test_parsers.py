@@ -59,11 +59,11 @@ def test_a_copy_of_a_listed_model_needs_its_config_like_any_other() -> None:
     assert {one.id for one in refusal.value.problems} == {"model-without-config"}
 
 
-def test_what_the_profile_would_set_is_a_warning_for_each_parser(tmp_path: Path) -> None:
+def test_what_the_profile_would_set_is_a_note_for_each_parser(tmp_path: Path) -> None:
     told = about_parsers(make_settings(model=own(tmp_path), server=CHAT))
     assert {(path, one.id, one.severity) for path, one in told.items()} == {
-        ("model.reasoningParser", "model-without-parser", "warning"),
-        ("model.toolCallParser", "model-without-parser", "warning"),
+        ("model.reasoningParser", "model-without-parser", "note"),
+        ("model.toolCallParser", "model-without-parser", "note"),
     }
     assert not about_parsers(make_settings(model=own(tmp_path)))
 

@@ -33,11 +33,11 @@ EVERYTHING: dict[str, Any] = {
         "alerts": {
             "slos": True,
             "channels": [
-                {"type": "email", "address": "oncall@example.com"},
+                {"type": "email", "address": "oncall@fleet-tests.dev"},
                 {"type": "slack", "channel": "#llm"},
                 {"type": "pagerduty", "severities": ["page"]},
                 {"type": "pubsub", "topic": "projects/fleet-tests/topics/alerts"},
-                {"type": "webhook", "url": "https://example.com/alerts", "username": "fleet"},
+                {"type": "webhook", "url": "https://alerts.fleet-tests.dev/hook", "username": "fleet"},
                 {"type": "existing", "name": "projects/fleet-tests/notificationChannels/1"},
             ],
         }
