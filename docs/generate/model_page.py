@@ -44,7 +44,7 @@ from fleet.plan.model.latency import (
 )
 from fleet.plan.model.performance import estimate
 from fleet.plan.model.public_rows import rows
-from fleet.plan.model.roofline import DENSE, EXPERTS_OR_LINEAR, H200_FACTOR, known, roofline_of
+from fleet.plan.model.roofline import DENSE, EXPERTS_OR_LINEAR, HOPPER_FACTOR, known, roofline_of
 from fleet.plan.model.rows import FITTED_LOADS, PHASES, QWEN_397B
 
 DOCS = Path(__file__).parents[1]
@@ -158,7 +158,7 @@ def _others() -> Mapping[str, str]:
         "experts_share": f"{EXPERTS_OR_LINEAR.arithmetic_share:g}",
         "experts_us": f"{EXPERTS_OR_LINEAR.layer_us:g}",
         "experts_factor": f"{EXPERTS_OR_LINEAR.factor:g}",
-        "h200_factor": f"{H200_FACTOR:g}",
+        "hopper_factor": f"{HOPPER_FACTOR:g}",
         "public_rows": str(len(rows())),
         "front_end_s": f"{FRONT_END_S:g}",
         "first_token_steps": str(FIRST_TOKEN_STEPS),

@@ -32,10 +32,12 @@ def page() -> str:
         _figures(),
         _measured(),
         _rendered_pods(),
+        _current_release(),
         _second_run(),
         _shapes(),
         _workloads(),
         _article_claims(),
+        _disaggregation(),
         _memory_and_money(),
         _prices(),
         _equivalences(),
@@ -226,6 +228,85 @@ def _rendered_pods() -> Iterator[str]:
     yield ""
 
 
+def _current_release() -> Iterator[str]:
+    h100 = ledger.load("h100")
+    source = ledger.source(h100["source"])
+    yield from _heading("vLLM 0.33.0 on an H100")
+    yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
+    yield "Command, arguments and environment are those of stack h100's pod with profile `record` on that day. No stack shows these"
+    yield "figures; the planner's factor for Hopper covers the runs, not prompts alone, which are twice as fast as it says."
+    yield ""
+    rows = [
+        (
+            f"`{name}`",
+            _number(run["in_flight"]),
+            _number(run["total"]),
+            _number(run["output"]),
+            _pair(run["ttft_s"], "s"),
+            _pair(run["tpot_ms"], "ms"),
+            _pair(run["itl_ms"], "ms"),
+            f"{run['kv_percent']} %",
+            f"{run['busy_percent']} %, {run['watts']} W",
+            run.get("note", _NONE),
+        )
+        for name, run in h100["runs"].items()
+    ]
+    steady = ("TTFT, median and p99", "TPOT, median and p99", "ITL, median and p99")
+    yield from _table(
+        ("row", "in flight", "total tok/s", "output tok/s", *steady, "KV cache", "GPU busy", "note"), rows
+    )
+    prompts = [
+        (f"`{name}`", "{:,} to {:,}".format(*run["prompt_tokens"]), _number(run["in_flight"]), _number(run["prompt"]))
+        for name, run in h100["prefill"].items()
+    ]
+    yield from _table(("prompts alone", "tokens of a prompt", "in flight", "prompt tok/s"), prompts)
+    alone = [
+        (
+            name.removeprefix("tokens-"),
+            *(f"{idle[key]} ms" for key in ("mtp", "mtp_short", "plain", "plain_short")),
+        )
+        for name, idle in h100["idle"].items()
+    ]
+    yield from _table(
+        ("tokens of one prompt, idle engine", "first token, MTP-1", "one token less", "without MTP", "one token less"),
+        alone,
+    )
+    kept = [
+        (f"`{name}`", f"{start['cache_gib']} GiB", _number(start["kv_tokens"]), str(start["full_requests"]))
+        for name, start in h100["memory"].items()
+    ]
+    yield from _table(("vLLM's log", "left for the cache", "KV tokens", "requests of 2,560 tokens"), kept)
+    parts = ("ready_s", "engine_s", "torch_compile_s", "first_run_s", "graphs_and_compiled_kernels_s", "deep_gemm_s")
+    starts = [(f"`{name}`", *(f"{start[part]:.0f} s" for part in parts)) for name, start in h100["starts"].items()]
+    yield from _table(
+        (
+            "start",
+            "to ready",
+            "of it the engine",
+            "torch.compile",
+            "first run",
+            "graphs, and kernels on the way",
+            "DeepGEMM",
+        ),
+        starts,
+    )
+    yield "Chosen by vLLM:"
+    yield ""
+    yield from _table(("what", "chosen"), list(h100["kernels"].items()))
+    yield "Changed in every run:"
+    yield ""
+    changed = [(f"`{change['what']}`", change["rendered"], change["run"], change["why"]) for change in h100["changed"]]
+    yield from _table(("what", "rendered", "run", "why"), changed)
+    early = h100["first_window"]
+    yield (
+        f"In the first window after a cold start, {early['in_flight']} in flight with MTP, output was {early['output']} tok/s "
+        f"and the ITL's p99 {early['itl_p99_s']} s: kernels were still compiled."
+    )
+    yield ""
+    yield f"Not measured: {'; '.join(h100['not_run'])}."
+    yield ""
+
+
 def _pair(values: Sequence[float], unit: str) -> str:
     return f"{values[0]} / {values[1]} {unit}"
 
@@ -395,6 +476,16 @@ def _equivalences() -> Iterator[str]:
     rows = [(f"`{name}`", ", ".join(one["values"]), one["evidence"].strip()) for name, one in withdrawn]
     yield from _table(("field", "values", "evidence"), rows)
     yield from _fp8_products()
+
+
+def _disaggregation() -> Iterator[str]:
+    yield from _heading("Prefill and decode on separate engines")
+    tried = ledger.section("disaggregation", "tried")
+    rows = [(f"`{name}` {one['title']}", one["outcome"], one["cause"]) for name, one in tried.items()]
+    yield from _table(("the article's attempt", "outcome", "cause, read in vLLM's source"), rows)
+    first = ledger.section("disaggregation", "first")
+    rows = [(name.replace("-", " "), one["version"], one["why"]) for name, one in first.items()]
+    yield from _table(("hybrid model", "first right release", "why not before"), rows)
 
 
 def _fp8_products() -> Iterator[str]:

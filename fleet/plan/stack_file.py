@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -389,7 +390,16 @@ def _check(root: Path, stack: str, text: str) -> None:
 
     refused = [one for one in check(parse(stack, read(root, stack, text).config)) if one.severity == "error"]
     if refused:
-        raise SettingsError(stack, refused)
+        raise SettingsError(stack, [_as_option(finding) for finding in refused])
+
+
+def _as_option(finding: Finding) -> Finding:
+    """A refusal with the option of `fleet plan` that avoids it, where there is one."""
+    if finding.id != "advisories-in-production":
+        return finding
+    return dataclasses.replace(
+        finding, write="--profile tuned, the record's workload on a current release, or a serve- profile"
+    )
 
 
 def wrong_stack(stack: str) -> Iterator[Finding]:

@@ -8,14 +8,19 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fleet.preview.offline import open_stack
+from settings.load import check
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet, whole_project
 from tests.guides.lines import ROOT
 from tests.settings.checks.test_model import LLAMA
+from tests.settings.checks.test_parsers import own
+from tests.support.settings import make_settings
 
 PAGE = (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
+BLOCKS = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
 LINES = re.findall(r"^fleet .*$", "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
 
 
@@ -34,3 +39,14 @@ def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: 
         assert line.partition(" #")[0] in written
     assert json.loads(read(root, "own").config["vllm-fleet:weights"])["tokenSecret"] == "hf-team"
     assert f"`{open_stack(root, 'own').settings.server.name}`" in PAGE
+
+
+def test_the_pages_adapters_need_the_reason_that_it_gives(tmp_path: Path) -> None:
+    (sections,) = (block for block in BLOCKS if "extraArgs" in str(block))
+    adapters = {key.removeprefix("vllm-fleet:"): section for key, section in sections.items()}
+    server = {**adapters["server"], "replicas": 1}
+    found = {}
+    for case in ({**server}, {**server, "reasons": {}}):
+        settings = make_settings(model=own(tmp_path), weights=adapters["weights"], server=case)
+        found[bool(case["reasons"])] = {one.id for one in check(settings) if one.severity == "error"}
+    assert found == {True: set(), False: {"option-without-reason"}}

@@ -35,6 +35,21 @@ def test_the_apis_accept_a_stack_that_makes_everything() -> None:
         {"cluster": IP_ENDPOINT},
         {"cluster": {"releaseChannel": "STABLE", "deletionProtection": False}},
         {"network": {"proxyOnly": {"enabled": True}, "nat": {"minPortsPerVm": 64, "maxPortsPerVm": 65_536}}},
+        {
+            "gateway": {"enabled": True},
+            "network": {
+                "existing": {
+                    "project": "host-project",
+                    "vpc": "office",
+                    "subnet": "gke",
+                    "podRange": "p",
+                    "serviceRange": "s",
+                },
+                "nodeCidr": "10.1.0.0/20",
+                "podCidr": "10.64.0.0/14",
+                "serviceCidr": "10.32.0.0/20",
+            },
+        },
         {"stack": "x" * 100, "project": "a" * 30},
         {"stack": "Prod.EU_2"},
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -93,9 +94,12 @@ def test_every_wrong_argument_is_in_one_error() -> None:
 
 
 def test_what_fits_is_taken() -> None:
-    output = pulumi.Output.from_input("x")
-    told = Given(name="a", zones=("b",), count=None, share=1, prefix=output, token=output, pairs=[("b", 1)])
-    assert (told.zones, told.share, told.prefix) == (("b",), 1, output)
+    async def made() -> None:  # an Output belongs to a loop
+        output = pulumi.Output.from_input("x")
+        told = Given(name="a", zones=("b",), count=None, share=1, prefix=output, token=output, pairs=[("b", 1)])
+        assert (told.zones, told.share, told.prefix) == (("b",), 1, output)
+
+    asyncio.run(made())
 
 
 def test_a_secret_in_the_place_of_its_output_is_in_no_error() -> None:

@@ -135,6 +135,13 @@ NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mod
 _OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
 _NO_MTP = {"speculative-config": None}
 _PLAIN = "Qwen/Qwen3-32B"
+_WHY: dict[str, Any] = {"reasons": {"--kv-transfer-config": "prefill and decode on separate engines"}}
+
+
+def _connector(name: str = "NixlConnector") -> dict[str, Any]:
+    return {"kv-transfer-config": {"kv_connector": name, "kv_role": "kv_both"}}
+
+
 _UNTIL = {"PYSEC-2026-4349": {"until": "2999-12-31", "reason": "no client has /v1/responses"}}
 _PAST = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
@@ -246,6 +253,20 @@ CASES = (
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
     _sound("deepgemm-accuracy", "0.18.1", tag="v0.18.1"),
     _sound("deepgemm-accuracy", "weights of 16 bits", tag="v0.18.0", stack="cud", model="Qwen/Qwen3.5-27B"),
+    _broken("kv-connector-on-hybrid", "0.18.1", _connector(), tag="v0.18.1", **_WHY),
+    _broken("kv-connector-on-hybrid", "0.29 with MTP", _connector(), tag="v0.29.0", stack="cud", **_WHY),
+    _broken("kv-connector-on-hybrid", "0.25 without MTP", _connector(), tag="v0.25.0", stack="guest", **_WHY),
+    _broken("kv-connector-on-hybrid", "LMCache", _connector("LMCacheConnectorV1"), stack="cud", **_WHY),
+    _sound("kv-connector-on-hybrid", "0.33.0 with MTP", _connector(), stack="cud", **_WHY),
+    _sound("kv-connector-on-hybrid", "0.26 without MTP", _connector(), tag="v0.26.0", stack="guest", **_WHY),
+    _sound(
+        "kv-connector-on-hybrid",
+        "another model",
+        {**_NO_MTP, **_OF_LINEAR, **_connector()},
+        tag="v0.18.1",
+        model=_PLAIN,
+        **_WHY,
+    ),
     _broken("release-with-advisories", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("release-with-advisories", "one left", tag="v0.31.0", stack="guest"),
     _sound("release-with-advisories", "0.32.0", tag="v0.32.0", stack="guest"),

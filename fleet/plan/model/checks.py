@@ -1,4 +1,4 @@
-"""Check the model against readings outside the article's tables: its asides, and runs on H200."""
+"""Check the model against readings outside the article's tables: its asides, and runs on H200 and H100."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from facts import figures, ledger, memory
-from facts.machines import H200
+from facts.machines import H100, H200
 from facts.models import CATALOGUE
-from facts.workloads import named_workload
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.calibration import Parameters, calibration
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, record_fleet
 from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
@@ -41,7 +41,7 @@ class Check:
 
 def checks() -> tuple[Check, ...]:
     """All checks."""
-    return (*_article(), *_trial(), *_front_end(), *_rendered(), *starts())
+    return (*_article(), *_trial(), *_front_end(), *_rendered(), *_current_release(), *starts())
 
 
 def _article() -> Iterator[Check]:
@@ -169,6 +169,48 @@ def _rendered() -> Iterator[Check]:
         )
 
 
+def _current_release() -> Iterator[Check]:
+    """The current release on H100, compared with the roofline, which was not fitted to it."""
+    record = EngineShape(data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=256, language_model_only=True)
+    article = named_workload("article")
+    for name, run in ledger.section("h100", "runs").items():
+        engine = record if run["mtp"] else replace(record, speculative_tokens=0)
+        deployment = Deployment(nodes=1, gpu=H100, gpus_per_node=1, engine=engine)
+        load = _load(deployment, float(run["in_flight"]), known(deployment).engine)
+        what = f"H100, vLLM 0.33.0, {'MTP-1' if run['mtp'] else 'no MTP'}, {run['in_flight']} in flight" + (
+            ", later" if "again" in name else ""
+        )
+        for metric, unit, published, predicted in (
+            ("rate", "tok/s", run["total"], load.requests_per_s * article.tokens_per_request),
+            ("tpot", "ms", run["tpot_ms"][0], 1e3 * per_token_s(load, article, 0)),
+        ):
+            yield Check(
+                id=f"h100.{metric}-{name}",
+                title=f"{what}, the roofline{': TPOT' if metric == 'tpot' else ''}",
+                unit=unit,
+                published=published,
+                predicted=predicted,
+            )
+    for name, run in ledger.section("h100", "prefill").items():
+        low, high = run["prompt_tokens"]
+        prompts = replace(
+            article,
+            name=None,
+            input_tokens=Lengths(min=low, mean=(low + high) / 2, max=high),
+            output_tokens=Lengths(min=1, mean=1, max=1),
+        )
+        engine = record if run["mtp"] else replace(record, speculative_tokens=0)
+        deployment = Deployment(nodes=1, gpu=H100, gpus_per_node=1, engine=engine)
+        load = _load(deployment, float(run["in_flight"]), known(deployment).engine, prompts)
+        yield Check(
+            id=f"h100-prompts.rate-{name}",
+            title=f"H100, vLLM 0.33.0, {'MTP-1' if run['mtp'] else 'no MTP'}, prompts alone of {low:,} to {high:,}, the roofline",
+            unit="tok/s",
+            published=run["prompt"],
+            predicted=load.requests_per_s * prompts.input_tokens.mean,
+        )
+
+
 def starts() -> Iterator[Check]:
     """Cache memory left by logged engine starts."""
     for name, run in ledger.section("memory", "starts").items():
@@ -209,9 +251,11 @@ def _trial_engine(*, prefix_caching: bool, engines: int = 1) -> Deployment:
     return Deployment(nodes=1, gpu=H200, gpus_per_node=engines, engine=engine)
 
 
-def _load(deployment: Deployment, in_flight: float, parameters: Parameters) -> FleetLoad:
+def _load(
+    deployment: Deployment, in_flight: float, parameters: Parameters, workload: Workload | None = None
+) -> FleetLoad:
     offered = OfferedLoad(in_flight=in_flight)
-    return fleet_load(deployment, named_workload("article"), offered, parameters, budget(deployment))
+    return fleet_load(deployment, workload or named_workload("article"), offered, parameters, budget(deployment))
 
 
 def _tokens_per_s(deployment: Deployment, in_flight: float) -> float:

@@ -35,7 +35,9 @@ DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, 
 
 
 def answer(**options: Any) -> Plan:
-    return plan(question_of(Asked(**options)))
+    # A reservation is production, which refuses the record's release for its advisories.
+    profile = {"profile": "tuned"} if options.get("capacity") in NAMED and "documents" not in options else {}
+    return plan(question_of(Asked(**{**profile, **options})))
 
 
 @pytest.fixture
@@ -134,6 +136,15 @@ def test_what_would_be_refused_is_not_written(root: Path) -> None:
     with pytest.raises(SettingsError, match="vllm-fleet:weights"):
         write_stack(root, "planned", wrong)
     assert [path.name for path in root.iterdir()] == ["Pulumi.yaml"]
+
+
+def test_a_release_that_production_refuses_is_refused_with_another_profile(root: Path) -> None:
+    made = answer(users=100, capacity="reservation", profile="record")
+    with pytest.raises(SettingsError) as caught:
+        write_stack(root, "planned", made, Place(reservation="b200-production"))
+    (problem,) = caught.value.problems
+    assert problem.id == "advisories-in-production"
+    assert "--profile tuned" in problem.write
 
 
 def test_a_secret_among_the_options_is_refused_and_not_shown(root: Path) -> None:
