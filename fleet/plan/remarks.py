@@ -7,7 +7,7 @@ from math import ceil
 
 from facts import figures
 from facts.models import CATALOGUE
-from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S
+from fleet.plan.model.fleet_rate import API_SERVER_MEASURED_REQUESTS_PER_S, API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
@@ -179,6 +179,12 @@ def _round_up(tokens: float) -> int:
 def _front_end(plan: Plan) -> Iterator[str]:
     """Warn if the API servers of a node may saturate."""
     servers = plan.deployment.engine.http_processes
+    requests = plan.performance.requests_per_s.value / plan.nodes / servers
+    if requests > API_SERVER_MEASURED_REQUESTS_PER_S:
+        yield (
+            f"Each API server handles {requests:,.0f} requests/s. Of 1,152 tokens each, {API_SERVER_MEASURED_REQUESTS_PER_S} were "
+            "measured. What a short request costs beside its tokens is not in the model."
+        )
     each = plan.maximum.total_tokens_per_s.high / plan.nodes / servers
     if each > _COMFORTABLE_SHARE * API_SERVER_TOKENS_PER_S:
         wanted = ceil(servers * each / _TOKENS_PER_API_SERVER)

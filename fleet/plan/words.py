@@ -58,7 +58,9 @@ def format_goal(question: PlanQuestion) -> str:
         case TokensPerSecond(total_tokens_per_s=amount):
             return f"{amount:,.0f} tok/s in total"
         case Users(count=amount, think_seconds=seconds):
-            return f"{amount:,.0f} users" + (f", {seconds:g} s between requests" if seconds else "")
+            return f"{amount:,.0f} {'user' if amount == 1 else 'users'}" + (
+                f", {seconds:g} s between requests" if seconds else ""
+            )
         case RequestsPerSecond(requests_per_s=amount):
             return f"{amount:,g} requests/s"
         case Budget(usd_per_hour=amount):

@@ -566,3 +566,9 @@ def test_the_default_of_the_think_time_and_what_reading_would_change_are_said() 
     assert answer(users=16_000, think_seconds=5).nodes_with_readers is None
     with pytest.raises(AskingError, match="--think-seconds requires --users"):
         asked(requests_per_second=10, think_seconds=5)
+
+
+@each_row(("rate", "said"), [(100, False), (3_000, True)])
+def test_more_requests_than_an_api_server_was_seen_to_take_are_said(rate: float, said: bool) -> None:
+    found = answer(requests_per_second=rate, isl=20, osl=2)
+    assert any("What a short request costs" in remark for remark in found.remarks) is said
