@@ -1,0 +1,164 @@
+"""One session on one node that compares releases of vLLM: the stack's own benchmark, once for each release."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from facts.time_to_serve import step_seconds
+from fleet.plan.benchmark_price import price_of
+from fleet.report.outline import Code, Outline, Prose, Section
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_usd
+from settings.load import parse
+from settings.stack_file import read
+
+if TYPE_CHECKING:
+    from fleet.plan.benchmark_price import Price
+
+RELEASES: Final[dict[str, dict[str, Any]]] = {
+    "0.18.0": {},
+    "0.18.1": {},
+    # Refused with the record's prefix caching, which no prompt of the workload can hit.
+    "0.33.0": {"enablePrefixCaching": False, "mambaCacheMode": None, "mambaBlockSize": None},
+}
+"""Engine settings of each release beside its version, for profile `record`."""
+REPEATS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One release's part of the session."""
+
+    version: str
+    engine: dict[str, Any]
+    price: Price
+    start_minutes: float
+    """Until the replaced pod is ready on the node that is already there, without a compile cache; weights are read in seconds."""
+
+    @property
+    def minutes(self) -> float:
+        """Start and benchmark."""
+        return self.start_minutes + self.price.minutes
+
+    @property
+    def usd(self) -> float | None:
+        """Cost of the whole stack meanwhile."""
+        return None if self.price.usd_per_hour is None else self.price.usd_per_hour * self.minutes / 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """All runs on a stack."""
+
+    stack: str
+    runs: tuple[Run, ...]
+
+
+def session(folder: Path, stack: str) -> Session:
+    """The session on one replica of a stack, with profile `record`. Raises SettingsError."""
+    config = dict(read(folder, stack).config)
+    given = json.loads(config.get("vllm-fleet:server", "{}"))
+    benchmark = {
+        "enabled": True,
+        "runOnUpdate": False,
+        "workload": "article",
+        "repeats": REPEATS,
+    }
+    runs = []
+    for version, engine in RELEASES.items():
+        server = {**given, "profile": "record", "replicas": 1, "engine": {"version": version, **engine}}
+        server.pop("image", None)
+        of_release = {
+            **config,
+            "vllm-fleet:server": json.dumps(server),
+            "vllm-fleet:benchmark": json.dumps(benchmark),
+        }
+        settings = parse(stack, of_release)
+        start = (step_seconds("image-pull") + step_seconds("engines")) / 60
+        runs.append(Run(version=version, engine=engine, price=price_of(settings), start_minutes=start))
+    return Session(stack=stack, runs=tuple(runs))
+
+
+def outline(asked: Session, root: str = "") -> Outline:
+    """The session as a page: a table of time and price, then the commands of each release."""
+    minutes = sum(run.minutes for run in asked.runs)
+    costs = [run.usd for run in asked.runs]
+    known = [cost for cost in costs if cost is not None]
+    least = "at least " if len(known) < len(costs) or any(run.price.at_least for run in asked.runs) else ""
+    rows = tuple(
+        (run.version, f"{run.start_minutes:.0f}", f"{run.price.minutes:.0f}", _cost(run.usd, least))
+        for run in asked.runs
+    )
+    answers = (
+        "fleet rollout start --engine-version 0.33.0 --set engine.enablePrefixCaching=false "
+        f"--set engine.mambaCacheMode=null --set engine.mambaBlockSize=null --stack {asked.stack}{root}",
+        f"pulumi up --stack {asked.stack}",
+        f"fleet rollout judge --stack {asked.stack}{root}",
+    )
+    return Outline(
+        title=f"vllm-fleet / {asked.stack}",
+        kind="bench releases",
+        verdict=f"about {minutes:.0f} minutes, {_cost(sum(known), least)} once the stack is up",
+        head=(
+            Prose(
+                f"The article's workload with the same prompts, {REPEATS} times for each release, on one node. It settles whether 0.18.1 "
+                "serves at most 78 % of the record, and what 0.33.0 serves."
+            ),
+            Table(
+                id="releases",
+                caption="Time and cost of each release",
+                columns=(*texts("release"), *numbers("start, minutes", "benchmark, minutes"), *texts("cost")),
+                rows=tuple(tuple(map(Cell, row)) for row in rows),
+            ),
+        ),
+        body=(
+            *(
+                Section(title=f"vLLM {run.version}", body=(Code(_commands(asked.stack, run, root)),))
+                for run in asked.runs
+            ),
+            Section(
+                title="Answers",
+                body=(
+                    Prose(
+                        "A canary's answers at temperature 0 are compared with the servers'. It needs a second node meanwhile. Start from "
+                        "0.18.0, with 0.33.0 as the canary:"
+                    ),
+                    Code(answers),
+                ),
+            ),
+        ),
+        data={
+            "stack": asked.stack,
+            "minutes": round(minutes),
+            "usd": round(sum(known), 2) if len(known) == len(costs) else None,
+            "at_least": bool(least),
+            "releases": [
+                {
+                    "version": run.version,
+                    "minutes": round(run.minutes),
+                    "usd": None if run.usd is None else round(run.usd, 2),
+                }
+                for run in asked.runs
+            ],
+        },
+    )
+
+
+def _cost(usd: float | None, least: str) -> str:
+    return "unknown" if usd is None else f"{least}{format_usd(usd)}"
+
+
+def _commands(stack: str, run: Run, root: str) -> tuple[str, ...]:
+    """What to type for one release."""
+    settings = {"version": run.version, **run.engine}
+    written = "{" + ", ".join(f"{name}: {json.dumps(value)}" for name, value in settings.items()) + "}"
+    return (
+        f"# Pulumi.{stack}.yaml, server: {{profile: record, replicas: 1, engine: {written}}}",
+        f"# Pulumi.{stack}.yaml, benchmark: {{enabled: true, runOnUpdate: false}}",
+        f"pulumi up --stack {stack}",
+        f"fleet verify --stack {stack}{root}",
+        f"fleet bench run --stack {stack}{root} --workload article --repeats {REPEATS} --out out/releases/{run.version}",
+    )
