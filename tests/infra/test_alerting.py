@@ -43,7 +43,11 @@ def test_pages_go_to_all_channels_and_tickets_past_the_pager() -> None:
     for one in of("alertPolicy:AlertPolicy"):
         to = {urn.rpartition("::alerting-")[2] for urn in needs_of(one) if "notificationChannel:" in urn}
         pager = {"pagerduty"} if one.inputs["severity"] == "CRITICAL" else set()
-        assert to == {"email-oncall-example-com", "slack-llm", "pubsub-alerts", "webhook-example-com-alerts"} | pager
+        assert (
+            to
+            == {"email-oncall-fleet-tests-dev", "slack-llm", "pubsub-alerts", "webhook-alerts-fleet-tests-dev-hook"}
+            | pager
+        )
         assert "projects/fleet-tests/notificationChannels/1" in one.inputs["notificationChannels"]
 
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
-from unittest import mock
 
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
@@ -32,7 +31,7 @@ from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
 from tests.policy.case import Case
-from tests.support.recorded import without_positions
+from tests.support.recorded import unchecked, without_positions
 from tests.support.stacks import recorded_stack
 
 STACKS = ("dev", "spot", "cud", "gateway", "guest", "prod")
@@ -238,7 +237,7 @@ def mutated(mutant: Case) -> Recording:
 
 def _record(stack: OfflineStack) -> Recording:
     # A mutant is what passed the checks of the program, or never met them.
-    with without_positions(), mock.patch("settings.load.check", return_value=()), _no_garbage_collection():
+    with without_positions(), unchecked(), _no_garbage_collection():
         return record_stack(stack, "known", _references(stack.file.stack))
 
 
