@@ -48,6 +48,11 @@ GRAPHS_GIB = 0.25
 # The rest of 4.8 GiB besides weights of the record on an H200 (16,384 tokens, 512 sequences, facts/data/h200.yaml).
 DRAFT_GRAPHS_GIB = 0.65
 
+# Source: vLLM 0.18.1 and 0.33.0: --lora-dtype auto is the model's type, 16 bits, for quantized weights too.
+ADAPTER_VALUE_BYTES = 2
+# Source: vLLM 0.18.1 and 0.33.0: LoRAConfig: --max-loras and --max-lora-rank.
+DEFAULT_LORAS, DEFAULT_LORA_RANK = 1, 16
+
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
 TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
 _KV_BYTES = dict.fromkeys(TWO_BYTE_CACHES, 2) | dict.fromkeys(
@@ -124,6 +129,16 @@ QWEN3_5_27B = Architecture(
     convolution_kernel=4,
     mtp_layers=1,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterWidths:
+    """Values per rank that one LoRA adapter's slot has for a model: inputs and outputs of every matrix that vLLM adapts."""
+
+    whole: int
+    """Those that every GPU has whole: inputs of column-parallel matrices, outputs of row-parallel ones."""
+    split: int
+    """Those that tensor parallelism splits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +327,17 @@ def startup_logits_gib(*, max_num_seqs: int, max_num_batched_tokens: int, vocabu
     """
     copies = LOGIT_COPIES_WITH_DRAFTS if drafts else LOGIT_COPIES
     return copies * min(max_num_seqs, max_num_batched_tokens) * vocabulary * 4 / GIB
+
+
+def adapter_slots_gib(widths: AdapterWidths, *, slots: int, rank: int, ranks: int) -> float:
+    """GiB of one GPU for LoRA adapters, allocated at startup for `--max-loras` adapters of `--max-lora-rank`, used or not. `ranks`: of
+    tensor parallelism. CPU memory holds as many adapters again.
+
+    Source: vLLM 0.18.1 and 0.33.0: lora/model_manager.py (_create_lora_modules: every linear layer and expert of the language model),
+    lora/layers: create_lora_weights of each class: two zeros tensors of max_loras x rank x input and max_loras x output x rank in the
+    model's 16-bit type; without --fully-sharded-loras only the half that the base matrix splits is split.
+    """
+    return slots * rank * (widths.whole + widths.split / ranks) * ADAPTER_VALUE_BYTES / GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final, Literal
 
-from facts.memory import GIB, Architecture
+from facts.memory import GIB, AdapterWidths, Architecture
 from facts.texts import shortened
 
 Kind = Literal["gqa", "mla", "hybrid", "swa"]
@@ -123,6 +123,8 @@ class ModelShape:
     vocabulary: int
     context_tokens: int
     """Longest prompt plus output."""
+    adapter_widths: AdapterWidths
+    """Size of a LoRA adapter's slot."""
 
     @property
     def weights_gib(self) -> float:
@@ -208,7 +210,52 @@ class _Reader:
             step_width=self._step_width(),
             vocabulary=self._vocabulary,
             context_tokens=self._count("max_position_embeddings"),
+            adapter_widths=self._adapter_widths(kinds, dense),
         )
+
+    def _adapter_widths(self, kinds: Sequence[str], dense: Sequence[bool]) -> AdapterWidths:
+        """Inputs and outputs of the matrices that vLLM adapts. A merged matrix, such as q, k and v, has inputs for each of its parts.
+
+        Embeddings and output head are counted for every model, though classes without `embedding_modules` do not adapt them, and gate
+        and up projection of experts apart, though some classes adapt them as one: at most what vLLM allocates.
+        """
+        mixers = {kind: self._adapted_mixer(kind) for kind in set(kinds)}
+        feeds = {is_dense: self._adapted_feed_forward(is_dense) for is_dense in set(dense)}
+        parts = [*(mixers[kind] for kind in kinds), *(feeds[is_dense] for is_dense in dense)]
+        tables = 2 * (self._vocabulary + self._hidden)
+        return AdapterWidths(whole=tables + sum(whole for whole, _ in parts), split=sum(split for _, split in parts))
+
+    def _adapted_mixer(self, kind: str) -> tuple[int, int]:
+        """Values of one block's attention or linear layer: whole on every GPU, and split."""
+        hidden, heads = self._hidden, self._heads
+        if kind == _LINEAR_LAYER:
+            keys = self._count("linear_num_key_heads") * self._linear_head_size()
+            value_heads = self._count("linear_num_value_heads")
+            values = value_heads * self._linear_head_size()
+            # Parts: q, k, v, z; a and b; the convolution; the output.
+            whole = 4 * hidden + 2 * hidden + self._count("linear_conv_kernel_dim") + hidden
+            return whole, 2 * keys + 2 * values + 2 * value_heads + 2 * keys + values + values
+        if self._is_latent:
+            nope, rope, value = (self._count(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+            latent, queries = self._count("kv_lora_rank"), self._any("q_lora_rank")
+            # Keys and values down and up, queries down and up, the output, the index.
+            whole = hidden + latent + rope + latent + (hidden + 2 * queries if queries else hidden) + hidden
+            if index := self._any("index_head_dim"):
+                index_heads = self._count("index_n_heads")
+                whole += queries + index_heads * index + hidden + index + hidden + index_heads
+            return whole, heads * (nope + value) + heads * (nope + rope) + heads * value
+        kv_heads, size = self._global_heads() if kind == _FULL else (self._kv_heads, self._head_size)
+        gate = 2 if self._flag("attn_output_gate", self._type == "qwen3_next") else 1
+        return 3 * hidden + hidden, (gate * heads + 2 * kv_heads) * size + heads * size
+
+    def _adapted_feed_forward(self, is_dense: bool) -> tuple[int, int]:
+        """Values of one block's feed-forward part: gate, up and down; for every expert, too."""
+        hidden = self._hidden
+        if is_dense:
+            return 3 * hidden, 3 * (self._any("intermediate_size_mlp") or self._count("intermediate_size"))
+        shared = self._shared_width()
+        whole = 3 * hidden * (self._experts + (1 if shared else 0)) + hidden + self._experts
+        return whole, 3 * (self._experts * self._expert_width() + shared)
 
     def _layer_types(self) -> Sequence[str]:
         given = self._text.get("layer_types")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
 from settings.checks.declarations import declarations
+from settings.checks.declared_server import reasons
 from settings.derived.compile_cache import server_account
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "startup_minutes": settings.server.startup_minutes,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
-        "reasons": settings.server.reasons,
+        "reasons": reasons(settings),
         "accepted_advisories": {
             id_: {"until": one.until, "reason": one.reason} for id_, one in settings.server.accepted_advisories.items()
         },

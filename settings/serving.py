@@ -98,7 +98,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
     if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
         fitted["enablePrefixCaching"] = None
-    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
+    adapters = _for_adapters(own_model) if own_model else {}
+    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -245,9 +246,17 @@ def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Find
 def _pinned(chosen: ChosenModel) -> Model:
     """The model with defaults from the catalog; `_incomplete` found nothing missing."""
     listed = CATALOGUE.get(chosen.id)
-    given = {"id": chosen.id, "revision": chosen.revision, "size_gb": chosen.size_gb}
+    given = {name: getattr(chosen, name) for name in ("id", "revision", "size_gb", "adapters")}
     known = {"revision": listed.revision, "size_gb": listed.size_gb} if listed else {}
     return Model.model_validate({**known, **{name: value for name, value in given.items() if value is not None}})
+
+
+def _for_adapters(own: ChosenModel) -> dict[str, Any]:
+    """Engine settings for the model's adapters, by camelCase name."""
+    if not own.adapters:
+        return {}
+    ranks = (adapter.rank for adapter in own.adapters)
+    return {"enableLora": True, "maxLoras": len(own.adapters), "maxLoraRank": max(ranks)}
 
 
 def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Finding]:

@@ -275,9 +275,21 @@ class Served(ABC):
             return 0
         return memory.cache_gib_per_gpu(
             gpu_memory_utilization=share,
-            weights_and_draft_gib=weights_gib,
+            weights_and_draft_gib=weights_gib + self.adapters_gib,
             logits_gib=self.logits_gib,
             gpu_memory_gib=self.judged_gpu.memory_gib,
+        )
+
+    @property
+    def adapters_gib(self) -> float:
+        """GiB of one GPU for slots of LoRA adapters; 0 without them, or if the model's shape is unknown."""
+        if self.shape is None or self.flags.on("enable-lora") is not True:
+            return 0.0
+        return memory.adapter_slots_gib(
+            self.shape.adapter_widths,
+            slots=self.flags.count("max-loras") or memory.DEFAULT_LORAS,
+            rank=self.flags.count("max-lora-rank") or memory.DEFAULT_LORA_RANK,
+            ranks=self.flags.tensor_parallel_size,
         )
 
     @property

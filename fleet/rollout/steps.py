@@ -112,6 +112,8 @@ class Rollout:
             for name, value in (named | ({"config": config} if config else {})).items():
                 if edited.get(("config", _MODEL, name)) != value:
                     edited.set(("config", _MODEL, name), value)
+            if not model.adapters:
+                edited.remove(("config", _MODEL, "adapters"))
             for name in ("reasoningParser", "toolCallParser"):
                 if name in given["model"]:
                     edited.set(("config", _MODEL, name), given["model"][name])

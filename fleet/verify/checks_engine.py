@@ -18,6 +18,7 @@ from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 from settings.sections.engine import ENVIRONMENT, Engine, effective_environment, flag_fields, long_name
+from settings.sections.weights import MOUNT_PATH
 from workloads.server import vllm_args
 
 if TYPE_CHECKING:
@@ -49,14 +50,15 @@ def flags(facts: Facts, settings: Settings) -> Check:
         return not_checked("flags", title, why)
 
     engine = settings.serving.engine
-    wanted = _parsed(vllm_args.args(engine, model_path="", served_model_name=settings.serving.model.id)[1:])
+    model = settings.serving.model
+    paths = {adapter.name: f"{MOUNT_PATH}/{adapter.folder}" for adapter in model.adapters}
+    declared_args = vllm_args.args(engine, model_path="", served_model_name=model.id, adapter_paths=paths)
+    wanted = _parsed(declared_args[1:])
     differences: list[Finding] = []
     repeated: tuple[Finding, ...] = ()
     for pod in pods:
         other: dict[str, Any] = {}
-        given = _parsed(
-            argument for argument in pod.args if argument.startswith("-") and not argument.startswith("--model=")
-        )
+        given = _parsed(argument for argument in pod.args if not argument.startswith("--model="))
         for name in sorted(wanted.keys() | given.keys()):
             if (name in _ADDED_BY_THE_POD and name not in wanted) or name == "--model":
                 continue
@@ -141,11 +143,16 @@ def _other_configuration(settings: Settings) -> str:
 
 
 def _parsed(arguments: Iterable[str]) -> dict[str, Any]:
-    """Flags by name, JSON values parsed."""
+    """Flags by name, JSON values parsed. Words that follow a flag are its values; those before the first are left out."""
     found: dict[str, Any] = {}
+    name = ""
     for argument in arguments:
+        if not argument.startswith("-"):
+            if name:
+                found[name] = argument if found[name] is True else f"{found[name]} {argument}"
+            continue
         if argument.startswith("-O") and not argument.startswith("--"):
-            found["-O"] = argument[2:].lstrip("=")
+            found[name := "-O"] = argument[2:].lstrip("=")
             continue
         name, equals, value = argument.partition("=")
         if not equals:

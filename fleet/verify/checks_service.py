@@ -127,6 +127,8 @@ def model(facts: Facts, settings: Settings) -> Check:
             found = ", ".join(sorted(listed)) or "none"
             differences.append(difference(server.name, "model", wanted, found))
             continue
+        if missing := [adapter.name for adapter in settings.serving.model.adapters if adapter.name not in listed]:
+            differences.append(difference(server.name, "adapters", ", ".join(missing), ", ".join(sorted(listed))))
         told_context = listed[wanted].get("max_model_len")
         if context is not None and told_context != context:
             differences.append(difference(server.name, "max_model_len", str(context), str(told_context)))

@@ -8,11 +8,12 @@ import pulumi
 
 from facades.inputs import EXISTING_CLUSTER, PACKAGE, CapacityMode, on_callers_cluster, secret, settings_of
 from facts.names import SERVER_ACCOUNT
+from settings.sections.weights import MOUNT_PATH
 from settings.server_arguments import server_arguments
 from workloads.namespace import service_account
 from workloads.server.server import Server, ServerArgs
 from workloads.space import Space
-from workloads.weights.weights import MOUNT_PATH, WeightsMount, model_path
+from workloads.weights.weights import WeightsMount, model_path
 
 
 class VllmServerArgs(TypedDict):

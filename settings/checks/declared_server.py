@@ -14,6 +14,8 @@ from facts.machines import Gpu
 from facts.models import ModelShape
 from settings.sections.capacity import Reservation
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+from settings.sections.section import NAMESPACE
+from settings.sections.weights import MOUNT_PATH
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -32,6 +34,9 @@ class DeclaredServer(Served):
         """The engine's fields and extra arguments."""
         fields = {field: getattr(self._engine, field) for field in flag_fields()}
         options = {long_name(field): _as_parsed(field, value) for field, value in fields.items() if value is not None}
+        if adapters := self._settings.serving.model.adapters:
+            # As parsed: of a list option the first value.
+            options["lora-modules"] = f"{adapters[0].name}={MOUNT_PATH}/{adapters[0].folder}"
         extra = parse(self._engine.extra_args)
         return Flags(self._engine.entrypoint, options={**options, **extra.options}, written=extra.written)
 
@@ -70,8 +75,8 @@ class DeclaredServer(Served):
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """`server.reasons`."""
-        return self._settings.server.reasons
+        """`server.reasons`, and that of the model's adapters."""
+        return reasons(self._settings)
 
     @property
     def accepted_advisories(self) -> Mapping[str, str]:
@@ -130,6 +135,13 @@ class DeclaredServer(Served):
     def offered_concurrency(self) -> int:
         """`server.needs` or the profile's."""
         return self._settings.serving.concurrency_per_replica
+
+
+def reasons(settings: Settings) -> dict[str, str]:
+    """Reasons for options and variables: `server.reasons`, and that of the model's adapters."""
+    adapters = settings.serving.model.adapters
+    pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
+    return {**pinned, **settings.server.reasons}
 
 
 @cache

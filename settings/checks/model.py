@@ -12,6 +12,7 @@ from facts.memory import startup, startup_concurrency
 from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
+from settings.checks.adapters import adapter_problems
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.parsers import parser_problems
 from settings.sections.section import key
@@ -29,6 +30,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from _profile(settings)
     yield from _fitted(settings)
     yield from parser_problems(settings)
+    yield from adapter_problems(settings)
     yield from _shape(settings)
     yield from _catalogue(settings)
     yield from _memory(settings)
@@ -102,6 +104,8 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         return
     ranks, context = engine.tensor_parallel_size, min(engine.context_tokens, shape.context_tokens)
     weights_gib = (shape.text_weights_gib + (shape.draft_weights_gib if server.mtp_tokens else 0)) / ranks
+    adapters_gib = server.adapters_gib
+    weights_gib += adapters_gib
     share_gib = server.utilisation * gpu.memory_gib
     start = startup(
         max_num_seqs=server.sequences,
@@ -120,7 +124,8 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         id="model-exceeds-gpus",
         subject=key("server.engine.tensorParallelSize"),
         found=ranks,
-        allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {context:,} tokens; `fleet models` lists them",
+        allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{_of_adapters(adapters_gib * ranks)} and a request of "
+        f"{context:,} tokens; `fleet models` lists them",
         why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
@@ -129,6 +134,10 @@ def _memory(settings: Settings) -> Iterator[Finding]:
         else _larger(shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",
     )
+
+
+def _of_adapters(gib: float) -> str:
+    return f", {gib:,.1f} of them slots of adapters," if gib else ""
 
 
 def _larger(shape: ModelShape, *, cache_is_short: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, GetPydanticSchema, ValidationInfo, WithJsonSchema
 from pydantic_core import core_schema
@@ -63,6 +63,41 @@ Config = Annotated[
 """A model's shape, given by the path of its config.json."""
 
 
+MOST_ADAPTERS = 64
+"""Assumed: one slot takes hundreds of MiB on each GPU."""
+AdapterRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
+"""Source: MaxLoRARanks of vllm/config/lora.py, the same in 0.18.1 and 0.33.0."""
+
+
+class Adapter(Section):
+    """A LoRA adapter of the model, pinned."""
+
+    name: Annotated[
+        str,
+        like(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", "1 to 63 letters, digits and . _ -, the first a letter or digit"),
+    ]
+    """Its name in requests, as `model`: different from the model's and from the other adapters'."""
+    id: Repository
+    """Hugging Face repository with adapter_config.json and the adapter's weights."""
+    revision: Revision
+    """Commit id in that repository."""
+    rank: AdapterRank
+    """Its rank: `r` in adapter_config.json, rounded up to a size that vLLM has slots for."""
+
+    @property
+    def home(self) -> str:
+        """The folder of its download in the weights' volume. Named by the adapter: two may be revisions of one repository."""
+        return f"adapters/{self.name}"
+
+    @property
+    def folder(self) -> str:
+        """The folder of its files in the weights' volume."""
+        return f"{self.home}/{self.id}"
+
+
+Adapters = Annotated[tuple[Adapter, ...], Field(max_length=MOST_ADAPTERS)]
+
+
 class Model(Section):
     """One model, pinned."""
 
@@ -72,6 +107,8 @@ class Model(Section):
     """Commit id in that repository. A branch name is not allowed, because the weights could change under a running fleet."""
     size_gb: SizeGb
     """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time."""
+    adapters: Adapters = ()
+    """LoRA adapters beside it."""
 
 
 class ChosenModel(Section):
@@ -91,3 +128,5 @@ class ChosenModel(Section):
     not list, because vLLM does not start with a parser whose tokens are missing in the tokenizer."""
     tool_call_parser: ToolCallParser | None = None
     """vLLM's parser of the model's tool calls. Default: as for `reasoningParser`."""
+    adapters: Adapters = ()
+    """LoRA adapters that the servers serve beside the model, each under its own name. Guide: docs/own-model.md."""

@@ -12,7 +12,7 @@ from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import NAMESPACE, Section, like
 from settings.sections.server import ImageChoice, Resources, Server
 
-_OF_THE_MODEL: Final = ("config", "reasoning_parser", "tool_call_parser")
+_OF_THE_MODEL: Final = ("config", "reasoning_parser", "tool_call_parser", "adapters")
 """What another revision of a model has in common with it."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
@@ -86,7 +86,7 @@ class Canary(Section):
             known = {} if own is None else {name: getattr(own, name) for name in _OF_THE_MODEL}
             known |= {"id": served.id, "revision": served.revision, "size_gb": served.size_gb}
             given = {**known, **given}
-        return ChosenModel.model_construct(**{**dict.fromkeys(ChosenModel.model_fields), **given})
+        return ChosenModel.model_construct(**{**dict.fromkeys(ChosenModel.model_fields), "adapters": (), **given})
 
 
 class Rollout(Section):

@@ -14,6 +14,9 @@ IMAGE_PATTERN = (
 )
 """Source: Compute Engine API, images: name (RFC 1035, 63 characters) and selfLink; Resource Manager, project IDs."""
 
+MOUNT_PATH = "/weights"
+"""Mount path in writer and servers; the model is in a folder of its name below."""
+
 
 class Writer(Section):
     """The Job that downloads the weights."""

@@ -93,7 +93,7 @@ class ServerPod:
     engine: Engine
     """vLLM's flags."""
     model: Model
-    """The model: Hugging Face repository, pinned revision, size."""
+    """The model: Hugging Face repository, pinned revision, size, LoRA adapters, for which `engine` needs `enable_lora`."""
     placement: Placement
     """Node selection and termination grace: `placement(Spot(mode="spot"), namespace, zones)` of
     settings/sections/capacity.py."""
@@ -135,6 +135,15 @@ class ServerPod:
                 allowed=f"at most {self.placement.gpus}, the GPUs of a pod",
                 why="a pod is on one machine",
                 write="a lower data_parallel_size or tensor_parallel_size, or a placement with more GPUs",
+            )
+        if self.model.adapters and (self.weights is None or not self.engine.enable_lora):
+            refuse_field(
+                self,
+                "model",
+                found=f"{len(self.model.adapters)} adapters",
+                allowed="adapters with weights and an engine with enable_lora",
+                why="adapters are on the weights' volume, and vLLM keeps no slots for them by default",
+                write="weights=Weights(...).mount and engine=Engine(enable_lora=True, max_loras=..., max_lora_rank=...)",
             )
 
     @property
@@ -255,7 +264,13 @@ def arguments(args: ServerPod) -> list[str]:
     """The engine's flags, for the mounted model or for the repository at its pinned revision."""
     model, weights = args.model, args.weights
     path = model.id if weights is None else weights.model_path
-    flags = vllm_args.args(engine(args), model_path=path, served_model_name=model.id)
+    mount = "" if weights is None else weights.mount_path
+    flags = vllm_args.args(
+        engine(args),
+        model_path=path,
+        served_model_name=model.id,
+        adapter_paths={adapter.name: f"{mount}/{adapter.folder}" for adapter in model.adapters},
+    )
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 
 

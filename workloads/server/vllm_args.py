@@ -5,6 +5,7 @@ The order is that of the fields of `Engine`, starting as in the article, so that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from facts.engines import render
@@ -28,15 +29,26 @@ def command(engine: Engine) -> list[str]:
     return list(_COMMANDS[engine.entrypoint])
 
 
-def args(engine: Engine, *, model_path: str, served_model_name: str, port: int = PORT) -> list[str]:
-    """The container's `args`: model, address, served name, then the engine's flags.
+def args(
+    engine: Engine,
+    *,
+    model_path: str,
+    served_model_name: str,
+    adapter_paths: Mapping[str, str] | None = None,
+    port: int = PORT,
+) -> list[str]:
+    """The container's `args`: model, address, served name, the engine's flags, then the adapters.
 
     `model_path` is a directory in the container or a Hugging Face repository. The engine's served name overrides
     `served_model_name`. `vllm serve` takes the model as its first argument; the module requires `--model`.
+    `adapter_paths` are the directories of LoRA adapters by their names in requests; the engine's options make room for them.
     """
     rendered = [model_path if engine.entrypoint == "serve" else f"--model={model_path}"]
     rendered += [f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
-    return [*rendered, *render(_options(engine)), *engine.extra_args]
+    rendered += [*render(_options(engine)), *engine.extra_args]
+    if adapter_paths:
+        rendered += ["--lora-modules", *(f"{name}={path}" for name, path in adapter_paths.items())]
+    return rendered
 
 
 def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[EnvVarArgsDict]:

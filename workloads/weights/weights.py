@@ -20,8 +20,9 @@ import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
 from settings.arguments import checked, refuse_field
-from settings.sections.model import Model
+from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.weights import MOUNT_PATH
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, secret_files
 from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
-MOUNT_PATH = "/weights"
-"""Mount path in writer and servers; the model is in a folder of its name below."""
 HUB = "https://huggingface.co"
 
 WRITER_IMAGE = "alpine/git:v2.49.1@sha256:c0280cf9572316299b08544065d3bf35db65043d5e3963982ec50647d2746e26"
@@ -120,7 +119,7 @@ class WeightsArgs:
     space: Space
     """Namespace of the writer and of pods that mount the volume; labels; source of the writer's image."""
     model: Model
-    """The release: Hugging Face repository, commit, size in GB (10**9 bytes)."""
+    """The release: Hugging Face repository, commit, size in GB (10**9 bytes), and LoRA adapters that are downloaded beside it."""
     volume: VolumeSection = field(default_factory=VolumeSection)
     """Source (`hyperdisk`: one download to one volume for all replicas; `image`: that volume from a
     disk image, at least as large as the image; `huggingface`: each replica downloads, and only the token is created),
@@ -173,12 +172,15 @@ def _region(zone: str) -> str:
 def release_names(args: WeightsArgs) -> ReleaseNames:
     """Object names of this release."""
     model = args.model
-    # 36 characters: with revision and size, the names of a Job's pods stay within 63.
-    slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())[:36].strip("-")
+    # A different image, or other adapters, is a different volume, even for the same model and revision.
+    beside = [args.volume.image_handle] if args.volume.image else []
+    beside += [f"{adapter.folder}@{adapter.revision}" for adapter in model.adapters]
+    content = f"-{hashlib.sha256(' '.join(beside).encode()).hexdigest()[:6]}" if beside else ""
+    # 36 characters: with revision, size and content, the names of a Job's pods stay within 63.
+    slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())
+    slug = slug[: 36 - (len(content) if model.adapters else 0)].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    # A different image is a different volume, even for the same model and revision.
-    image = f"-{hashlib.sha256(args.volume.image_handle.encode()).hexdigest()[:6]}" if args.volume.image else ""
-    volume = f"{release}-{args.volume.size_gib}gib{image}"
+    volume = f"{release}-{args.volume.size_gib}gib{content}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
     # Classes are cluster-wide: each release on the cluster has its own.
     prefix = "-".join(filter(None, (args.class_prefix, args.volume.name_ending)))
@@ -465,34 +467,43 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
     """Spec of the Job that downloads the release to the writer's claim."""
     writer, model = args.volume.writer, args.model
     size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
-    environment = {
-        "MODEL_ID": model.id,
-        "REVISION": model.revision,
-        "REMOTE": HUB,
-        "TARGET": MOUNT_PATH,
-        "HOME": "/tmp",
-    }
     token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
-    if token is not None:
-        environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
-    container: ContainerArgsDict = {
-        "name": "download",
-        "image": args.space.image(WRITER_IMAGE),
-        "command": ["sh", f"/scripts/{_SCRIPT}"],
-        "env": [{"name": key, "value": value} for key, value in environment.items()],
-        "resources": {"requests": size, "limits": size},
-        "security_context": {
-            "allow_privilege_escalation": False,
-            "read_only_root_filesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volume_mounts": [
-            {"name": "weights", "mount_path": MOUNT_PATH},
-            {"name": "script", "mount_path": "/scripts", "read_only": True},
-            {"name": "tmp", "mount_path": "/tmp"},
-            *([token_mount()] if token is not None else []),
-        ],
-    }
+
+    def container(name: str, repository: Model | Adapter, target: str) -> ContainerArgsDict:
+        environment = {
+            "MODEL_ID": repository.id,
+            "REVISION": repository.revision,
+            "REMOTE": HUB,
+            "TARGET": target,
+            "HOME": "/tmp",
+        }
+        if token is not None:
+            environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
+        return {
+            "name": name,
+            "image": args.space.image(WRITER_IMAGE),
+            "command": ["sh", f"/scripts/{_SCRIPT}"],
+            "env": [{"name": key, "value": value} for key, value in environment.items()],
+            "resources": {"requests": size, "limits": size},
+            "security_context": {
+                "allow_privilege_escalation": False,
+                "read_only_root_filesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+            "volume_mounts": [
+                {"name": "weights", "mount_path": MOUNT_PATH},
+                {"name": "script", "mount_path": "/scripts", "read_only": True},
+                {"name": "tmp", "mount_path": "/tmp"},
+                *([token_mount()] if token is not None else []),
+            ],
+        }
+
+    # Adapters before the model: a wrong one ends the Job in minutes, not after a download of hours.
+    adapters = [
+        container(f"adapter-{number}", adapter, f"{MOUNT_PATH}/{adapter.home}")
+        for number, adapter in enumerate(model.adapters, 1)
+    ]
+    download = container("download", model, MOUNT_PATH)
     pod: PodSpecArgsDict = {
         "restart_policy": "Never",
         "service_account_name": WRITER_ACCOUNT,
@@ -517,7 +528,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
             "fs_group_change_policy": "OnRootMismatch",
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
-        "containers": [container],
+        "containers": [download],
         "volumes": [
             # Never readOnly here: that would make the disk permanently read-only before it is written.
             {"name": "weights", "persistent_volume_claim": {"claim_name": names.writer}},
@@ -526,16 +537,21 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
             *([token] if token is not None else []),
         ],
     }
+    if adapters:
+        pod["init_containers"] = adapters
     return {
         "backoff_limit": 6,
         "active_deadline_seconds": download_minutes(model) * 60,
         "pod_failure_policy": {
             "rules": [
                 # The script exits with 64 for permanent errors: a missing revision, a volume that is too small.
-                {
-                    "action": "FailJob",
-                    "on_exit_codes": {"container_name": "download", "operator": "In", "values": [64]},
-                },
+                *(
+                    {
+                        "action": "FailJob",
+                        "on_exit_codes": {"container_name": each["name"], "operator": "In", "values": [64]},
+                    }
+                    for each in (*adapters, download)
+                ),
                 # A lost node does not count as a failure.
                 {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]

@@ -28,6 +28,8 @@ _OPTIONS = {
     "captured_tokens": "--max-cudagraph-capture-size",
     "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "language_model_only": "--language-model-only",
+    "max_loras": "--max-loras",
+    "max_lora_rank": "--max-lora-rank",
     "api_servers": "--api-server-count",
 }
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from facts.engines import DEFAULT, find
 from facts.machines import DEFAULT_MACHINE, Gpu
-from facts.memory import CacheLayout
+from facts.memory import DEFAULT_LORA_RANK, CacheLayout
 from facts.models import ModelShape, of_the_article
 
 Routing = Literal["cluster-ip", "inference-gateway"]
@@ -39,6 +39,9 @@ class EngineShape:
     estimate_cudagraphs: bool = True
     """`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`: graphs count within the memory budget, not on top of it."""
     language_model_only: bool = False
+    max_loras: int = 0
+    """Slots for LoRA adapters; 0 without `--enable-lora`."""
+    max_lora_rank: int = DEFAULT_LORA_RANK
     api_servers: int | None = None
     """HTTP processes per pod. None: one per data-parallel rank, the default of `vllm serve`."""
 

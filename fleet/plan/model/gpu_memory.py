@@ -37,6 +37,8 @@ class MemoryBudget:
     weights_gib: float
     draft_gib: float
     vision_gib: float
+    adapters_gib: float
+    """Slots for LoRA adapters."""
     activations_gib: float
     sampler_gib: float
     """Logits of the dummy step, for `--max-num-seqs` sequences."""
@@ -126,6 +128,9 @@ def budget(
         "weights_gib": model.text_weights_gib / ranks,
         "draft_gib": model.draft_weights_gib / ranks if engine.speculative_tokens else 0.0,
         "vision_gib": 0.0 if engine.language_model_only else model.vision_weights_gib / ranks,
+        "adapters_gib": memory.adapter_slots_gib(
+            model.adapter_widths, slots=engine.max_loras, rank=engine.max_lora_rank, ranks=ranks
+        ),
         "activations_gib": start.activations_gib,
         "sampler_gib": start.logits_gib,
     }

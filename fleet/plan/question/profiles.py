@@ -9,6 +9,7 @@ from functools import cache
 from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, Gpu
+from facts.memory import DEFAULT_LORA_RANK, DEFAULT_LORAS
 from facts.models import ModelShape, called
 from facts.releases import CURRENT, at, number_of
 from fleet.plan.model.deployment import EngineShape
@@ -115,6 +116,8 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: R
         else number("max-cudagraph-capture-size", release.captured_tokens(gpu)),
         estimate_cudagraphs=env.get(_GRAPH_ESTIMATE, "1" if release.has("counts-cuda-graphs") else "0") == "1",
         language_model_only=flags.get("language-model-only") is True,
+        max_loras=number("max-loras", DEFAULT_LORAS) if flags.get("enable-lora") is True else 0,
+        max_lora_rank=number("max-lora-rank", DEFAULT_LORA_RANK),
         api_servers=None if api_servers == engines else api_servers,
     )
 

@@ -35,6 +35,7 @@ def parts(budget: MemoryBudget, *, used_percent: float, workload: Workload) -> t
         ("weights", "Weights", "weights", budget.weights_gib, "the model's text part"),
         ("draft", "Draft model", "draft", budget.draft_gib, "the layer that proposes tokens (MTP)"),
         ("vision", "Vision tower", "vision", budget.vision_gib, "left out by --language-model-only"),
+        ("adapters", "Adapters", "adapters", budget.adapters_gib, "slots of --max-loras, used or not"),
         (
             "activations",
             "Activation peak",

@@ -1,0 +1,156 @@
+"""Checks of the model's LoRA adapters: names, slots, weights, drafts and experts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from facts.engines import parse
+from facts.finding import Finding
+from facts.memory import DEFAULT_LORA_RANK
+from facts.releases import number_of
+from settings.sections.section import key
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+_MODULES: Final = "lora-modules"
+# Source: vLLM 0.18.1, lora/layers/fused_moe.py: FusedMoEWithLoRA asserts that experts are not spread over ranks, and that their kernels
+# are Triton's, which do not compute NVFP4. 0.33.0 allows both. Releases between them were not read.
+_LAST_LIMITED: Final = number_of("0.18.1")
+# Source: vLLM 0.33.0, fused_moe/modular_kernel.py: kernels without supports_lora are refused if asked for, and passed over otherwise.
+# Other formats, and FP8 in 0.18.1, take kernels with LoRA whatever is asked for (fused_moe/oracle).
+_KERNELS_WITH_ADAPTERS: Final = {"nvfp4": ("auto", "marlin"), "fp8": ("auto", "marlin", "triton")}
+
+
+def adapter_problems(settings: Settings) -> Iterator[Finding]:
+    """Every problem with the model's adapters; none without adapters."""
+    if settings.serving.model.adapters:
+        yield from _names(settings)
+        yield from _slots(settings)
+        yield from _weights(settings)
+        yield from _drafts(settings)
+        yield from _experts(settings)
+
+
+def _names(settings: Settings) -> Iterator[Finding]:
+    serving = settings.serving
+    taken = {serving.served_model_name: "the model's name in requests"}
+    for number, adapter in enumerate(serving.model.adapters):
+        if adapter.name in taken:
+            yield Finding(
+                id="adapter-name-taken",
+                subject=key(f"model.adapters.{number}.name"),
+                found=adapter.name,
+                allowed="a name of its own",
+                why=f"it is {taken[adapter.name]}, and requests choose by name",
+                write=f"name: {adapter.name}-{number + 1}",
+            )
+        taken.setdefault(adapter.name, "the name of another adapter")
+    if _MODULES in parse(serving.engine.extra_args).options:
+        yield Finding(
+            id="adapters-named-twice",
+            subject=key("server.engine.extraArgs"),
+            found=f"--{_MODULES}",
+            allowed="left out, with model.adapters",
+            why="vLLM uses one of the two lists",
+            write="every adapter in model.adapters",
+        )
+
+
+def _slots(settings: Settings) -> Iterator[Finding]:
+    engine = settings.serving.engine
+    if not engine.enable_lora:
+        yield Finding(
+            id="adapters-without-slots",
+            subject=key("server.engine.enableLora"),
+            found=engine.enable_lora,
+            allowed="true, or left out, with model.adapters",
+            why="vLLM has no room for adapters and exits at startup",
+            write="no enableLora, or no model.adapters",
+        )
+    most = engine.max_lora_rank or DEFAULT_LORA_RANK
+    for number, adapter in enumerate(settings.serving.model.adapters):
+        if adapter.rank > most:
+            yield Finding(
+                id="adapter-above-rank",
+                subject=key(f"model.adapters.{number}.rank"),
+                found=adapter.rank,
+                allowed=f"up to {most}, as in server.engine.maxLoraRank",
+                why="vLLM refuses an adapter with a larger rank than its slots, and exits at startup",
+                write=f"no maxLoraRank, or maxLoraRank: {adapter.rank}",
+            )
+
+
+def _weights(settings: Settings) -> Iterator[Finding]:
+    weights, adapters = settings.weights, settings.serving.model.adapters
+    if not weights.has_volume:
+        yield Finding(
+            id="adapters-without-volume",
+            subject=key("weights.source"),
+            found=weights.source,
+            allowed="hyperdisk, or image, with model.adapters",
+            why="adapters are downloaded to the weights' volume, at their revisions; vLLM itself would take their latest",
+            write="weights: {source: hyperdisk}",
+        )
+    elif not weights.is_written:
+        yield Finding(
+            id="adapters-of-the-image",
+            subject=key("weights.image"),
+            found=weights.image,
+            allowed=f"an image with {', '.join(adapter.folder for adapter in adapters)}",
+            why="nothing is downloaded to a volume from an image, and vLLM exits at startup if an adapter is missing",
+            write="nothing, if the image has these folders",
+            severity="note",
+        )
+
+
+def _drafts(settings: Settings) -> Iterator[Finding]:
+    speculative = settings.serving.engine.speculative
+    if speculative is not None and speculative.method == "mtp":
+        yield Finding(
+            id="adapters-with-drafts",
+            subject=key("server.engine.speculative"),
+            found=speculative.method,
+            allowed="any",
+            why="drafts do not use the adapter (read in both releases): responses are right, but fewer drafts are accepted, how many fewer "
+            "was not measured",
+            write="nothing, or speculative: null if an adapter changes most responses",
+            severity="note",
+        )
+
+
+def _experts(settings: Settings) -> Iterator[Finding]:
+    serving = settings.serving
+    engine = serving.engine
+    if serving.shape is None or not serving.shape.experts:
+        return
+    limited, form = number_of(engine.version) <= _LAST_LIMITED, serving.shape.weight_format
+    kernels = _KERNELS_WITH_ADAPTERS.get(form)
+    if form == "nvfp4" and limited:
+        yield Finding(
+            id="adapters-on-nvfp4-experts",
+            subject=key("server.engine.version"),
+            found=engine.version,
+            allowed="0.33.0, with model.adapters on NVFP4 experts",
+            why=f"vLLM {engine.version} has no adapters for experts in NVFP4, and exits at startup",
+            write="version: 0.33.0, or no model.adapters",
+        )
+    elif kernels and not limited and (engine.moe_backend or "auto") not in kernels:
+        yield Finding(
+            id="adapters-on-expert-kernels",
+            subject=key("server.engine.moeBackend"),
+            found=engine.moe_backend,
+            allowed=f"{', '.join(kernels)}, with model.adapters on {form.upper()} experts",
+            why="these kernels have no adapters, and vLLM exits at startup",
+            write=f"moeBackend: {kernels[-1]}",
+        )
+    if engine.enable_expert_parallel and limited:
+        yield Finding(
+            id="adapters-on-spread-experts",
+            subject=key("server.engine.enableExpertParallel"),
+            found=True,
+            allowed="left out, with model.adapters",
+            why=f"vLLM {engine.version} has no adapters for experts that are spread over ranks, and exits at startup",
+            write="no enableExpertParallel, or version: 0.33.0",
+        )
