@@ -24,19 +24,23 @@ import typing
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from facts import parsers
 from facts.engines import VERSIONS, find, mistakes, parse
 from facts.machines import A100_80GB, B200, H100, L4, Gpu
-from facts.memory import CacheLayout, attention_block_tokens
+from facts.memory import GIB, CacheLayout, adapter_slots_gib, attention_block_tokens
+from facts.model_config import from_config
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
+from settings.sections.model import AdapterRank
 from workloads.server.vllm_args import args, env, writable_environment
 
 PARSERS: dict[str, parsers.Kind] = {"reasoning_parser": "reasoning", "tool_call_parser": "tools"}
 Check = tuple[str, Callable[[], None]]
 NAME = "served-by-this-name"
+ADAPTERS = {name: f"/weights/adapters/{name}/team/{name}-lora" for name in ("support", "sales")}
 DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
 VARIABLES = Path(__file__).parent
@@ -154,6 +158,11 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield "the list of variables is vLLM's own", partial(_all_variables, version)
+    with_slots = {"enableLora": True, "maxLoras": len(ADAPTERS), "maxLoraRank": 32}
+    yield "adapters beside drafts make an engine", partial(_adapters, vllm, _on("record", version).but(with_slots))
+    yield "ranks of adapters are vLLM's own", _adapter_ranks
+    for ranks in (1, 2):
+        yield f"slots of adapters on one of {ranks} GPUs have the size that vLLM allocates", partial(_slots, ranks)
     yield from _refusals(vllm)
 
 
@@ -293,6 +302,75 @@ def _configures(vllm: Vllm, engine: Engine) -> None:
             prefix_caching=engine.enable_prefix_caching is True,
         )
         _equal(cache.block_size, attention_block_tokens(layout), "attention block, as the planner computes it")
+
+
+def _adapters(vllm: Vllm, engine: Engine) -> None:
+    words = args(engine, model_path=vllm.model, served_model_name=NAME, adapter_paths=ADAPTERS)
+    _equal({module.name: module.path for module in vllm.parse(words).lora_modules}, ADAPTERS)
+    config = vllm.configure(engine)
+    _equal((config.lora_config.max_loras, config.lora_config.max_lora_rank), (len(ADAPTERS), 32), "slots")
+    _equal(config.speculative_config.num_speculative_tokens, engine.speculative_tokens, "draft tokens")
+
+
+def _adapter_ranks() -> None:
+    from vllm.config.lora import MaxLoRARanks
+
+    _equal(typing.get_args(MaxLoRARanks), typing.get_args(AdapterRank))
+
+
+def _slots(ranks: int) -> None:
+    """The bytes of one GPU's slots for a dense model, by the code that allocates them, without memory."""
+    from torch import bfloat16
+    from vllm.config.lora import LoRAConfig
+    from vllm.lora import layers
+    from vllm.model_executor.layers.linear import RowParallelLinear
+
+    hidden, inner, heads, kv_heads, size, vocabulary, depth = 256, 512, 8, 4, 32, 1_024, 3
+    chosen = LoRAConfig(max_loras=3, max_lora_rank=32, lora_dtype=bfloat16)
+
+    def allocated(kind: Any, **fields: Any) -> int:
+        layer = SimpleNamespace(device="meta", tp_size=ranks, lora_config=chosen, **fields)
+        kind.create_lora_weights(layer, 3, chosen, SimpleNamespace())
+        stacks = (layer.lora_a_stacked, layer.lora_b_stacked)
+        tensors = [tensor for stack in stacks for tensor in (stack if isinstance(stack, tuple) else (stack,))]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def row(width: int) -> int:
+        base = RowParallelLinear.__new__(RowParallelLinear)
+        fields = {"base_layer": base, "n_slices": 1, "input_size": width // ranks, "output_size": hidden}
+        return allocated(layers.RowParallelLinearWithLoRA, **fields)
+
+    def column(*widths: int) -> int:
+        slices = tuple(width // ranks for width in widths)
+        fields = {"n_slices": len(slices), "output_slices": slices, "input_size": hidden}
+        return allocated(layers.MergedColumnParallelLinearWithLoRA, **fields)
+
+    table = SimpleNamespace(
+        vocab_size=vocabulary,
+        org_vocab_size=vocabulary,
+        embedding_dim=hidden,
+        num_added_embeddings_per_partition=0,
+        weight=SimpleNamespace(device="meta"),
+    )
+    tables = allocated(layers.VocabParallelEmbeddingWithLoRA, base_layer=table)
+    tables += allocated(
+        layers.LogitsProcessorWithLoRA, base_layer=table, hidden_size=hidden, sharded_to_full_mapping=None
+    )
+    block = (
+        column(heads * size, kv_heads * size, kv_heads * size) + row(heads * size) + column(inner, inner) + row(inner)
+    )
+    config = {
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        "vocab_size": vocabulary,
+        "num_hidden_layers": depth,
+        "max_position_embeddings": 1_024,
+    }
+    widths = from_config(config, "small").adapter_widths
+    _equal(adapter_slots_gib(widths, slots=3, rank=32, ranks=ranks) * GIB, tables + depth * block)
 
 
 def _registered() -> None:
