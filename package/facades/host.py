@@ -69,13 +69,15 @@ class Host(ComponentProvider):
                 )
             if kind.type is PropertyType.STRING and not kind.plain and not isinstance(value, pulumi.Output):
                 require_text(name, value)
-            if kind.type in _KINDS and kind.plain and not _KINDS[kind.type].holds(value):
-                raise _wrong(name, kind, value, _KINDS[kind.type].words)
+            shape = _KINDS.get(kind.type) if kind.type else None
+            if shape and kind.plain and not shape.holds(value):
+                raise _wrong(name, kind, value, shape.words)
             if kind.ref is not None and (members := self._members(kind.ref)) and value not in members:
                 raise _wrong(name, kind, value, ", ".join(members))
         for name, kind in known.items():
             if not kind.optional and inputs.get(name) is None:
-                words = _KINDS[kind.type].words if kind.type in _KINDS else "a value"
+                shape = _KINDS.get(kind.type) if kind.type else None
+                words = shape.words if shape else "a value"
                 allowed = ", ".join(self._members(kind.ref)) if kind.ref else words
                 raise InputPropertyError(name, f"is missing; allowed: {allowed}; why: {kind.description or 'required'}")
         return super().map_inputs(inputs, component_def)
