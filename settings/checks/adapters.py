@@ -40,7 +40,7 @@ def _names(settings: Settings) -> Iterator[Finding]:
         if adapter.name in taken:
             yield Finding(
                 id="adapter-name-taken",
-                subject=key(f"model.adapters.{number}.name"),
+                subject=key(f"model.adapters[{number}].name"),
                 found=adapter.name,
                 allowed="a name of its own",
                 why=f"it is {taken[adapter.name]}, and requests choose by name",
@@ -74,7 +74,7 @@ def _slots(settings: Settings) -> Iterator[Finding]:
         if adapter.rank > most:
             yield Finding(
                 id="adapter-above-rank",
-                subject=key(f"model.adapters.{number}.rank"),
+                subject=key(f"model.adapters[{number}].rank"),
                 found=adapter.rank,
                 allowed=f"up to {most}, as in server.engine.maxLoraRank",
                 why="vLLM refuses an adapter with a larger rank than its slots, and exits at startup",

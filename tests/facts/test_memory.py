@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from facts import memory
 from facts.machines import B200
 from facts.memory import CacheLayout
+from facts.models import CATALOGUE
 
 RECORD = CacheLayout()
 NO_MTP = CacheLayout(speculative_tokens=0)
@@ -156,3 +157,35 @@ def test_a_hit_needs_the_shortest_prompt_and_never_covers_all_of_it(layout: Cach
     cached = memory.cached_prompt_tokens(layout, prompt_tokens)
     assert (cached > 0) == (shortest is not None and prompt_tokens >= shortest)
     assert cached == 0 or cached < prompt_tokens
+
+
+@given(
+    slots=st.integers(1, 64),
+    rank=st.sampled_from([1, 8, 16, 32, 64, 128, 256, 320, 512]),
+    ranks=st.sampled_from([1, 2, 4, 8]),
+)
+def test_slots_of_adapters_grow_with_their_number_and_rank_and_shrink_with_ranks_that_split_them(
+    slots: int, rank: int, ranks: int
+) -> None:
+    widths = memory.AdapterWidths(whole=1_000, split=3_000)
+    here = memory.adapter_slots_gib(widths, slots=slots, rank=rank, ranks=ranks)
+    assert memory.adapter_slots_gib(widths, slots=slots + 1, rank=rank, ranks=ranks) > here
+    assert memory.adapter_slots_gib(widths, slots=slots, rank=2 * rank, ranks=ranks) == pytest.approx(2 * here)
+    split = memory.adapter_slots_gib(widths, slots=slots, rank=rank, ranks=2 * ranks)
+    # The half that every GPU has whole does not shrink.
+    assert here / 2 < split < here
+
+
+def test_a_slot_has_the_inputs_and_outputs_of_every_matrix() -> None:
+    """By hand: Qwen3-32B: 64 layers of hidden size 5120, q 8192, k and v 1024, MLP 25600, vocabulary 151936."""
+    whole = 64 * (3 * 5120 + 5120 + 2 * 5120 + 5120) + 2 * (151_936 + 5_120)
+    split = 64 * (8192 + 2 * 1024 + 8192 + 2 * 25_600 + 25_600)
+    widths = CATALOGUE["Qwen/Qwen3-32B"].shape.adapter_widths
+    assert (widths.whole, widths.split) == (whole, split)
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+def test_adapters_of_experts_take_what_all_experts_take(model: str) -> None:
+    shape = CATALOGUE[model].shape
+    slot = memory.adapter_slots_gib(shape.adapter_widths, slots=1, rank=16, ranks=1)
+    assert (slot > 0.4) == (shape.experts > 0)

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from facts.memory import adapter_slots_gib
+from facts.models import CATALOGUE
 from fleet.preview.offline import open_stack
 from settings.load import check
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet, whole_project
 from tests.guides.lines import ROOT
 from tests.settings.checks.test_model import LLAMA
-from tests.settings.checks.test_parsers import own
 from tests.support.settings import make_settings
 
 PAGE = (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
@@ -41,12 +42,17 @@ def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: 
     assert f"`{open_stack(root, 'own').settings.server.name}`" in PAGE
 
 
-def test_the_pages_adapters_need_the_reason_that_it_gives(tmp_path: Path) -> None:
-    (sections,) = (block for block in BLOCKS if "extraArgs" in str(block))
-    adapters = {key.removeprefix("vllm-fleet:"): section for key, section in sections.items()}
-    server = {**adapters["server"], "replicas": 1}
-    found = {}
-    for case in ({**server}, {**server, "reasons": {}}):
-        settings = make_settings(model=own(tmp_path), weights=adapters["weights"], server=case)
-        found[bool(case["reasons"])] = {one.id for one in check(settings) if one.severity == "error"}
-    assert found == {True: set(), False: {"option-without-reason"}}
+def test_the_pages_adapters_are_served_by_name_and_nothing_is_refused() -> None:
+    (section,) = (block["vllm-fleet:model"] for block in BLOCKS if "adapters" in str(block))
+    settings = make_settings(model=section)
+    assert {problem.id for problem in check(settings) if problem.severity == "error"} == set()
+    engine = settings.serving.engine
+    assert (engine.enable_lora, engine.max_loras, engine.max_lora_rank) == (True, 2, 32)
+
+
+def test_the_pages_slots_have_the_size_of_the_arithmetic() -> None:
+    rows = re.findall(r"^\| ([\w.-]+/[\w.-]+) \| ([\d.]+) \|$", PAGE, re.MULTILINE)
+    assert len(rows) == 4
+    for model, shown in rows:
+        gib = adapter_slots_gib(CATALOGUE[model].shape.adapter_widths, slots=1, rank=16, ranks=1)
+        assert float(shown) == float(f"{gib:.2g}")

@@ -40,6 +40,9 @@ def server(**fields: Any) -> dict[str, Any]:
     return {"replicas": 1, **fields}
 
 
+ADAPTER = {"name": "support", "id": "my-team/support-lora", "revision": "0" * 40, "rank": 16}
+
+
 def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> ServerArgs:
     # An Output without a value: no pod may depend on what it holds.
     key = settings.api_key_secret or (object.__new__(pulumi.Output) if settings.has_api_key else None)
@@ -299,3 +302,12 @@ def test_a_pod_on_part_of_another_machine_asks_for_its_share_of_it() -> None:
         }
     )
     assert problems(as_pod(settings)) == []
+
+
+def test_adapters_are_served_from_the_folders_that_the_weights_have() -> None:
+    settings = make_settings(model={"id": "Qwen/Qwen3.5-27B-FP8", "adapters": [ADAPTER]})
+    told = the_container(settings)["args"]
+    assert told[told.index("--lora-modules") + 1 :] == ["support=/weights/adapters/support/my-team/support-lora"]
+    for changes in ({"weights": None}, {"engine": settings.serving.engine.but({"enableLora": None})}):
+        with pytest.raises(ValueError, match=r"ServerArgs\.model"):
+            server_args(settings, **{"weights": MOUNT, **changes})

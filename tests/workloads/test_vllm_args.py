@@ -47,6 +47,24 @@ def test_the_module_takes_its_model_by_flag_because_it_ignores_a_positional_one(
     assert rendered(engine)[1:] == rendered(RECORD)[1:]
 
 
+def test_adapters_follow_their_slots_as_one_list_of_names_and_paths() -> None:
+    engine = Engine.model_validate(
+        {"enableLora": True, "maxLoras": 2, "maxLoraRank": 32, "extraArgs": ("--disable-log-stats",)}
+    )
+    paths = {"support": "/weights/adapters/support/team/lora", "sales": "/weights/adapters/sales/team/lora"}
+    words = args(engine, model_path="m", served_model_name="m", adapter_paths=paths)
+    assert words[3:] == [
+        "--enable-lora",
+        "--max-loras=2",
+        "--max-lora-rank=32",
+        "--disable-log-stats",
+        "--lora-modules",
+        "support=/weights/adapters/support/team/lora",
+        "sales=/weights/adapters/sales/team/lora",
+    ]
+    assert "--lora-modules" not in args(engine, model_path="m", served_model_name="m")
+
+
 def test_a_switch_is_written_without_a_value_in_both_directions() -> None:
     assert "--no-enable-prefix-caching" in rendered(Engine(enable_prefix_caching=False))
     assert "--enable-prefix-caching" in rendered(Engine(enable_prefix_caching=True))

@@ -39,6 +39,15 @@ HANDLE = "projects/models/global/images/qwen-2e1b213"
 IMAGE: dict[str, Any] = {"weights": {"source": "image", "image": HANDLE}}
 
 
+ADAPTED: dict[str, Any] = {
+    "id": "Qwen/Qwen3.5-27B-FP8",
+    "adapters": [
+        {"name": name, "id": "my-team/lora", "revision": digit * 40, "rank": 16}
+        for name, digit in (("support", "0"), ("sales", "1"))
+    ],
+}
+
+
 def args(**sections: Any) -> WeightsArgs:
     return weights_args(make_settings(**sections))
 
@@ -188,6 +197,7 @@ def test_the_stacks_labels_are_on_its_disks() -> None:
     [
         {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": "f" * 40, "sizeGb": 29}},
         {"weights": {"sizeGib": 120}},
+        {"model": ADAPTED},
     ],
 )
 def test_what_changes_the_written_volume_gives_it_another_name(change: dict[str, Any]) -> None:
@@ -212,11 +222,21 @@ def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
 
 def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have(tmp_path: Path) -> None:
     model = own(tmp_path, "Some-Org/" + "Very.Long_Model-" * 5 + "Qwen3-32B")
-    names = release_names(args(model=model, weights={"sizeGib": 10_000}))
-    assert len(names.volume) <= 63
-    assert len(names.release) <= 63
-    assert "." not in names.volume
-    assert "--" not in names.volume
+    for adapters in ([], ADAPTED["adapters"]):
+        names = release_names(args(model=model | {"adapters": adapters}, weights={"sizeGib": 10_000}))
+        # A Job's pods have six more characters than it, and the API cuts names at 63.
+        assert len(names.volume) <= 63
+        assert len(names.release) <= 63
+        assert "." not in names.volume
+        assert "--" not in names.volume
+
+
+def test_another_revision_of_an_adapter_is_another_volume_and_another_rank_is_not() -> None:
+    first, second = ADAPTED["adapters"]
+    lists = ([first], [first, second | {"revision": "2" * 40}], [first, second], [first, second | {"rank": 64}])
+    volumes = [release_names(args(model=ADAPTED | {"adapters": adapters})).volume for adapters in lists]
+    assert len(set(volumes[:3])) == 3
+    assert volumes[2] == volumes[3]
 
 
 def test_the_writer_runs_where_hyperdisk_ml_attaches_without_a_gpu(plain: Recording) -> None:
@@ -264,6 +284,29 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     assert container["command"] == ["sh", "/scripts/weights_download.sh"]
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
     assert data == {"weights_download.sh": (FOLDER / "weights" / "weights_download.sh").read_text()}
+
+
+def test_adapters_are_downloaded_before_the_model_each_to_its_own_folder(plain: Recording) -> None:
+    recording = release(model=ADAPTED, hfToken=TOKEN)
+    volume = release_names(args(model=ADAPTED)).volume
+    job = manifest(objects(recording)[f"Job/{volume}"])["spec"]
+    pod = job["template"]["spec"]
+    (download,) = pod["containers"]
+    assert [container["name"] for container in pod["initContainers"]] == ["adapter-1", "adapter-2"]
+    for container, adapter in zip(pod["initContainers"], ADAPTED["adapters"], strict=True):
+        same = ("image", "command", "resources", "securityContext", "volumeMounts")
+        assert {key: container[key] for key in same} == {key: download[key] for key in same}
+        given = {one["name"]: one["value"] for one in container["env"]}
+        assert given == {one["name"]: one["value"] for one in download["env"]} | {
+            "MODEL_ID": adapter["id"],
+            "REVISION": adapter["revision"],
+            "TARGET": f"/weights/adapters/{adapter['name']}",
+        }
+    rules = job["podFailurePolicy"]["rules"]
+    stopping = [rule["onExitCodes"]["containerName"] for rule in rules if rule["action"] == "FailJob"]
+    assert stopping == ["adapter-1", "adapter-2", "download"]
+    assert problems(manifest(objects(recording)[f"Job/{volume}"])) == []
+    assert "initContainers" not in job_pod(plain)
 
 
 def test_a_failed_download_is_tried_again_unless_no_try_can_help(plain: Recording) -> None:

@@ -120,6 +120,18 @@ def test_the_volume_never_holds_the_weights_twice(hub: Hub, volume: Path) -> Non
     assert size < sum(map(len, WEIGHTS.values())) * 1.01
 
 
+def test_an_adapter_in_its_own_folder_and_the_model_share_a_volume(hub: Hub, volume: Path) -> None:
+    """As the Job's containers run it one after the other, again after a failure."""
+    for _ in range(2):
+        for target in (volume / "adapters" / "support", volume):
+            done = download(hub, volume, TARGET=str(target))
+            assert done.returncode == 0, done.stderr
+    for target in (volume / "adapters" / "support", volume):
+        assert_complete(hub, target)
+    refused = download(hub, volume, TARGET=str(volume / "adapters" / "support"), REVISION="f" * 40)
+    assert refused.returncode == 64
+
+
 def test_a_complete_volume_is_left_alone_without_asking_the_hub(hub: Hub, volume: Path) -> None:
     download(hub, volume)
     hub.sent.clear()

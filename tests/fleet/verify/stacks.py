@@ -47,6 +47,15 @@ def settings_of(stack: str, **server: Any) -> Settings:
     return parse(stack, config)
 
 
+def with_adapters() -> Settings:
+    """Stack dev with two adapters."""
+    adapters = [
+        {"name": name, "id": f"my-team/{name}-lora", "revision": "0" * 40, "rank": 16} for name in ("support", "sales")
+    ]
+    model = {"id": "Qwen/Qwen3.5-27B-FP8", "adapters": adapters}
+    return parse("dev", dict(read(ROOT, "dev").config) | {"vllm-fleet:model": json.dumps(model)})
+
+
 def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **changes: Any) -> Node:
     """A server that is what the stack declares, fast; `labels` are laid over those of its cache, `changes` over the rest."""
     engine = settings.serving.engine

@@ -36,6 +36,7 @@ from tests.fleet.verify.stacks import (
     settings_of,
     state_of,
     where_of,
+    with_adapters,
 )
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
@@ -666,6 +667,19 @@ def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
         pod["spec"]["containers"][0]["args"] = arguments(server_args(settings))
         check = checks_engine.flags(_facts(settings, pods=(_pod(pod),)), settings)
         assert state_of(check) == "passed", check
+
+
+def test_adapters_of_the_rendered_pod_are_compared_as_one_list() -> None:
+    from tests.workloads.args import server_args
+    from tests.workloads.test_server_pod import MOUNT
+    from workloads.server.pod import arguments
+
+    settings, pod = with_adapters(), pod_of(settings_of("dev"), 0)
+    rendered = arguments(server_args(settings, weights=MOUNT))
+    for words, found in ((rendered, []), (rendered[:-1], [rendered[-2]])):
+        pod["spec"]["containers"][0]["args"] = words
+        check = checks_engine.flags(_facts(settings_of("dev"), pods=(_pod(pod),)), settings)
+        assert [one.found for one in differing(check)] == found
 
 
 def test_judging_names_every_check_once(gateway: Settings) -> None:

@@ -32,6 +32,7 @@ from tests.fleet.verify.stacks import (
     served,
     settings_of,
     state_of,
+    with_adapters,
 )
 from tests.fleet.verify.stacks import good as good_of
 from tests.support.rows import each_row
@@ -96,6 +97,16 @@ def test_another_model_is_named(dev: Settings) -> None:
     check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
     assert state_of(check) == "error"
     assert (differing(check)[0].allowed, differing(check)[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
+
+
+def test_adapters_that_are_not_listed_are_named() -> None:
+    listed = [{"id": name, "max_model_len": 2560} for name in ("Qwen/Qwen3.5-27B-FP8", "support", "sales")]
+    for models, missing in ((listed, []), (listed[:2], ["sales"])):
+        server = Server(
+            name="endpoint", health=Reply(status=200), models=Reply(status=200, body={"object": "list", "data": models})
+        )
+        check = checks_service.model(Facts(endpoint="", door=server, pods=()), with_adapters())
+        assert [one.allowed for one in differing(check)] == missing
 
 
 def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Settings) -> None:

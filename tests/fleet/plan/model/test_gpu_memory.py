@@ -25,7 +25,8 @@ def _with(deployment: Deployment, **options: float) -> Deployment:
 
 
 def _within_budget_gib(room: MemoryBudget) -> float:
-    parts = (room.weights_gib, room.draft_gib, room.vision_gib, room.activations_gib, room.sampler_gib, room.cache_gib)
+    weights = room.weights_gib + room.draft_gib + room.vision_gib + room.adapters_gib
+    parts = (weights, room.activations_gib, room.sampler_gib, room.cache_gib)
     return sum(parts) + (room.cuda_graphs_gib if room.graphs_in_budget else 0)
 
 
@@ -50,6 +51,15 @@ def test_with_the_8192_of_the_prose_the_record_could_not_have_run_what_it_ran() 
     assert prose.kv_tokens < 600_000 < 959_000 <= record.kv_tokens
     assert prose.running_limit(ARTICLE) < 251 < record.running_limit(ARTICLE)
     assert prose.used_percent(251, ARTICLE) == 100
+
+
+@given(slots=st.integers(0, 30), rank=st.sampled_from([8, 16, 64]))
+def test_slots_of_adapters_come_out_of_the_cache(slots: int, rank: int) -> None:
+    without, room = (budget(_with(record_fleet(1), max_loras=count, max_lora_rank=rank)) for count in (0, slots))
+    assert without.adapters_gib == 0
+    assert room.adapters_gib == pytest.approx(slots * rank * 0.2618 / 16, rel=0.001)
+    assert room.cache_gib == pytest.approx(without.cache_gib - room.adapters_gib)
+    assert _within_budget_gib(room) == pytest.approx(room.budget_gib)
 
 
 @pytest.mark.parametrize(("drafts", "copies"), [(0, 3.5), (1, 7.5), (2, 7.5)])
