@@ -222,7 +222,7 @@ def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
 
 def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have(tmp_path: Path) -> None:
     model = own(tmp_path, "Some-Org/" + "Very.Long_Model-" * 5 + "Qwen3-32B")
-    for adapters in ([], ADAPTED["adapters"]):
+    for adapters in (ADAPTED["adapters"][:0], ADAPTED["adapters"]):
         names = release_names(args(model=model | {"adapters": adapters}, weights={"sizeGib": 10_000}))
         # A Job's pods have six more characters than it, and the API cuts names at 63.
         assert len(names.volume) <= 63

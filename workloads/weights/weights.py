@@ -30,7 +30,7 @@ from workloads.space import Space
 from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.batch.v1 import JobSpecArgsDict
+    from pulumi_kubernetes.batch.v1 import JobSpecArgsDict, PodFailurePolicyRuleArgsDict
     from pulumi_kubernetes.core.v1 import (
         ContainerArgsDict,
         PersistentVolumeClaimSpecArgsDict,
@@ -539,19 +539,20 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
     }
     if adapters:
         pod["init_containers"] = adapters
+    # The script exits with 64 for permanent errors: a missing revision, a volume that is too small.
+    failures: list[PodFailurePolicyRuleArgsDict] = [
+        {
+            "action": "FailJob",
+            "on_exit_codes": {"container_name": each["name"], "operator": "In", "values": [64]},
+        }
+        for each in (*adapters, download)
+    ]
     return {
         "backoff_limit": 6,
         "active_deadline_seconds": download_minutes(model) * 60,
         "pod_failure_policy": {
             "rules": [
-                # The script exits with 64 for permanent errors: a missing revision, a volume that is too small.
-                *(
-                    {
-                        "action": "FailJob",
-                        "on_exit_codes": {"container_name": each["name"], "operator": "In", "values": [64]},
-                    }
-                    for each in (*adapters, download)
-                ),
+                *failures,
                 # A lost node does not count as a failure.
                 {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]

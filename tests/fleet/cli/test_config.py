@@ -171,7 +171,11 @@ def test_the_document_has_the_findings_whatever_the_exit_code(
     [("check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
 )
 def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command: str, place: str) -> None:
-    wrong = {"--swap-space=4": "CPU memory", "--dtype=foo": "bfloat16", "--enable-lora=yes": "--no-enable-lora"}
+    wrong = {
+        "--swap-space=4": "CPU memory",
+        "--dtype=foo": "bfloat16",
+        "--fully-sharded-loras=yes": "--no-fully-sharded-loras",
+    }
     arguments = json.dumps(list(wrong))
     sets = [f"engine.extraArgs={arguments}"] if "--set" in command else []
     engine = "" if sets else f", engine: {{extraArgs: {arguments}}}"

@@ -94,6 +94,19 @@ def test_servers_become_what_the_canary_was_and_the_canary_goes(root: Path, name
     assert release(after) == release(canary)
 
 
+@pytest.mark.parametrize(("name", "adapters"), [("revision", ["support"]), ("model", [])])
+def test_adapters_stay_with_their_model(root: Path, name: str, adapters: list[str]) -> None:
+    file = root / "Pulumi.dev.yaml"
+    listed = f'[{{name: support, id: my-team/lora, revision: "{REVISION}", rank: 16}}]'
+    file.write_text(f"{file.read_text()}  vllm-fleet:model:\n    id: Qwen/Qwen3.5-27B-FP8\n    adapters: {listed}\n")
+    started(root, **CANARIES[name]).promote("x").write()
+    promoted = Rollout(root, "dev").settings
+    assert promoted.as_canary is not None
+    for settings in (promoted, promoted.as_canary):
+        assert [adapter.name for adapter in settings.serving.model.adapters] == adapters
+        assert bool(settings.serving.engine.enable_lora) == bool(adapters)
+
+
 def test_an_aborted_rollout_leaves_the_stack_file_as_it_was(root: Path) -> None:
     started(root, **CANARIES["release"]).abort().write()
     assert (root / "Pulumi.dev.yaml").read_bytes() == (ROOT / "Pulumi.dev.yaml").read_bytes()
