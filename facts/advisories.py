@@ -40,7 +40,7 @@ class Advisory:
 
 @cache
 def every() -> tuple[Advisory, ...]:
-    """Every advisory, oldest mend first. Raises LedgerError."""
+    """Every advisory, oldest fix first. Raises LedgerError."""
     return tuple(sorted(_read(), key=lambda one: (one.fixed, one.id)))
 
 

@@ -174,7 +174,7 @@ DEFECTS: Final = (
         since=(0, 24, 0),
         what="without DeepGEMM, CUTLASS' block-wise FP8 product on Hopper uses its kernel for small batches whenever the rows of a step "
         "are no multiple of four: 1.1 times as long for a prompt of 383 tokens as for 384, 3.7 times for 4,999 as for 5,000",
-        source="vllm-project/vllm#44572; own trial of 0.33.0 on one H200 (facts/data/fp8_products.yaml); no mended release is known",
+        source="vllm-project/vllm#44572; own trial of 0.33.0 on one H200 (facts/data/fp8_products.yaml); no fixed release is known",
         kept="fp8_products.derived.hopper-kept",
     ),
 )

@@ -501,9 +501,9 @@ def _fp8_products() -> Iterator[str]:
         (name.removeprefix("rows-"), f"{one['before_us']:,} us", f"{one['after_us']:,} us")
         for name, one in content["published"].items()
     ]
-    yield from _table(("rows of one product, GB300, as published with the mend", "before", "after"), rows)
+    yield from _table(("rows of one product, GB300, as published with the fix", "before", "after"), rows)
     rate = content["derived"]["rows-per-s"]
-    yield f"Derived for one B200: {rate['unaligned']:,} rows a second before the mend, {rate['mended']:,} after it; the record needs"
+    yield f"Derived for one B200: {rate['unaligned']:,} rows a second before the fix, {rate['fixed']:,} after it; the record needs"
     yield f"{rate['record']:,}."
     yield ""
 

@@ -29,7 +29,7 @@ def reaching(server: Served) -> tuple[Advisory, ...]:
 
 
 def _open(server: Served) -> tuple[Advisory, ...]:
-    """Those that nobody accepted, or not any more."""
+    """Those that are not accepted, or not any more."""
     now = today().isoformat()
     return tuple(one for one in reaching(server) if server.accepted_advisories.get(one.id, "") < now)
 
@@ -99,7 +99,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         name=ACCEPTED_ADVISORY,
         statement="Accepted advisories are shown with their date.",
         evidence=f"the date is in {{{ACCEPTED}}}",
-        level_reason="somebody accepted it, and a reviewer should see until when",
+        level_reason="it is accepted, and a reviewer should see until when",
         fix="nothing, while the acceptance holds",
         level="advisory",
         severity="low",
@@ -108,7 +108,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
 )
 IN_PRODUCTION: Final[Lesson[Served]] = Lesson(
     name="advisories-in-production",
-    statement="In production every known advisory of the vLLM release is mended, or accepted by name until a date.",
+    statement="In production every known advisory of the vLLM release is fixed, or accepted by name until a date.",
     evidence=_EVIDENCE,
     level_reason="one request of any client stops a replica for everyone",
     fix=_FIX,

@@ -111,7 +111,7 @@ def preview(
 
 
 def _preview_program(folder: Path, stack: str, documents: Documents, *, out: Path | None, ask_policies: bool) -> int:
-    """Preview somebody's own program; the exit code."""
+    """Preview a program outside this project; the exit code."""
     from fleet.preview.record import quick_sdk
 
     quick_sdk.install()

@@ -42,7 +42,7 @@ def require_stacks(root: Path, given: Sequence[str], *, every: bool) -> tuple[st
 
 
 def is_own_program(root: Path) -> bool:
-    """Whether the folder has a program of somebody's own, under a project name of its own. Raises SettingsError."""
+    """Whether the folder has a program outside this project, under a project name of its own. Raises SettingsError."""
     if not (root / "__main__.py").is_file():
         return False
     # Imported on use: shell completion reads file names alone.

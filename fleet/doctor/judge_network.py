@@ -39,7 +39,7 @@ def host_of(settings: Settings) -> str | None:
 
 
 def readers(settings: Settings) -> Iterator[tuple[str, str, Read, str]]:
-    """For each question about the network: its name, the row's name if nobody answers, what reads the answer, and how to look."""
+    """For each question about the network: its name, the row's name without an answer, what reads the answer, and how to look."""
     existing = existing_of(settings)
     if existing is None:
         return

@@ -105,7 +105,7 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
 
 
 def users_in_flight(deployment: Deployment, workload: Workload, users: float, think_seconds: float) -> float:
-    """Requests in flight of users of whom the others think."""
+    """Requests in flight, while the other users think."""
     if not think_seconds:
         return users
     low, high = 0.0, users

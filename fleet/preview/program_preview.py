@@ -1,4 +1,4 @@
-"""A preview of somebody's own program: recorded as it is, judged by its pack or this project's, priced by what it registers."""
+"""A preview of a program outside this project: recorded as it is, judged by its pack or this project's, priced by what it registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placeholders: values of examples that a stack file still has. Each is valid, and would do nothing or reach somebody else.
+"""Placeholders: values of examples that a stack file still has. Each is valid, and would do nothing or reach a stranger.
 
 An offline preview works with them; `fleet check` and the program refuse them once the stack has a project of its own.
 """

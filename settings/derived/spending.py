@@ -46,7 +46,7 @@ class Bound:
     """Whether prices are unknown, which the guard cannot count."""
 
     def text(self) -> str:
-        """The bound in words."""
+        """The bound, as a report says it."""
         span = {"month": "a month", "since": "in all"}.get(self.until, f"until {self.until}")
         known = " at the known prices" if self.is_of_known_prices else ""
         return (

@@ -188,7 +188,7 @@ def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> P
 
 
 def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
-    """The profile with `--max-num-seqs` raised to what the cache holds, as far as steps stay within captured CUDA graphs.
+    """The profile with `--max-num-seqs` raised to what the cache holds, up to what keeps steps within captured CUDA graphs.
 
     The profile's own limit is for its model. Raises DoesNotFitError.
     """

@@ -1,4 +1,4 @@
-"""The report on somebody's own program, as an outline and as JSON data."""
+"""The report on a program outside this project, as an outline and as JSON data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program's resources cost an hour, as far as they say it: for programs without a stack file of this project."""
+"""What a program's resources cost an hour, where they say it: for programs without a stack file of this project."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Setting
 def test_another_release_teaches_what_it_costs(cud: Settings, version: str, lesson: str) -> None:
     check = check_of(look(cud, version=version), "version")
     assert (state_of(check), differing(check)[0].found) == ("error", version)
-    assert lessons_of(check) == [lesson]
+    assert lessons_of(check) == [lesson, "advisories-in-production"]
 
 
 def test_reasoning_left_in_the_content_is_found_in_both_answers(cud: Settings) -> None:

@@ -78,5 +78,5 @@ def test_the_document_has_what_a_stack_file_needs() -> None:
 
 
 def test_an_unknown_machine_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match=r"n1-standard-4: unknown; allowed: .*a4-highgpu-8g"):
-        listed("n1-standard-4")
+    with pytest.raises(UserError, match=r"m5.xlarge: unknown; allowed: .*a4-highgpu-8g"):
+        listed("m5.xlarge")
