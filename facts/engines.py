@@ -31,6 +31,9 @@ EXIT_SECONDS: Final = 10
 Source: vLLM 0.18.1, launcher.py."""
 LONGEST_CONTEXT_TOKENS: Final = 262_144
 """Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
+LONGEST_YARN_TOKENS: Final = 1_010_000
+"""Longest context of Qwen3.5 with YaRN, with a factor of 4.0. Source: its model cards, "Processing Ultra-Long Texts"; the same in
+vllm-project/recipes#398."""
 CORES_PER_ENGINE: Final = 1.3
 """Measured: one engine on one H200 used 1.1 to 1.3 cores (2026-11-21)."""
 CORES_PER_API_SERVER: Final = 0.75

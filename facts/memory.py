@@ -15,6 +15,7 @@ Measured: one H200, vLLM 0.20.2, 2026-11-21: WEIGHTS_AND_DRAFT_GIB, cache sizes,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 GIB = 2**30
 
@@ -55,9 +56,14 @@ DEFAULT_LORAS, DEFAULT_LORA_RANK = 1, 16
 
 # Source: choices of --kv-cache-dtype and --mamba-ssm-cache-dtype in vLLM 0.18.1; auto is the model's own type.
 TWO_BYTE_CACHES = frozenset({"auto", "bfloat16", "float16"})
-_KV_BYTES = dict.fromkeys(TWO_BYTE_CACHES, 2) | dict.fromkeys(
-    ("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), 1
-)
+FOUR_BIT_CACHE = "nvfp4"
+# Source: vLLM 0.33.0, utils/torch_utils.py, nvfp4_kv_cache_full_dim: half a byte per value, and a scale of one byte for 16 values.
+_FOUR_BIT_BYTES = Fraction(9, 16)
+_KV_BYTES: dict[str, Fraction | int] = {
+    **dict.fromkeys(TWO_BYTE_CACHES, 2),
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "fp8_ds_mla"), 1),
+    FOUR_BIT_CACHE: _FOUR_BIT_BYTES,
+}
 _SSM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _SSM_CHOICES = ("auto", "float32", "float16")
 
@@ -162,6 +168,9 @@ class CacheLayout:
     def __post_init__(self) -> None:
         if self.kv_cache_dtype not in _KV_BYTES:
             raise ValueError(f"kv_cache_dtype must be one of {', '.join(_KV_BYTES)}, got {self.kv_cache_dtype!r}")
+        if self.kv_cache_dtype == FOUR_BIT_CACHE and self.architecture.latent_size:
+            # Source: vLLM 0.33.0, config/vllm.py, validate_nvfp4_kv_cache_with_mla.
+            raise ValueError(f"kv_cache_dtype must not be {FOUR_BIT_CACHE} for multi-head latent attention")
         if self.ssm_cache_dtype not in _SSM_CHOICES:
             raise ValueError(f"ssm_cache_dtype must be one of {', '.join(_SSM_CHOICES)}, got {self.ssm_cache_dtype!r}")
         if self.speculative_tokens < 0:
@@ -172,15 +181,15 @@ def kv_bytes_per_token(layout: CacheLayout) -> int:
     """Bytes of one token's keys and values in one full-attention layer, including its index."""
     architecture, each = layout.architecture, _KV_BYTES[layout.kv_cache_dtype]
     if not architecture.latent_size:
-        return 2 * architecture.kv_heads * architecture.head_size * each
+        return 2 * architecture.kv_heads * int(architecture.head_size * each)
     sparse_fp8 = layout.kv_cache_dtype == "fp8_ds_mla" or (architecture.indexer_bytes and each == 1)
-    return (_SPARSE_FP8_BYTES if sparse_fp8 else architecture.latent_size * each) + architecture.indexer_bytes
+    return (_SPARSE_FP8_BYTES if sparse_fp8 else int(architecture.latent_size * each)) + architecture.indexer_bytes
 
 
 def window_bytes_per_token(layout: CacheLayout) -> int:
     """Bytes of one token's keys and values in one window layer."""
     architecture = layout.architecture
-    return 2 * architecture.window_kv_heads * architecture.window_head_size * _KV_BYTES[layout.kv_cache_dtype]
+    return 2 * architecture.window_kv_heads * int(architecture.window_head_size * _KV_BYTES[layout.kv_cache_dtype])
 
 
 def sequence_bytes_per_token(layout: CacheLayout) -> int:

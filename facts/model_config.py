@@ -30,6 +30,9 @@ _MODEL_TYPES: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), "hybrid"),
     **dict.fromkeys(("gpt_oss", "gemma3_text", "gemma4_text", "llama4_text"), "swa"),
 }  # fmt: skip
+# Source: model cards of Qwen3.5, "Processing Ultra-Long Texts"; vLLM 0.18.1 and 0.33.0, config/model.py, _update_nested: an override is
+# merged into a config inside of the config, and replaces `rope_parameters` with its rope_theta anywhere else.
+_YARN_TYPES: Final = frozenset({"qwen3_5_text", "qwen3_5_moe_text"})
 _FULL, _LINEAR_LAYER, _WINDOW, _CHUNK = "full_attention", "linear_attention", "sliding_attention", "chunked_attention"
 # Source: transformers' configuration classes: order of layers if config.json has no layer_types. Every n-th layer is full.
 _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
@@ -123,6 +126,8 @@ class ModelShape:
     vocabulary: int
     context_tokens: int
     """Longest prompt plus output."""
+    extends_by_yarn: bool
+    """Whether vLLM's `--hf-overrides` can add YaRN to its rotary embedding."""
     adapter_widths: AdapterWidths
     """Size of a LoRA adapter's slot."""
 
@@ -211,6 +216,7 @@ class _Reader:
             vocabulary=self._vocabulary,
             context_tokens=self._count("max_position_embeddings"),
             adapter_widths=self._adapter_widths(kinds, dense),
+            extends_by_yarn=self._extends_by_yarn(),
         )
 
     def _adapter_widths(self, kinds: Sequence[str], dense: Sequence[bool]) -> AdapterWidths:
@@ -256,6 +262,12 @@ class _Reader:
         shared = self._shared_width()
         whole = 3 * hidden * (self._experts + (1 if shared else 0)) + hidden + self._experts
         return whole, 3 * (self._experts * self._expert_width() + shared)
+
+    def _extends_by_yarn(self) -> bool:
+        rope = self._section(self._text, "rope_parameters") or self._section(self._text, "rope_scaling")
+        plain = rope.get("rope_type", rope.get("type", "default")) == "default"
+        # A checkpoint without vision tower has no text_config, in which alone vLLM merges an override with rope_parameters.
+        return plain and self._type in _YARN_TYPES and bool(self._vision)
 
     def _layer_types(self) -> Sequence[str]:
         given = self._text.get("layer_types")

@@ -13,7 +13,15 @@ from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
 from settings.sections.capacity import Reservation
-from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+from settings.sections.engine import (
+    ALSO_EXTRA,
+    ENVIRONMENT,
+    Engine,
+    environment_text,
+    flag_fields,
+    long_name,
+    option_value,
+)
 from settings.sections.section import NAMESPACE
 from settings.sections.weights import MOUNT_PATH
 
@@ -147,15 +155,13 @@ def reasons(settings: Settings) -> dict[str, str]:
 @cache
 def stack_file() -> StackFile:
     """Every option by its name in the stack file."""
-    aliases = {long_name(field): Engine.model_fields[field].alias for field in flag_fields()}
+    own = [field for field in flag_fields() if field not in ALSO_EXTRA]
+    aliases = {long_name(field): Engine.model_fields[field].alias for field in own}
     aliases |= {variable: Engine.model_fields[field].alias for field, variable in ENVIRONMENT.items()}
     return StackFile({option: f"server.engine.{alias}" for option, alias in aliases.items()})
 
 
 def _as_parsed(field: str, value: Any) -> Any:
     """Convert a setting to what `facts.engines.parse` reads from an argument."""
-    if field == "thinking":
-        return {"enable_thinking": value}
-    if isinstance(value, Speculative):
-        return value.model_dump()
-    return value if isinstance(value, bool) else str(value)
+    written = option_value(field, value)
+    return written if isinstance(written, bool | dict) else str(written)

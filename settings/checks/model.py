@@ -13,6 +13,7 @@ from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
 from settings.checks.adapters import adapter_problems
+from settings.checks.context import context_problems
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.parsers import parser_problems
 from settings.sections.section import key
@@ -32,6 +33,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from parser_problems(settings)
     yield from adapter_problems(settings)
     yield from _shape(settings)
+    yield from context_problems(settings)
     yield from _catalogue(settings)
     yield from _memory(settings)
 
@@ -73,15 +75,6 @@ def _shape(settings: Settings) -> Iterator[Finding]:
     shape, engine = serving.shape, serving.engine
     if shape is None:
         return
-    if engine.max_model_len is not None and engine.max_model_len > shape.context_tokens:
-        yield Finding(
-            id="context-above-model",
-            subject=key("server.engine.maxModelLen"),
-            found=engine.max_model_len,
-            allowed=f"up to {shape.context_tokens}, the longest context of {serving.model.id}",
-            why="vLLM does not start with a context longer than max_position_embeddings of config.json",
-            write=f"maxModelLen: {shape.context_tokens}",
-        )
     if shape.attention_heads % engine.tensor_parallel_size:
         gpus = settings.gpus_per_replica
         divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not gpus % n]
@@ -102,7 +95,8 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
     if shape is None or (layout := server.layout) is None:
         return
-    ranks, context = engine.tensor_parallel_size, min(engine.context_tokens, shape.context_tokens)
+    ranks = engine.tensor_parallel_size
+    context = engine.context_tokens if engine.yarn else min(engine.context_tokens, shape.context_tokens)
     weights_gib = (shape.text_weights_gib + (shape.draft_weights_gib if server.mtp_tokens else 0)) / ranks
     adapters_gib = server.adapters_gib
     weights_gib += adapters_gib

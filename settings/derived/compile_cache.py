@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the archive's format; increase it for an incompatible change."""
-_COUNTED_IF_SET = ("enable_lora", "max_loras", "max_lora_rank")
-"""Settings that earlier keys did not have. A fleet without them keeps its caches."""
 KEY_IN_A_NAME = 12
 """Characters of the key in an account's name: 48 bits are enough for the releases of one stack."""
+_ADDED_LATER = frozenset({"yarn", "enable_lora", "max_loras", "max_lora_rank"})
+"""Engine settings that did not exist when stacks made their first keys: unused, they must not change a key, which restarts servers."""
 
 
 def cache_key(settings: Settings) -> str | None:
@@ -30,14 +30,13 @@ def cache_key(settings: Settings) -> str | None:
     if not settings.server.compile_cache.enabled:
         return None
     model, engine = settings.serving.model, settings.serving.engine
+    unused = {field for field in _ADDED_LATER if getattr(engine, field) is None}
     parts = {
         "format": FORMAT,
         "image": settings.serving.image.reference,
         "model": [model.id, model.revision],
         "mounted": settings.weights.has_volume,
-        "engine": engine.model_dump(
-            mode="json", exclude={name for name in _COUNTED_IF_SET if getattr(engine, name) is None}
-        ),
+        "engine": engine.model_dump(mode="json", exclude=unused),
         "machine": [settings.machine.type, settings.gpus_per_replica, DRIVER_VERSION],
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -14,11 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
+from facts.engines import LONGEST_CONTEXT_TOKENS, LONGEST_YARN_TOKENS, Release, Scalar
 from facts.machines import MACHINES
 from facts.releases import CURRENT, at, number_of
 from settings.sections import engine_settings
 from settings.sections.engine_extras import check_extra_args, check_extra_env
+from settings.sections.engine_settings import ALSO_EXTRA as ALSO_EXTRA
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.sections.engine_settings import environment_text as environment_text
 from settings.sections.engine_settings import long_name as long_name
@@ -31,7 +32,7 @@ Switch = bool | None
 
 Count = Annotated[int, Field(ge=1, le=65_536)]
 Ranks = Annotated[int, Field(ge=1, le=max(machine.gpus for machine in MACHINES.values()))]
-KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
+KvCacheDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2", "nvfp4"]
 AttentionBackend = Literal["FLASHINFER", "FLASH_ATTN", "TRITON_ATTN", "FLEX_ATTENTION"]
 MoeBackend = Literal[
     "auto", "triton", "deep_gemm", "cutlass", "flashinfer_trtllm", "flashinfer_cutlass", "flashinfer_cutedsl", "marlin"
@@ -40,7 +41,8 @@ LoadFormat = Literal["auto", "safetensors", "dummy", "fastsafetensors", "runai_s
 
 
 def _not_set_elsewhere(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    fields = {long_name(field): Engine.model_fields[field].alias or field for field in flag_fields()}
+    own = [field for field in flag_fields() if field not in ALSO_EXTRA]
+    fields = {long_name(field): Engine.model_fields[field].alias or field for field in own}
     return check_extra_args(arguments, fields)
 
 
@@ -53,6 +55,44 @@ class Speculative(Section):
     num_speculative_tokens: Annotated[int, Field(ge=1, le=16)]
     """Draft tokens per step. Measured by the article: 96,023 tok/s with 1, 90,567 with 2, 66,021 without; 5 crashed on the second
     run."""
+
+
+MOST_YARN = 4.0
+"""Largest factor. Source: as of `LONGEST_YARN_TOKENS`."""
+
+
+class Yarn(Section):
+    """A longer context by YaRN (`--hf-overrides`), for Qwen3.5. It is static: positions of short prompts are scaled too, which may lower
+    the quality of their responses.
+    """
+
+    factor: Annotated[float, Field(gt=1, le=MOST_YARN)]
+    """How many times the original context. Published by the model's authors: 4.0 for 1,010,000 tokens. Use the smallest that is enough."""
+    original_context_tokens: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] = LONGEST_CONTEXT_TOKENS
+    """`max_position_embeddings` of the model's config.json in tokens. Default: Qwen3.5's 262,144."""
+
+    @property
+    def longest_context_tokens(self) -> int:
+        """Longest context with this factor, at most the published 1,010,000."""
+        return min(self._scaled_tokens, LONGEST_YARN_TOKENS)
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """`--hf-overrides`, which vLLM merges with the other keys of `rope_parameters`.
+
+        `max_position_embeddings` is scaled too: otherwise 0.33.0 accepts no longer context without VLLM_ALLOW_LONG_MAX_MODEL_LEN, which
+        switches its check of the length off.
+        """
+        rope = {
+            "rope_type": "yarn",
+            "factor": self.factor,
+            "original_max_position_embeddings": self.original_context_tokens,
+        }
+        return {"text_config": {"max_position_embeddings": self._scaled_tokens, "rope_parameters": rope}}
+
+    @property
+    def _scaled_tokens(self) -> int:
+        return int(self.factor * self.original_context_tokens)
 
 
 class Engine(Section):
@@ -81,9 +121,12 @@ class Engine(Section):
     """`--moe-backend`: kernels for the experts of a mixture-of-experts model; no effect on a dense model. Default auto: on B200
     FlashInfer's TRT-LLM kernels for FP8 and NVFP4, which write into the image and cannot start with a read-only file system. Use
     flashinfer_cutlass for NVFP4, triton for FP8."""
-    max_model_len: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
-    """`--max-model-len`: longest prompt plus output in tokens. Default: the model's 262,144. Measured with 1,500-token requests:
-    131,072 filled 99.4 % of the cache and left 138 requests waiting; 4,096 gave 85,509 tok/s instead of 74,848."""
+    max_model_len: Annotated[int, Field(ge=1, le=LONGEST_YARN_TOKENS)] | None = None
+    """`--max-model-len`: longest prompt plus output in tokens. Default: the model's 262,144; more needs `yarn`. Measured with
+    1,500-token requests: 131,072 filled 99.4 % of the cache and left 138 requests waiting; 4,096 gave 85,509 tok/s instead of
+    74,848."""
+    yarn: Yarn | None = None
+    """YaRN for prompts beyond the model's own context, with maxModelLen. Default: none."""
     max_num_batched_tokens: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] | None = None
     """`--max-num-batched-tokens`: maximum tokens one engine computes in a step, at least maxNumSeqs. Default on B200 8192, since
     0.28 16384. A higher value speeds up prefill and delays running responses by longer steps."""
@@ -93,7 +136,7 @@ class Engine(Section):
     usually limits it further: to about 300 for Qwen3.5-27B at 2,560 tokens."""
     kv_cache_dtype: KvCacheDtype | None = None
     """`--kv-cache-dtype`. Default auto: the model's bfloat16. Measured: fp8_e4m3 tripled the cache (959K instead of 288K tokens per
-    engine)."""
+    engine). nvfp4 (4 bits and scales, 9/16 of fp8) needs 0.33.0 and FlashInfer; no accuracy figure is published for Qwen3.5."""
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
     """`--gpu-memory-utilization`: share of each GPU's memory for weights, cache and activations. Default 0.9, since 0.20 0.92.
     Measured: 0.95 with a bfloat16 cache and MTP failed 908 requests; with an fp8 cache it gained nothing over 0.92 (95,391 and 96,023
@@ -243,6 +286,15 @@ class Engine(Section):
 def flag_fields() -> tuple[str, ...]:
     """Names of the fields that are flags, in the order of rendering."""
     return tuple(name for name in Engine.model_fields if engine_settings.is_flag(name))
+
+
+def option_value(field: str, value: Any) -> Any:
+    """A setting as the value of its flag: a number, a text, a switch, or an object for JSON."""
+    if field == "thinking":
+        return {"enable_thinking": value}
+    if isinstance(value, Yarn):
+        return value.overrides
+    return value.model_dump() if isinstance(value, Speculative) else value
 
 
 def effective_flags(engine: Engine) -> dict[str, Scalar]:

@@ -15,6 +15,7 @@ LONG_NAMES: Mapping[str, str] = {
     "shutdown_timeout_seconds": "shutdown-timeout",
     "speculative": "speculative-config",
     "thinking": "default-chat-template-kwargs",
+    "yarn": "hf-overrides",
 }
 """Flags of the fields whose flag differs from the field's name."""
 
@@ -24,6 +25,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "engine_ready_timeout_seconds": "VLLM_ENGINE_READY_TIMEOUT_S",
 }
 """Fields that are environment variables."""
+
+ALSO_EXTRA = frozenset({"yarn"})
+"""Fields that are one use of their flag: it is an extra flag for the others."""
 
 _NOT_A_FLAG = frozenset({"version", "entrypoint", "extra_args", "extra_env", *ENVIRONMENT})
 _NO_BEARING_ON_SPEED = frozenset(

@@ -80,6 +80,9 @@ def classes(*words: str) -> dict[str, str]:
         (("--structured-outputs-config.reasoning_parser_plugin=/x.py",), {
             "structured-outputs-config.reasoning_parser_plugin": "refused"}),
         (("--hf-overrides.auto_map.AutoModel=x.Y",), {"hf-overrides.auto_map.AutoModel": "refused"}),
+        (('--hf-overrides={"text_config":{"rope_parameters":{"factor":2.0},"architectures":"x"}}',), {
+            "hf-overrides.text_config.rope_parameters.factor": "harmless",
+            "hf-overrides.text_config.architectures": "reason"}),
         (("--allowed-local-media-path=/",), {"allowed-local-media-path": "refused"}),
         (("--allowed-local-media-path=//",), {"allowed-local-media-path": "refused"}),
         (("--allowed-local-media-path=/media/../",), {"allowed-local-media-path": "refused"}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,9 +20,10 @@ RECORD_LOGITS_GIB = memory.startup_logits_gib(
 )
 
 
-def test_one_token_of_keys_and_values_takes_2048_bytes_in_fp8_and_4096_in_bf16() -> None:
+def test_one_token_of_keys_and_values_takes_4096_bytes_in_bf16_2048_in_fp8_and_1152_in_4_bits() -> None:
     assert memory.kv_bytes_per_token(RECORD) == 2048
     assert memory.kv_bytes_per_token(CacheLayout(kv_cache_dtype="bfloat16")) == 4096
+    assert memory.kv_bytes_per_token(CacheLayout(kv_cache_dtype="nvfp4")) == 1152
 
 
 def test_one_state_takes_the_bytes_vllm_allocates() -> None:
@@ -113,13 +116,17 @@ def test_max_num_seqs_of_8192_is_far_above_what_the_states_can_hold() -> None:
     ("wrong", "message"),
     [
         ({"kv_cache_dtype": "int4"}, "kv_cache_dtype must be one of .*fp8_e4m3.*got 'int4'"),
+        (
+            {"kv_cache_dtype": "nvfp4", "architecture": CATALOGUE["deepseek-ai/DeepSeek-V3.1"].shape.architecture},
+            "kv_cache_dtype must not be nvfp4",
+        ),
         ({"ssm_cache_dtype": "fp8"}, "ssm_cache_dtype must be one of .*float16.*got 'fp8'"),
         ({"speculative_tokens": -1}, "speculative_tokens must be 0 or more, got -1"),
     ],
 )
-def test_a_value_vllm_does_not_take_is_refused(wrong: dict[str, str | int], message: str) -> None:
+def test_a_value_vllm_does_not_take_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        CacheLayout(**wrong)  # type: ignore[arg-type]
+        CacheLayout(**wrong)
 
 
 @pytest.mark.parametrize("utilization", [0, -0.1, 1.01])
@@ -130,7 +137,7 @@ def test_a_memory_utilization_outside_0_to_1_is_refused(utilization: float) -> N
 
 layouts = st.builds(
     CacheLayout,
-    kv_cache_dtype=st.sampled_from(["auto", "bfloat16", "fp8", "fp8_e4m3"]),
+    kv_cache_dtype=st.sampled_from(["auto", "bfloat16", "fp8", "fp8_e4m3", "nvfp4"]),
     speculative_tokens=st.integers(0, 8),
     ssm_cache_dtype=st.sampled_from(["auto", "float32", "float16"]),
     prefix_caching=st.booleans(),

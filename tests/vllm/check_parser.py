@@ -28,12 +28,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from facts import parsers
-from facts.engines import VERSIONS, find, mistakes, parse
+from facts.engines import LONGEST_CONTEXT_TOKENS, LONGEST_YARN_TOKENS, VERSIONS, find, mistakes, parse
 from facts.machines import A100_80GB, B200, H100, L4, Gpu
-from facts.memory import GIB, CacheLayout, adapter_slots_gib, attention_block_tokens
+from facts.memory import FOUR_BIT_CACHE, GIB, CacheLayout, adapter_slots_gib, attention_block_tokens, kv_bytes_per_token
 from facts.model_config import from_config
 from settings.profiles import NAMES, profile
-from settings.sections.engine import ENVIRONMENT, Engine, Speculative, flag_fields, long_name
+from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
 from workloads.server.vllm_args import args, env, writable_environment
 
@@ -45,6 +45,21 @@ DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
 VARIABLES = Path(__file__).parent
 """Where the variables of each release are; tests/facts/test_judged.py wants a class for each."""
+
+FOUR_BITS_SINCE = (0, 33, 0)
+"""Of the releases checked here, the first with a 4-bit cache."""
+ROPE: dict[str, Any] = {
+    "rope_theta": 10_000_000,
+    "partial_rotary_factor": 0.25,
+    "mrope_section": [11, 11, 10],
+    "mrope_interleaved": True,
+}
+"""What YaRN must leave of the model's rotary embedding (tests/vllm/stand_in.py)."""
+ADDED: dict[str, Any] = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": LONGEST_CONTEXT_TOKENS,
+}
 
 
 class RefusedError(Exception):
@@ -163,6 +178,9 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "ranks of adapters are vLLM's own", _adapter_ranks
     for ranks in (1, 2):
         yield f"slots of adapters on one of {ranks} GPUs have the size that vLLM allocates", partial(_slots, ranks)
+    yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
+    if find(version).number >= FOUR_BITS_SINCE:
+        yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)
     yield from _refusals(vllm)
 
 
@@ -238,6 +256,8 @@ def samples(field: str, version: str) -> tuple[Any, ...]:
     """Values to try a field with: every choice, both states of a switch, a number within range."""
     if field == "speculative":
         return tuple(Speculative(method=method, num_speculative_tokens=2) for method in ("mtp", "ngram", "suffix"))
+    if field == "yarn":
+        return (Yarn(factor=4.0), Yarn(factor=1.5, original_context_tokens=32_768))
     if field in PARSERS:
         return tuple(sorted(parsers.registered(PARSERS[field], version) or ()))
     annotation = typing.get_type_hints(Engine, include_extras=False)[field]
@@ -257,10 +277,7 @@ def _parses(vllm: Vllm, engine: Engine) -> None:
         value = getattr(engine, field)
         if value is None or field == "served_model_name":
             continue
-        if isinstance(value, Speculative):
-            value = value.model_dump()
-        elif field == "thinking":
-            value = {"enable_thinking": value}
+        value = option_value(field, value)
         found = getattr(parsed, long_name(field).replace("-", "_"))
         # -O3 leaves the text "3", which the configuration turns into a number.
         _equal(int(found) if field == "optimization_level" else found, value, field)
@@ -373,6 +390,26 @@ def _slots(ranks: int) -> None:
     _equal(adapter_slots_gib(widths, slots=3, rank=32, ranks=ranks) * GIB, tables + depth * block)
 
 
+def _extends(vllm: Vllm) -> None:
+    yarn = Yarn(factor=4.0)
+    extended = {"maxModelLen": yarn.longest_context_tokens, "yarn": {"factor": yarn.factor}}
+    config = vllm.configure(_on("tuned", vllm.release.version).but(extended)).model_config
+    _equal(config.max_model_len, LONGEST_YARN_TOKENS, "context")
+    kept = {name: config.hf_text_config.rope_parameters[name] for name in ROPE | ADDED}
+    _equal(kept, ROPE | ADDED, "rotary embedding")
+
+
+def _holds_four_bits(vllm: Vllm) -> None:
+    from vllm.utils.torch_utils import nvfp4_kv_cache_full_dim
+
+    config = vllm.configure(_on("tuned", vllm.release.version).but({"kvCacheDtype": FOUR_BIT_CACHE}))
+    _equal(config.cache_config.cache_dtype, FOUR_BIT_CACHE, "cache")
+    model = config.model_config
+    heads = model.get_num_kv_heads(config.parallel_config)
+    each = 2 * heads * nvfp4_kv_cache_full_dim(model.get_head_size())
+    _equal(each, kv_bytes_per_token(CacheLayout(kv_cache_dtype=FOUR_BIT_CACHE)), "bytes per token and layer")
+
+
 def _registered() -> None:
     from vllm.reasoning import ReasoningParserManager
     from vllm.tool_parsers import ToolParserManager
@@ -413,6 +450,8 @@ def _refusals(vllm: Vllm) -> Iterator[Check]:
         ("a mamba block size without prefix caching", {"enablePrefixCaching": False, "mambaCacheMode": None}),
         ("more sequences than batched tokens", {"maxNumSeqs": 8_192, "maxNumBatchedTokens": 4_096}),
         ("expert parallelism for a dense model", {"enableExpertParallel": True}),
+        ("a context beyond the model's without YaRN", {"maxModelLen": LONGEST_CONTEXT_TOKENS + 1}),
+        ("a context beyond YaRN's", {"maxModelLen": LONGEST_YARN_TOKENS, "yarn": {"factor": 2.0}}),
     ):
         engine = record.but(changes)
         yield f"{title} is refused by the engine", partial(_must_raise, partial(vllm.configure, engine))

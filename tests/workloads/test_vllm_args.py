@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from settings.profiles import NAMES, profile
-from settings.sections.engine import Engine, Speculative
+from settings.sections.engine import Engine, Speculative, Yarn
 from tests.support.rows import each_row
 from workloads.server.vllm_args import args, command, env, writable_environment
 
@@ -94,6 +94,17 @@ def test_json_is_compact_and_needs_no_shell() -> None:
     assert json.loads(values["--speculative-config"]) == {"method": "ngram", "num_speculative_tokens": 3}
     assert json.loads(values["--default-chat-template-kwargs"]) == {"enable_thinking": False}
     assert not re.search(r"\s|'", "".join(values.values()))
+
+
+def test_yarn_keeps_the_models_other_rope_parameters() -> None:
+    engine = Engine(max_model_len=393_216, yarn=Yarn(factor=1.5))
+    (words,) = [flag for flag in rendered(engine) if flag.startswith("--hf-overrides=")]
+    assert json.loads(words.partition("=")[2]) == {
+        "text_config": {
+            "max_position_embeddings": 393_216,
+            "rope_parameters": {"rope_type": "yarn", "factor": 1.5, "original_max_position_embeddings": 262_144},
+        }
+    }
 
 
 def test_a_tool_parser_comes_with_automatic_tool_choice() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from facts.engines import render
-from settings.sections.engine import ENVIRONMENT, Engine, Speculative, environment_text, flag_fields, long_name
+from settings.sections.engine import ENVIRONMENT, Engine, environment_text, flag_fields, long_name, option_value
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict
@@ -106,7 +106,5 @@ def _options(engine: Engine) -> dict[str, Any]:
             continue
         if field == "tool_call_parser":
             flags["enable-auto-tool-choice"] = True
-        if field == "thinking":
-            value = {"enable_thinking": value}
-        flags[long_name(field)] = value.model_dump() if isinstance(value, Speculative) else value
+        flags[long_name(field)] = option_value(field, value)
     return flags

@@ -8,7 +8,7 @@ import yaml
 from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.words import RESOURCES, Spelling
 from settings.checks.declared_server import stack_file
-from settings.sections.engine import ENVIRONMENT, Engine, flag_fields, long_name
+from settings.sections.engine import ALSO_EXTRA, ENVIRONMENT, Engine, flag_fields, long_name
 from tests.support.rows import each_row
 
 SAMPLE: Lesson[None] = Lesson(
@@ -43,8 +43,8 @@ def test_options_are_spelled_for_the_reader(template: str, in_a_stack_file: str,
     assert RESOURCES.text(template) == in_a_resource
 
 
-def test_every_engine_setting_has_its_key() -> None:
-    for field in flag_fields():
+def test_every_engine_setting_has_its_key_unless_its_flag_has_other_uses() -> None:
+    for field in set(flag_fields()) - ALSO_EXTRA:
         assert stack_file().path(long_name(field)) == f"server.engine.{Engine.model_fields[field].alias}"
     for field, variable in ENVIRONMENT.items():
         assert stack_file().path(variable) == f"server.engine.{Engine.model_fields[field].alias}"

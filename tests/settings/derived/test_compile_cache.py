@@ -32,12 +32,13 @@ def test_an_account_is_named_after_its_key() -> None:
     [
         {"server": {"image": {"digest": "sha256:" + "0" * 64}}},
         {"server": {"engine": {"maxNumSeqs": 256}}},
+        {"server": {"engine": {"yarn": {"factor": 2.0}, "maxModelLen": 524_288}}},
         {"server": {"engine": {"extraEnv": {"VLLM_DISABLE_COMPILE_CACHE": "1"}}}},
         {"server": {"profile": "serve-chat"}},
         {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION, "sizeGb": 29}},
         {"weights": {"source": "huggingface"}},
     ],
-    ids=["image", "engine", "environment", "profile", "revision", "path of the model"],
+    ids=["image", "engine", "longer context", "environment", "profile", "revision", "path of the model"],
 )
 def test_what_bears_on_compilation_makes_another_key(other: dict[str, Any]) -> None:
     assert key(**other) != key()

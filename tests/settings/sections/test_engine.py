@@ -34,7 +34,11 @@ def refusal(**changes: Any) -> str:
         ("maxModelLen", 4096.0),
         ("maxModelLen", True),
         ("maxModelLen", 0),
-        ("maxModelLen", 262_145),
+        ("maxModelLen", 1_010_001),
+        ("yarn", {"factor": 1}),
+        ("yarn", {"factor": 4.1}),
+        ("yarn", {}),
+        ("yarn", {"factor": 2.0, "originalContextTokens": 262_145}),
         ("dataParallelSize", 9),
         ("tensorParallelSize", 0),
         ("gpuMemoryUtilization", 0),
@@ -113,7 +117,9 @@ def test_an_extra_flag_that_has_a_place_elsewhere_is_refused_with_that_place(arg
     assert reason in refusal(extraArgs=(argument,))
 
 
-@pytest.mark.parametrize("argument", ["--stream-interval=4", "--enable-sleep-mode", "--compilation-config.mode=3"])
+@pytest.mark.parametrize(
+    "argument", ["--stream-interval=4", "--enable-sleep-mode", "--compilation-config.mode=3", "--hf-overrides={}"]
+)
 def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
     assert Engine.model_validate({"extraArgs": (argument,)}).extra_args == (argument,)
 
