@@ -92,11 +92,10 @@ def outline(asked: Session, root: str = "") -> Outline:
         (run.version, f"{run.start_minutes:.0f}", f"{run.price.minutes:.0f}", _cost(run.usd, least))
         for run in asked.runs
     )
-    answers = (
-        "fleet rollout start --engine-version 0.33.0 --set engine.enablePrefixCaching=false "
-        f"--set engine.mambaCacheMode=null --set engine.mambaBlockSize=null --stack {asked.stack}{root}",
-        f"pulumi up --stack {asked.stack}",
-        f"fleet rollout judge --stack {asked.stack}{root}",
+    first, *later = (run.version for run in asked.runs)
+    comparisons = tuple(
+        f"fleet rollout judge --stack {asked.stack}{root} --results {_folder(first)} {_folder(version)} --out {_folder(version)}-judged"
+        for version in later
     )
     return Outline(
         title=f"vllm-fleet / {asked.stack}",
@@ -123,10 +122,10 @@ def outline(asked: Session, root: str = "") -> Outline:
                 title="Answers",
                 body=(
                     Prose(
-                        "A canary's answers at temperature 0 are compared with the servers'. It needs a second node meanwhile. Start from "
-                        "0.18.0, with 0.33.0 as the canary:"
+                        f"Each release answered the same prompts at temperature 0. This compares answers and figures with {first}'s from "
+                        "the files, when the node is gone:"
                     ),
-                    Code(answers),
+                    Code(comparisons),
                 ),
             ),
         ),
@@ -160,5 +159,10 @@ def _commands(stack: str, run: Run, root: str) -> tuple[str, ...]:
         f"# Pulumi.{stack}.yaml, benchmark: {{enabled: true, runOnUpdate: false}}",
         f"pulumi up --stack {stack}",
         f"fleet verify --stack {stack}{root}",
-        f"fleet bench run --stack {stack}{root} --workload article --repeats {REPEATS} --out out/releases/{run.version}",
+        f"fleet rollout answers --stack {stack}{root} --out {_folder(run.version)}",
+        f"fleet bench run --stack {stack}{root} --workload article --repeats {REPEATS} --out {_folder(run.version)}/run",
     )
+
+
+def _folder(version: str) -> str:
+    return f"out/releases/{version}"

@@ -1,4 +1,4 @@
-"""`fleet rollout judge`: compares a canary with the servers and writes a verdict."""
+"""`fleet rollout judge`: compares a canary with the servers and writes a verdict. `fleet rollout answers`: one server's answers."""
 
 from __future__ import annotations
 
@@ -98,6 +98,37 @@ def judge(
         promote = f"fleet rollout promote --stack {name} --verdict {shlex.quote(str(file))}"
         show(outline(found, Next(promote if found.verdict == "promote" else str(file))), "text")
     return CLEAN if found.verdict == "promote" else FINDINGS
+
+
+@with_fields()
+def answers(
+    of: OneStack,
+    live: Live,
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Folder for answers.json, made if missing."),
+    ],
+) -> int:
+    """Ask one replica the prompts of `fleet rollout judge` at temperature 0, and keep its answers.
+
+    With a measurement in a folder of DIR, `fleet rollout judge --results` compares DIR with another release's. It needs no canary.
+    """
+    require_benchmark_packages()
+    from fleet.bench.run.session import cluster_of
+    from fleet.clients import stack_outputs
+    from fleet.rollout.judge import measuring
+
+    folder, name = of.find()
+    require_writable(out)
+    settings = settings_for(folder, name, Changes())
+    key = api_key(settings)
+    told = stack_outputs.read(name, folder, live.outputs)
+    require_the_same_stack(settings, told)
+    with cluster_of(told, settings, live.kubeconfig, live.context) as kubectl:
+        require_as_declared(kubectl, settings)
+        file = measuring.keep_answers(kubectl, settings, out, key)
+    sys.stdout.write(f"{file}\n")
+    return CLEAN
 
 
 def _others(settings: Settings, found: Verdict) -> list[str]:

@@ -36,6 +36,9 @@ rollout = typer.Typer(
     help="Upgrade one replica first: plan, start, judge, then promote or abort. Edits the stack file.",
 )
 rollout.command(short_help="Compare the canary with an old replica: promote, reject or undecided.")(judge.judge)
+rollout.command(short_help="Keep one replica's answers, to compare releases that run one after the other.")(
+    judge.answers
+)
 
 VerdictFile = Annotated[
     Path | None,

@@ -86,9 +86,8 @@ def digest() -> str:
     return hashlib.sha256(_PROMPTS.read_bytes()).hexdigest()
 
 
-def ask_both(old: tuple[str, str], canary: tuple[str, str], api_key: str | None) -> dict[str, Answers]:
-    """Answers of both, alternating by round. Each is a URL without a path, and the served model's name."""
-    asked = {"old": old, "canary": canary}
+def ask_each(asked: Mapping[str, tuple[str, str]], api_key: str | None) -> dict[str, Answers]:
+    """Answers of each server, alternating by round. A server is a URL without a path, and the served model's name."""
     rounds: dict[str, list[dict[str, Answer]]] = {side: [] for side in asked}
     for number in range(ROUNDS):
         for side, (url, model) in asked.items():
@@ -103,12 +102,12 @@ def unanswered(given: Answers) -> dict[str, str]:
 
 
 def require_answers(old: Answers) -> None:
-    """Raises BenchmarkError if the old replica cannot serve as the reference, before any measurement."""
+    """Raises BenchmarkError if a replica cannot serve as the reference, before any measurement."""
     missing = unanswered(old)
     if len(missing) > (1 - YARDSTICK) * len(prompts()):
         raise BenchmarkError(
-            f"the old replica did not answer {len(missing)} of {len(prompts())} prompts ({next(iter(missing.values()))}): nothing "
-            "was measured. Check its API key, served model name and log, then judge again"
+            f"the replica did not answer {len(missing)} of {len(prompts())} prompts ({next(iter(missing.values()))}): nothing "
+            "was measured. Check its API key, served model name and log, then repeat"
         )
 
 

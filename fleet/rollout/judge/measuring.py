@@ -16,7 +16,7 @@ from fleet.bench.run.launch import launch, require_no_other
 from fleet.bench.run.servers import ServerPod, require_idle, server_pods
 from fleet.bench.run.watching import patiently, watch
 from fleet.rollout.effort import PASSES
-from fleet.rollout.judge.answers import ANSWERS_FILE, ask_both, require_answers
+from fleet.rollout.judge.answers import ANSWERS_FILE, ask_each, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
 from fleet.rollout.judge.verdict import Part
 from settings.derived.measurement import measurement
@@ -73,14 +73,33 @@ def targets(kubectl: Kubectl, settings: Settings) -> dict[Name, Target]:
     found: dict[Name, Target] = {}
     asked = asked_of(settings)
     for name, one in sides_of(settings).items():
-        pod = next((pod for pod in server_pods(kubectl, one) if pod.ready), None)
-        manifest = kubectl.find("pod", pod.name) if pod else None
-        if pod is None or manifest is None:
-            look = f"kubectl --namespace {one.namespace} get pods --selector app={one.server.name}"
-            raise BenchmarkError(f"no replica of {one.server.name} is ready: {look}")
+        pod, manifest = _ready(kubectl, one)
         address = f"{manifest['status']['podIP']}:{HTTP_PORT}"
         found[name] = Target(pod=pod, address=address, restarts=_restarts(manifest), asked=asked[name])
     return found
+
+
+def _ready(kubectl: Kubectl, settings: Settings) -> tuple[ServerPod, Mapping[str, Any]]:
+    """The first ready pod of the servers, and its manifest. Raises BenchmarkError without one."""
+    pod = next((pod for pod in server_pods(kubectl, settings) if pod.ready), None)
+    manifest = kubectl.find("pod", pod.name) if pod else None
+    if pod is None or manifest is None:
+        look = f"kubectl --namespace {settings.namespace} get pods --selector app={settings.server.name}"
+        raise BenchmarkError(f"no replica of {settings.server.name} is ready: {look}")
+    return pod, manifest
+
+
+def keep_answers(kubectl: Kubectl, settings: Settings, folder: Path, api_key: str | None) -> Path:
+    """Write the output check's answers of one of the servers to a folder, to compare releases that run one after the other. Returns
+    the file. Raises LiveError, and BenchmarkError if it hardly answers.
+    """
+    pod, _ = _ready(kubectl, settings)
+    with kubectl.port_forward(f"pod/{pod.name}", HTTP_PORT) as port:
+        model = str(measurement(settings).run["served_model"])
+        told = ask_each({"server": (f"http://127.0.0.1:{port}", model)}, api_key)["server"]
+    require_answers(told)
+    _write(folder / ANSWERS_FILE, told)
+    return folder / ANSWERS_FILE
 
 
 def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: str | None) -> None:
@@ -93,8 +112,10 @@ def ask(kubectl: Kubectl, found: Mapping[Name, Target], folder: Path, api_key: s
         kubectl.port_forward(f"pod/{canary.pod.name}", HTTP_PORT) as second,
     ):
         urls = {"old": f"http://127.0.0.1:{first}", "canary": f"http://127.0.0.1:{second}"}
-        asked = {name: (urls[name], str(found[name].asked.run["served_model"])) for name in SIDES}
-        told = ask_both(asked["old"], asked["canary"], api_key)
+        asked: dict[str, tuple[str, str]] = {
+            name: (urls[name], str(found[name].asked.run["served_model"])) for name in SIDES
+        }
+        told = ask_each(asked, api_key)
     for name in SIDES:
         _write(folder / name / ANSWERS_FILE, told[name])
     require_answers(told["old"])

@@ -38,5 +38,9 @@ def test_no_releases_settings_are_refused(version: str) -> None:
 def test_each_release_has_its_commands() -> None:
     text = rendered(outline(session(ROOT, "dev")), "markdown")
     for version in VERSIONS:
-        assert f"--out out/releases/{version}" in text
+        assert f"fleet rollout answers --stack dev --out out/releases/{version}\n" in text
+        assert f"--out out/releases/{version}/run\n" in text
     assert text.count("fleet bench run --stack dev") == len(VERSIONS)
+    first, *later = VERSIONS
+    for version in later:
+        assert f"--results out/releases/{first} out/releases/{version}" in text

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fleet.rollout.judge.answers import ANSWERS_FILE, Answers, digest
 from fleet.rollout.judge.judging import read
 from lab.control_plane.api import JOB, POD, ClusterApi
 from lab.simulators.model_server.engine_server import EngineServer
@@ -88,20 +89,15 @@ def test_both_are_measured_in_turn_asked_and_judged(
         # Every port forward ends at this server.
         here.environment["METRICS_PORT"] = server.url.rpartition(":")[2]
         wide = [word for limit in ("throughput=10", "ttft=90", "tpot=20") for word in ("--limit", limit)]
-        command = [
-            "rollout",
-            "judge",
-            "--stack",
-            "try",
-            "--outputs",
-            str(here.outputs),
-            "--root",
-            str(here.root),
-            "--yes",
-        ]
-        out = tmp_path / "out"
+        of_stack = ["--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root)]
+        out, kept = tmp_path / "out", tmp_path / "kept"
         with kubelet.playing(api, play):
-            done = fleet(*command, *wide, "--out", str(out), cwd=here.root, timeout=300, **here.environment)
+            command = ["rollout", "judge", *of_stack, "--yes", *wide, "--out", str(out)]
+            done = fleet(*command, cwd=here.root, timeout=300, **here.environment)
+        command = ["rollout", "answers", *of_stack, "--out", str(kept)]
+        alone = fleet(*command, cwd=here.root, timeout=60, **here.environment)
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, f"{kept / ANSWERS_FILE}\n", "")
+    assert Answers.model_validate_json((kept / ANSWERS_FILE).read_bytes()).prompts == digest()
     assert done.stderr == ""
     verdict = read(out / "rollout-verdict.json")
     assert (done.returncode, verdict.verdict) == (0, "promote"), done.stdout

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from fleet.bench.errors import BenchmarkError
 from fleet.rollout.judge import measuring
+from fleet.rollout.judge.answers import ROUNDS, Answers, prompts, unanswered
 from fleet.rollout.judge.side import Pod
 from fleet.rollout.judge.verdict import declaration_of
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
+from lab.simulators.model_server.node import Faults, Node, Pace
 from settings.derived.measurement import measurement
 from settings.derived.traffic import traffic
 from settings.stack import Settings
@@ -103,6 +109,27 @@ def test_old_and_canary_are_measured_in_turn_at_their_pods(play: Any) -> None:
     assert images == {f"registry/{STACK.serving.image.reference}"}
     assert [run["shape"]["flags"]["max-model-len"] for run in runs] == [2560, 4096] * 2
     assert sorted(path.name[:2] for path in (folder / "old").iterdir() if path.is_dir()) == ["1-", "2-"]
+
+
+@pytest.mark.parametrize("unavailable_share", [0.0, 1.0])
+def test_answers_of_the_servers_are_kept_without_a_canary(tmp_path: Path, unavailable_share: float) -> None:
+    alone = settings(rollout={})
+    model = str(measurement(alone).run["served_model"])
+    node = Node(model=model, ranks=1, pace=Pace(fixed_s=0.001), max_model_len=4096)
+    kubectl = Kubectl()
+    with serving(lambda: EngineServer(node, faults=Faults(unavailable_share=unavailable_share))) as server:
+        ports = {"pod/qwen35-server-b": urlsplit(server.url).port}
+        forwarded = lambda pod, _: nullcontext(ports[pod])  # noqa: E731
+        kubectl.port_forward = forwarded  # type: ignore[attr-defined]
+        if unavailable_share:
+            with pytest.raises(BenchmarkError):
+                measuring.keep_answers(kubectl, alone, tmp_path, None)  # type: ignore[arg-type]
+            assert not [*tmp_path.iterdir()]
+            return
+        file = measuring.keep_answers(kubectl, alone, tmp_path / "new", None)  # type: ignore[arg-type]
+    kept = Answers.model_validate_json(file.read_bytes())
+    assert [set(round_) for round_ in kept.rounds] == [set(prompts())] * ROUNDS
+    assert not unanswered(kept)
 
 
 def test_the_first_job_that_fails_is_the_last(play: Any) -> None:

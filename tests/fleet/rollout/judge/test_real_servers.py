@@ -18,7 +18,7 @@ from google.oauth2.credentials import Credentials
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.fetching import RUNS
 from fleet.clients.storage import Bucket
-from fleet.rollout.judge.answers import ask_both
+from fleet.rollout.judge.answers import ask_each
 from fleet.rollout.judge.judging import judge
 from fleet.rollout.judge.side import Side, read_side
 from fleet.rollout.judge.verdict import Limits
@@ -113,7 +113,7 @@ def test_both_are_asked_and_a_wrong_canary_is_found(faults: Faults, rejected: se
         serving(lambda: EngineServer(node)) as first,
         serving(lambda: EngineServer(node, faults=faults)) as second,
     ):
-        told = ask_both((first.url, NODE.model), (second.url, NODE.model), None)
+        told = ask_each({"old": (first.url, NODE.model), "canary": (second.url, NODE.model)}, None)
     old, canary = (replace(replica(name), answers=told[name]) for name in ("old", "canary"))
     verdict = judge(old, canary, Limits())
     assert decided_by(verdict, "reject") == rejected
