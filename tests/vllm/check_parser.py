@@ -178,6 +178,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "ranks of adapters are vLLM's own", _adapter_ranks
     for ranks in (1, 2):
         yield f"slots of adapters on one of {ranks} GPUs have the size that vLLM allocates", partial(_slots, ranks)
+        yield f"slots of experts' adapters on one of {ranks} GPUs have that size, too", partial(_expert_slots, ranks)
     yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
     if find(version).number >= FOUR_BITS_SINCE:
         yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)
@@ -388,6 +389,41 @@ def _slots(ranks: int) -> None:
     }
     widths = from_config(config, "small").adapter_widths
     _equal(adapter_slots_gib(widths, slots=3, rank=32, ranks=ranks) * GIB, tables + depth * block)
+
+
+def _expert_slots(ranks: int) -> None:
+    """The bytes that more experts add to one GPU's slots, by the code that allocates them, without memory."""
+    from torch import bfloat16
+    from vllm.config.lora import LoRAConfig
+    from vllm.lora.layers import FusedMoEWithLoRA
+
+    hidden, inner, experts = 256, 64, 8
+    chosen = LoRAConfig(max_loras=3, max_lora_rank=32, lora_dtype=bfloat16)
+    base = {"local_num_experts": experts, "hidden_size": hidden, "intermediate_size_per_partition": inner // ranks}
+    # 0.18.1 reads them from the layer below, 0.33.0 from itself.
+    own = base | {"_w13_a_num_experts": experts, "_w2_b_num_experts": experts, "_w13_slices": 2, "fully_sharded": False}
+    layer = SimpleNamespace(device="meta", base_layer=SimpleNamespace(**base), **own)
+    FusedMoEWithLoRA._create_lora_a_weights(layer, 3, chosen)
+    FusedMoEWithLoRA._create_lora_b_weights(layer, 3, chosen)
+    stacks = [tensors for name, tensors in vars(layer).items() if name.endswith("_stacked")]
+    allocated = sum(tensor.numel() * tensor.element_size() for tensors in stacks for tensor in tensors)
+
+    def slots(count: int) -> float:
+        config = {
+            "model_type": "qwen3_moe",
+            "hidden_size": hidden,
+            "moe_intermediate_size": inner,
+            "num_attention_heads": 8,
+            "vocab_size": 1_024,
+            "num_hidden_layers": 1,
+            "max_position_embeddings": 1_024,
+            "num_experts": count,
+            "num_experts_per_tok": 1,
+        }
+        return adapter_slots_gib(from_config(config, "small").adapter_widths, slots=3, rank=32, ranks=ranks) * GIB
+
+    router = 3 * 32 * experts * 2
+    _equal(round(slots(2 * experts) - slots(experts) - router), allocated)
 
 
 def _extends(vllm: Vllm) -> None:
