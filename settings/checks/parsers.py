@@ -45,16 +45,8 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
                 why=f"model.{name} is {of_model}, and a server has one parser",
                 write=f"no {name} in server.engine, and the right parser in model.{name}",
             )
-        known = parsers.registered(kind, engine.version)
-        if value is not None and known is not None and value not in known:
-            yield Finding(
-                id="parser-of-another-release",
-                subject=key(f"model.{name}" if value == of_model else f"server.engine.{name}"),
-                found=value,
-                allowed=", ".join(sorted(known)),
-                why=f"vLLM {engine.version} does not have this parser and would not start",
-                write=f"{name}: one of those above, or a release that has it",
-            )
+        subject = key(f"model.{name}" if value == of_model else f"server.engine.{name}")
+        yield from unregistered(subject, value, kind, engine.version)
     for name in serving.unnamed_parsers:
         yield Finding(
             id="model-without-parser",
@@ -66,4 +58,18 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
             write=f"{name}: the parser of its base model (`fleet models --format json`) or of its model card; {_SOURCES[name]}. "
             f"For none: server.engine.{name}: null",
             severity="note",
+        )
+
+
+def unregistered(subject: str, value: str | None, kind: parsers.Kind, version: str) -> Iterator[Finding]:
+    """A parser that this release does not have."""
+    known = parsers.registered(kind, version)
+    if value is not None and known is not None and value not in known:
+        yield Finding(
+            id="parser-of-another-release",
+            subject=subject,
+            found=value,
+            allowed=", ".join(sorted(known)),
+            why=f"vLLM {version} does not have this parser and would not start",
+            write=f"{subject.rpartition('.')[2]}: one of those above, or a release that has it",
         )
