@@ -76,7 +76,12 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
     if wanted.stack is not None:
         return _day_of_stack(wanted.stack, asked, formats, wanted.root)
-    question = question_of(replace(asked, region=region))
+    if wanted.write is not None and asked.machine is None:
+        asked, region, notes = _recommended(asked, region, place)
+    else:
+        notes = ()
+    question = question_of(replace(asked, region=region), for_stack=wanted.write is not None)
+    question = replace(question, notes=(*question.notes, *notes))
     from fleet.plan.planning import compare as alternatives_of
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError
@@ -168,6 +173,23 @@ def _anywhere(asked: Asked, formats: Documents) -> int:
     found = market(asked)
     _deliver(outline(found), formats)
     return CLEAN if found.offers else FINDINGS
+
+
+def _recommended(asked: Asked, region: str, place: Place) -> tuple[Asked, str, tuple[str, ...]]:
+    """The machine, capacity and region that a comparison recommends, and a note; unchanged where there is no price to compare."""
+    from facts.prices import MODES
+    from fleet.plan.anywhere import market
+
+    if asked.usd_per_node_hour is not None or asked.capacity not in (None, *MODES):
+        return asked, region, ()
+    offer = market(replace(asked, region=region if asked.region or place.zone else None)).recommended(place.zone)
+    if offer is None:
+        return asked, region, ()
+    note = (
+        f"Machine, capacity and region are those that `fleet plan` without --write recommends: {offer.machine.type}, "
+        f"{offer.capacity} in {offer.price.region}. Choose others with --machine, --capacity and --region."
+    )
+    return replace(asked, machine=offer.machine.type, capacity=offer.capacity), offer.price.region, (note,)
 
 
 def _region(region: str | None, zone: str | None, *, write: bool) -> str:

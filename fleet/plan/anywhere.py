@@ -14,7 +14,7 @@ from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import NoFitError, question_of
-from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, way_of
+from fleet.plan.question.goals import CAPACITIES, COMMITMENTS, Budget, PlanImpossibleError, PlanQuestion, way_of
 
 _LEAST_VCPU_PER_GPU: Final = 6
 """Measured on an H200: an engine uses 1.1 to 1.3 cores, its API server up to one more. Assumed: the rest is for GKE and margin. Among
@@ -76,6 +76,22 @@ class Market:
     refused: tuple[Refused, ...]
     helped_by_engine: bool = False
     """Whether no measured machine reaches the goal as the article's fleet, and one does as one engine."""
+
+    def best_of_each(self) -> Sequence[Offer]:
+        """The best offer of each machine, best first."""
+        best: dict[str, Offer] = {}
+        # A commitment pays for one or three years, so it counts only where nothing else is offered.
+        for offer in sorted(self.offers, key=lambda one: one.capacity in COMMITMENTS):
+            best.setdefault(offer.machine.type, offer)
+        return [one for one in self.offers if one in best.values()]
+
+    def recommended(self, zone: str | None) -> Offer | None:
+        """The best offer on a measured machine that a zone, or this one, is known to have."""
+        for offer in self.best_of_each():
+            zones = [f"{offer.price.region}-{letter}" for letter in offer.price.zones]
+            if not offer.is_bound and zones and zone in (None, *zones):
+                return offer
+        return None
 
 
 def market(asked: Asked) -> Market:

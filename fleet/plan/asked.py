@@ -64,13 +64,16 @@ class Asked:
     )
     tpot_ms: Annotated[float | None, typer.Option(metavar="MS", help="Limit on the mean time per output token.")] = None
     profile: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Engine profile. Default: record, or what the lengths need.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Engine profile. Default: record, serve-chat with --write, or by the lengths."
+        ),
     ] = None
     machine: Annotated[
         str | None,
         typer.Option(
             metavar=f"TYPE|{ANY_MACHINE}",
-            help="Machine type; any compares them by price. Default: any, or a4-highgpu-8g where one is needed.",
+            help="Machine type; any compares them by price. Default: any (with --write its first), or a4-highgpu-8g where one is needed.",
         ),
     ] = None
     model: Annotated[

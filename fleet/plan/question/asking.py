@@ -58,8 +58,8 @@ class NoFitError(AskingError):
         return super().for_user() + (f". It fits --machine {larger}" if larger else "")
 
 
-def question_of(asked: Asked) -> PlanQuestion:
-    """Build the question. Raises AskingError with the fix."""
+def question_of(asked: Asked, *, for_stack: bool = False) -> PlanQuestion:
+    """Build the question. `for_stack`: never default to the record's profile, whose release is old. Raises AskingError with the fix."""
     given = [name for name in _GOALS if getattr(asked, name) is not None]
     if len(given) != 1:
         problem = f"{' and '.join(map(_option, given))} cannot be combined" if given else "the goal is missing"
@@ -69,7 +69,7 @@ def question_of(asked: Asked) -> PlanQuestion:
     try:
         workload, notes = _workload(asked)
         machine = _machine(asked)
-        profile, chosen = _profile(asked, workload)
+        profile, chosen = _profile(asked, workload, for_stack=for_stack)
         model = None if asked.model in (None, profile.model) else model_facts(asked.model or "")
         try:
             profile = fitted(profile, machine, workload, model)
@@ -196,7 +196,7 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
     )
 
 
-def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str, ...]]:
+def _profile(asked: Asked, workload: Workload, *, for_stack: bool) -> tuple[ProfileFacts, tuple[str, ...]]:
     if asked.profile is not None:
         names = profile_names()
         if asked.profile not in names:
@@ -205,10 +205,20 @@ def _profile(asked: Asked, workload: Workload) -> tuple[ProfileFacts, tuple[str,
     longest = workload.longest_request_tokens
     articles = asked.machine in (None, DEFAULT) and asked.model is None
     usual = profile_facts(
-        BATCH_PROFILE if asked.documents is not None else DEFAULT_PROFILE if articles else SERVING_PROFILE
+        BATCH_PROFILE
+        if asked.documents is not None
+        else DEFAULT_PROFILE
+        if articles and not for_stack
+        else SERVING_PROFILE
     )
     if longest <= usual.shape.max_model_len_tokens:
-        return usual, ()
+        if not (for_stack and articles and asked.documents is None):
+            return usual, ()
+        record = profile_facts(DEFAULT_PROFILE).engine_version
+        return usual, (
+            f"A written stack gets profile {usual.name} on vLLM {usual.engine_version}; --profile {DEFAULT_PROFILE} is the article's, "
+            f"on vLLM {record}.",
+        )
     fitting = profiles_for(longest)
     if not fitting:
         return usual, ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.plan.question.goals import COMMITMENTS, Budget
+from fleet.plan.question.goals import Budget
 from fleet.plan.report.document import camel_case
 from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths, format_nodes
 from fleet.report.outline import Element, Items, Next, Outline, Prose, Section, some
@@ -35,7 +35,7 @@ def outline(market: Market) -> Outline:
     if question is not None:
         said = f"`{question.profile.model}`, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
         head = (Prose(said, "soft"),)
-    best = _best_of_each(market)
+    best = market.best_of_each()
     measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
     refused = tuple(_refused(market))
     budget = isinstance(market.question.goal, Budget)
@@ -109,14 +109,6 @@ def _table(id_: str, offers: Sequence[Offer]) -> Table:
         columns=(*texts("machine"), *numbers("nodes", "USD/h", "tok/s"), *texts("confidence", "cheapest")),
         rows=tuple(tuple(map(Cell, _row(offer))) for offer in offers),
     )
-
-
-def _best_of_each(market: Market) -> Sequence[Offer]:
-    best: dict[str, Offer] = {}
-    # A commitment pays for one or three years, so it counts only where nothing else is offered.
-    for offer in sorted(market.offers, key=lambda one: one.capacity in COMMITMENTS):
-        best.setdefault(offer.machine.type, offer)
-    return [one for one in market.offers if one in best.values()]
 
 
 def _row(offer: Offer) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.preview.offline import open_stack
 from tests.fleet.cli.command import ROOT, fleet, project, whole_project
 from tests.fleet.cli.test_start_up import loaded_by
 from tests.processor import unit_seconds
@@ -299,6 +300,26 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     assert again.returncode == 2
     assert "Pulumi.prod.yaml" in again.stderr
     assert fleet(*write, "--force", cwd=folder).returncode == 0
+
+
+@each_row(
+    ("options", "machine", "region", "profile"),
+    [
+        ((), "a3-highgpu-1g", "europe-north1", "serve-chat"),
+        (("--zone", "us-central1-a"), "a3-highgpu-1g", "us-central1", "serve-chat"),
+        (("--usd-per-node-hour", "30"), "a4-highgpu-8g", "europe-west4", "serve-chat"),
+        (("--usd-per-node-hour", "30", "--profile", "record"), "a4-highgpu-8g", "europe-west4", "record"),
+        (A4, "a4-highgpu-8g", "europe-west4", "serve-chat"),
+    ],
+)
+def test_a_written_stack_is_on_the_recommended_machine_and_a_current_release(
+    tmp_path: Path, options: tuple[str, ...], machine: str, region: str, profile: str
+) -> None:
+    folder = project(tmp_path / ("-".join(options) or "none"))
+    done = fleet("plan", "--users", "50", *options, "--write", "mine", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    settings = open_stack(folder, "mine").settings
+    assert (settings.machine.type, settings.region, settings.server.profile) == (machine, region, profile)
 
 
 def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
