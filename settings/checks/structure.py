@@ -18,7 +18,7 @@ from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.machine import machine_problems, zone_for
-from settings.checks.model import model_problems
+from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
@@ -244,7 +244,7 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:
-    weights, model = settings.weights, settings.serving.model
+    weights, model, held_gb = settings.weights, settings.serving.model, size_gb(settings)
     if (weights.source == "image") != (weights.image is not None):
         yield Finding(
             id="weights-image",
@@ -261,17 +261,17 @@ def _weights(settings: Settings) -> Iterator[Finding]:
                 subject=key("weights.source"),
                 found="huggingface",
                 allowed="hyperdisk, for more than one replica",
-                why=f"each replica would download {model.size_gb:g} GB through Cloud NAT at every start; "
+                why=f"each replica would download {held_gb:g} GB through Cloud NAT at every start; "
                 "the article does so only with its single replica",
                 write="hyperdisk",
             )
-        least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
+        least_gib = ceil(held_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
         if settings.resources.ephemeral_storage_gib < least_gib:
             yield Finding(
                 id="download-exceeds-disk",
                 subject=key("server.resources.ephemeralStorageGib"),
                 found=settings.resources.ephemeral_storage_gib,
-                allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
+                allowed=f"{least_gib} or more: {held_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
                 why="with source: huggingface the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, "
                 "and the next pod downloads again",
                 write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
@@ -290,13 +290,13 @@ def _weights(settings: Settings) -> Iterator[Finding]:
             why="Hyperdisk ML rejects the volume, or its readers slow each other down at start",
             write=finding.remedy,
         )
-    needed_gib = model.size_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
+    needed_gib = held_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
     if weights.size_gib < needed_gib:
         yield Finding(
             id="weights-volume-too-small",
             subject=key("weights.sizeGib"),
             found=weights.size_gib,
-            allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
+            allowed=f"{int(needed_gib) + 1} or more for {model.id} ({held_gb:g} GB)",
             why="the volume must hold the model and the file system's overhead",
             write=f"sizeGib: {int(needed_gib) + 1}",
         )
