@@ -86,13 +86,14 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
             why="required; there is no default",
             write=_line(place, path, _example(place, path)),
         )
+    is_key, near = detail["loc"][-1] == "[key]", context.get("near")
     return Finding(
         id="wrong-value",
         subject=path,
         found=given,
         allowed=allowed_words(kind, context, detail["msg"]),
-        why=_sentence(doc) or "not a valid value",
-        write="a key as allowed above" if detail["loc"][-1] == "[key]" else _write(kind, path, given, context, place),
+        why=f"there is no {given}; did you mean {near}?" if near else _sentence(doc) or "not a valid value",
+        write=near or "a key as allowed above" if is_key else _write(kind, path, given, context, place),
     )
 
 

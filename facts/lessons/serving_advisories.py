@@ -40,12 +40,15 @@ def _breach(server: Served, because: str = "") -> Iterator[Breach]:
         return
     free = max(one.fixed for one in found)
     stopping = [one for one in found if one.stops]
+    over = [
+        f"{one.id} was accepted until {until}" for one in found if (until := server.accepted_advisories.get(one.id))
+    ]
     words = "; ".join(f"{one.id}: {one.what} (until {_text(one.fixed)})" for one in found)
     yield Breach(
         option="image-tag",
         value=server.tag,
         allowed=f"v{_text(free)} or later, or each advisory in {{{ACCEPTED}}} with a date",
-        because=because,
+        because="; ".join(filter(None, (because, *over))),
         why=f"{len(found)} published {'advisory' if len(found) == 1 else 'advisories'}, of which one request "
         f"can stop the server in {len(stopping)}. {words}",
     )

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import machines
+from facts.finding import Finding
 from facts.time_to_serve import step_seconds
 from fleet.plan.benchmark_price import price_of
+from fleet.preview.policy_config import config_file, read_config
 from fleet.report.outline import Code, Outline, Prose, Section
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd
+from settings import profiles
+from settings.checks.declared_server import DeclaredServer
 from settings.load import parse
-from settings.stack_file import read
+from settings.problems import ArgumentsError, SettingsError
+from settings.stack_file import read, stack_names
 
 if TYPE_CHECKING:
     from fleet.plan.benchmark_price import Price
+    from settings.stack import Settings
 
 RELEASES: Final[dict[str, dict[str, Any]]] = {
     "0.18.0": {},
@@ -26,6 +35,7 @@ RELEASES: Final[dict[str, dict[str, Any]]] = {
 }
 """Engine settings of each release beside its version, for profile `record`."""
 REPEATS: Final = 3
+_CEILING: Final = "hourly-cost-above-ceiling"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +67,14 @@ class Session:
     runs: tuple[Run, ...]
 
 
-def session(folder: Path, stack: str) -> Session:
-    """The session on one replica of a stack, with profile `record`. Raises SettingsError."""
+def session(folder: Path, stack: str, root: str = "") -> Session:
+    """The session on one replica of a stack, with profile `record`. `root`: the option, for commands.
+
+    Raises SettingsError, also for a stack that must not or cannot run it.
+    """
     config = dict(read(folder, stack).config)
+    if unfit := _unfit(parse(stack, config)):
+        raise ArgumentsError(stack, [_another_stack(folder, stack, root, *unfit)])
     given = json.loads(config.get("vllm-fleet:server", "{}"))
     benchmark = {
         "enabled": True,
@@ -79,7 +94,62 @@ def session(folder: Path, stack: str) -> Session:
         settings = parse(stack, of_release)
         start = (step_seconds("image-pull") + step_seconds("engines")) / 60
         runs.append(Run(version=version, engine=engine, price=price_of(settings), start_minutes=start))
+    if blocked := _above_ceiling(folder, stack, runs):
+        raise SettingsError(stack, [blocked])
     return Session(stack=stack, runs=tuple(runs))
+
+
+def _unfit(settings: Settings) -> tuple[str, str] | None:
+    """What keeps the session off this stack, and why; None if nothing does."""
+    record, machine = profiles.profile("record"), settings.machine
+    if because := DeclaredServer(settings).why_production:
+        return because, "the session replaces the servers three times, and leaves one replica of the last release"
+    if settings.server.scaling.mode != "none":
+        return (
+            f"its replicas follow server.scaling.mode: {settings.server.scaling.mode}",
+            "the session needs one replica",
+        )
+    if machine.type != machines.DEFAULT:
+        return (
+            f"its machine is {machine.type}",
+            f"the record is of {machines.DEFAULT}; another GPU settles nothing about it",
+        )
+    if (model := settings.serving.model.id) != record.model_id:
+        return f"its model is {model}", f"the record is of {record.model_id}; another model settles nothing about it"
+    return None
+
+
+def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) -> Finding:
+    names = ("releases", *(f"releases-{number}" for number in range(2, 1_000)))
+    free = next(name for name in names if name not in stack_names(folder))
+    return Finding(
+        id="stack-for-releases",
+        subject=f"--stack {stack}",
+        found=because,
+        allowed=f"a stack of its own that is not production: profile record on {machines.DEFAULT}",
+        why=why,
+        write=f"fleet new {free} --machine {machines.DEFAULT}{root} && fleet bench releases --stack {free}{root}",
+    )
+
+
+def _above_ceiling(folder: Path, stack: str, runs: Sequence[Run]) -> Finding | None:
+    """The policies would stop the `pulumi up` of a session above the stack's own ceiling."""
+    limits = read_config(folder, stack).get(_CEILING)
+    # With a contract's price, the policy compares that of the GPU nodes alone.
+    if not isinstance(limits, dict) or limits.get("usdPerNodeHour") is not None:
+        return None
+    ceiling = limits.get("maxUsdPerHour")
+    usd = max(run.price.usd_per_hour or 0 for run in runs)
+    if ceiling is None or usd <= ceiling:
+        return None
+    return Finding(
+        id=_CEILING,
+        subject=config_file(stack),
+        found=f"maxUsdPerHour: {ceiling:g}",
+        allowed=f"at least {ceil(usd)}",
+        why=f"the stack costs {format_usd(usd)} an hour during the session, and the policy {_CEILING} would stop `pulumi up`",
+        write=f'"{_CEILING}": {{"maxUsdPerHour": {ceil(usd)}}}',
+    )
 
 
 def outline(asked: Session, root: str = "") -> Outline:

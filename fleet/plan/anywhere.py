@@ -61,7 +61,8 @@ class Beside:
     as_engine: Plan | None
     """The same machine as one engine."""
     offer: Offer | None
-    """The cheapest other measured machine."""
+    """The best other offer on a measured machine, which may be the same machine with another capacity or region."""
+    is_same_machine: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +105,14 @@ def beside(asked: Asked, question: PlanQuestion) -> Beside:
         with suppress(PlanImpossibleError):
             as_engine = plan(replace(question, reading="engine"))
     others = market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
-    offer = next((one for one in others if not one.is_bound and one.machine != question.machine), None)
-    return Beside(as_engine=as_engine, offer=offer)
+    # Not the question's own choice, whose list price may reach what a stated price does not.
+    asked_for = (question.machine, question.capacity, question.region)
+    offer = next(
+        (one for one in others if not one.is_bound and (one.machine, one.capacity, one.price.region) != asked_for), None
+    )
+    return Beside(
+        as_engine=as_engine, offer=offer, is_same_machine=offer is not None and offer.machine == question.machine
+    )
 
 
 def _machines() -> Iterator[Machine]:

@@ -149,6 +149,9 @@ def _longer_context(question: PlanQuestion) -> str:
     longest = question.workload.longest_request_tokens
     fitting = profiles_for(longest)
     split = "smaller documents" if isinstance(question.goal, Batch) else "shorter requests"
+    own, context = question.profile.model, question.profile.model_shape.context_tokens
+    if context < longest:
+        return f"{split}, or another model: the config of {own} ends at {context:,} tokens"
     if not fitting:
         return f"{split} (no profile has a context of {longest:,} tokens)"
     best = fitting[0]

@@ -17,6 +17,7 @@ from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
+from facts.regions import nearest_region
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from facts.workloads import Workload, countable_name
 from fleet.plan.asked import Place
@@ -141,17 +142,32 @@ def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = Non
 
 def region_with(machine: str) -> str:
     """The default region if it has a known zone with the machine, else the first that has one."""
-    regions = {price.region for price in prices.published(machine) if price.zones}
-    return DEFAULT_REGION if DEFAULT_REGION in regions or not regions else min(regions)
+    known = _regions_with(machine)
+    return DEFAULT_REGION if DEFAULT_REGION in known or not known else min(known)
+
+
+def _regions_with(machine: str) -> set[str]:
+    return {row.region for row in prices.rows() if row.what == machine and row.zones}
 
 
 def _zone(plan: Plan, place: Place) -> str | None:
     """The zone given, or one of the plan's region that has the machine; None where none is known."""
-    region, machine = plan.question.region, plan.question.machine.type
-    known = (
-        f"{region}-{price.zones[0]}" for price in prices.published(machine) if price.region == region and price.zones
-    )
-    return place.zone or next(known, None)
+    return place.zone or _known_zone(plan.question.machine.type, plan.question.region)
+
+
+def _known_zone(machine: str, region: str) -> str | None:
+    letters = prices.zones(machine, region)
+    return f"{region}-{letters[0]}" if letters else None
+
+
+def _zone_option(machine: str, region: str) -> str:
+    """What to pass for a zone with the machine: one of the region, else of the nearest region that has one, else where to look."""
+    if zone := _known_zone(machine, region):
+        return f"--zone {zone}"
+    if known := _regions_with(machine):
+        near = nearest_region(region, known) or region_with(machine)
+        return f"--zone {_known_zone(machine, near)}, without --region"
+    return f"--zone with one that `gcloud compute machine-types list --filter=name={machine}` shows"
 
 
 def _about(plan: Plan) -> Iterator[str]:
@@ -447,14 +463,15 @@ def _wrong_names(stack: str, plan: Plan, place: Place) -> Iterator[Finding]:
             write="--reservation b200-production",
         )
     if zone is None or not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
-        what = f"no known zone of {plan.question.region} has {plan.question.machine.type}, and "
+        machine, region = plan.question.machine.type, plan.question.region
+        what = f"no zone {f'of {region} ' if _regions_with(machine) else ''}is known to have {machine}, and "
         yield Finding(
             id="zone-name",
             subject="--zone",
             found=zone,
             allowed="a zone such as europe-west4-b",
             why=f"{'' if zone else what}its region holds network, cluster and registry",
-            write="--zone europe-west4-b",
+            write=_zone_option(machine, region),
         )
 
 

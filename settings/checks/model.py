@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.fit import gpus_needed
-from facts.machines import MACHINES
+from facts.machines import MACHINES, Machine
 from facts.memory import GIB, startup, startup_concurrency
 from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
 from settings.checks.adapters import adapter_problems
 from settings.checks.context import context_problems
-from settings.checks.declared_server import DeclaredServer
+from settings.checks.declared_server import DeclaredServer, EngineServer
 from settings.checks.parsers import parser_problems
 from settings.sections.section import key
 
@@ -40,7 +40,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from _shape(settings)
     yield from context_problems(settings)
     yield from _catalogue(settings)
-    yield from _memory(settings)
+    yield from memory_problems(key("server.engine"), DeclaredServer(settings), settings.machine)
 
 
 def size_gb(settings: Settings) -> float:
@@ -137,10 +137,9 @@ def _shape(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _memory(settings: Settings) -> Iterator[Finding]:
-    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed."""
-    serving, gpu = settings.serving, settings.machine.gpu
-    shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
+def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterator[Finding]:
+    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed. `path`: of the engine."""
+    shape, engine, gpu = server.shape, server.engine, machine.gpu
     if shape is None or (layout := server.layout) is None:
         return
     ranks = engine.tensor_parallel_size
@@ -159,19 +158,19 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     if startup_concurrency(layout, max(0.0, share_gib - weights_gib - start.total_gib), context) >= 1:
         return
     certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
-    counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
+    counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
     # Enough for the weights, with 30 % on top for everything else.
     enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
     yield Finding(
         id="model-exceeds-gpus",
-        subject=key("server.engine.tensorParallelSize"),
+        subject=f"{path}.tensorParallelSize",
         found=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{_of_adapters(adapters_gib * ranks)} and a request of "
         f"{context:,} tokens; `fleet models` lists them",
         why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
-        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, settings.gpus_per_replica // enough)}"
+        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, server.gpus // enough)}"
         if enough
         else _larger(shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",

@@ -62,19 +62,12 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
                 why=f"model.{name} is {of_model}, and a server has one parser",
                 write=f"no {name} in server.engine, and the right parser in model.{name}",
             )
-        known = parsers.registered(kind, engine.version)
-        if value is not None and known is not None and value not in known:
-            yield Finding(
-                id="parser-of-another-release",
-                subject=path,
-                found=value,
-                allowed=", ".join(sorted(known)),
-                why=f"vLLM {engine.version} does not have this parser and would not start",
-                write=f"{name}: one of those above, or a release that has it",
-            )
+        unknown = tuple(unregistered(path, value, kind, engine.version))
+        yield from unknown
         # A parser of a format that only some models have is for flags-of-another-architecture to judge.
-        elif (
-            value is not None
+        if (
+            not unknown
+            and value is not None
             and in_catalogue not in (None, _VARIANTS.get(value, value))
             and not part_for(_OPTIONS[kind], value)
         ):
@@ -98,4 +91,18 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
             write=f"{name}: the parser of its base model (`fleet models --format json`) or of its model card; {_SOURCES[name]}. "
             f"For none: server.engine.{name}: null",
             severity="note",
+        )
+
+
+def unregistered(subject: str, value: str | None, kind: parsers.Kind, version: str) -> Iterator[Finding]:
+    """A parser that this release does not have."""
+    known = parsers.registered(kind, version)
+    if value is not None and known is not None and value not in known:
+        yield Finding(
+            id="parser-of-another-release",
+            subject=subject,
+            found=value,
+            allowed=", ".join(sorted(known)),
+            why=f"vLLM {version} does not have this parser and would not start",
+            write=f"{subject.rpartition('.')[2]}: one of those above, or a release that has it",
         )

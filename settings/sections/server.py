@@ -7,12 +7,14 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from facts import node_room
 from facts.advisories import every
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
+from facts.texts import nearest
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
@@ -49,15 +51,15 @@ def _is_a_day(text: str) -> str:
     return text
 
 
-Day = Annotated[str, like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", "a day, such as 2027-01-31"), AfterValidator(_is_a_day)]
+Day = Annotated[str, like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 'a day, such as "2027-01-31"'), AfterValidator(_is_a_day)]
 
 
-def _known_advisories(accepted: dict[str, AcceptedAdvisory]) -> dict[str, AcceptedAdvisory]:
-    """The advisories. Raises ValueError for an id that is not known."""
-    known = [one.id for one in every()]
-    if unknown := sorted(accepted.keys() - set(known)):
-        raise ValueError(f"ids of known advisories, unlike {unknown[0]}: {', '.join(known)}")
-    return accepted
+def _known_advisory(id_: str) -> str:
+    """The id. Raises PydanticCustomError for an advisory that is not known."""
+    if id_ not in (known := [one.id for one in every()]):
+        what = {"ids": ", ".join(known), "near": nearest(id_, known) or ""}
+        raise PydanticCustomError("unknown_id", "an advisory that is known: {ids}", what)
+    return id_
 
 
 class Image(Section):
@@ -206,7 +208,7 @@ class Server(Section):
     reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
     """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
     `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
-    accepted_advisories: Annotated[dict[str, AcceptedAdvisory], AfterValidator(_known_advisories)] = {}
+    accepted_advisories: dict[Annotated[str, AfterValidator(_known_advisory)], AcceptedAdvisory] = {}
     """Known advisories of the release that are accepted, by id, e.g. `{CVE-2026-34756: {until: "2027-01-31", reason: "..."}}`. In
     production every other one is refused. Reviewers see them in the preview and on the Deployment."""
     needs: Needs = Needs()

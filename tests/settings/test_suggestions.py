@@ -12,6 +12,7 @@ from tests.support.settings import make_config
 
 LARGE = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40}
 OF_32B = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40}
+ACCEPTED = {"until": "2027-01-31", "reason": "no such client"}
 SPLIT = ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model", "model-exceeds-gpus")
 
 
@@ -35,6 +36,21 @@ def engine(**values: Any) -> dict[str, Any]:
         ({"machine": "a4-higgpu-8g"}, "vllm-fleet:machine", "vllm-fleet:machine: a4-highgpu-8g"),
         ({"server": {"profile": "chat"}}, "vllm-fleet:server.profile", "profile: serve-chat"),
         ({"server": {"profile": "Code"}}, "vllm-fleet:server.profile", "profile: serve-code"),
+        (
+            {"server": {"acceptedAdvisories": {"CVE-2026-34765": ACCEPTED}}},
+            "vllm-fleet:server.acceptedAdvisories.CVE-2026-34765",
+            "CVE-2026-34756",
+        ),
+        (
+            {"server": {"acceptedAdvisories": {"CVE-2026-34756": {**ACCEPTED, "until": "soon"}}}},
+            "vllm-fleet:server.acceptedAdvisories.CVE-2026-34756.until",
+            'until: "2027-01-31"',
+        ),
+        (
+            {"server": {"acceptedAdvisories": {"nothing like it": ACCEPTED}}},
+            "vllm-fleet:server.acceptedAdvisories.nothing like it",
+            "a key as allowed above",
+        ),
         ({"zones": ["europe-west4-z"]}, "vllm-fleet:zones", 'zones: ["europe-west4-b"]'),
         (
             {"zones": ["us-central1-a"]},

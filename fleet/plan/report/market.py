@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.plan.question.goals import COMMITMENTS
+from fleet.plan.question.goals import COMMITMENTS, Budget
 from fleet.plan.report.document import camel_case
 from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths, format_nodes
 from fleet.report.outline import Element, Items, Next, Outline, Prose, Section, some
@@ -25,6 +25,7 @@ _READING: Final = (
     "possible. An upper bound is what the GPU's arithmetic and bandwidth allow; no kernel reaches it.",
     "USD/h includes known prices of the infrastructure around the nodes and is a lower bound.",
 )
+_WITHIN_BUDGET: Final = "≤ nodes: some prices of the infrastructure are unknown, so the budget may buy fewer."
 
 
 def outline(market: Market) -> Outline:
@@ -37,6 +38,7 @@ def outline(market: Market) -> Outline:
     best = _best_of_each(market)
     measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
     refused = tuple(_refused(market))
+    budget = isinstance(market.question.goal, Budget)
     hopeless = not measured and market.question.reading == "fleet"
     return Outline(
         title=f"{format_goal(market.question)}, {format_mean_lengths(market.question.workload)}",
@@ -46,14 +48,14 @@ def outline(market: Market) -> Outline:
         body=some(
             _table("machines", measured) if measured else None,
             Section(
-                title="GPUs never measured: lower bounds on nodes and cost",
+                title=f"GPUs never measured: {'upper bounds on tok/s' if budget else 'lower bounds on nodes and cost'}",
                 body=(_table("bounds", bounds),),
                 id="never-measured",
             )
             if bounds
             else None,
             Section(title="Refused", body=(Items(refused, "warn"),)) if refused else None,
-            Section(title="How to read this", body=tuple(map(Prose, _READING))),
+            Section(title="How to read this", body=tuple(map(Prose, (*_READING, *((_WITHIN_BUDGET,) * budget))))),
             _next((measured or bounds)[0]) if best else None,
             Next("add --sized-as engine", "to size without the losses of the article's fleet") if hopeless else None,
         ),
@@ -90,9 +92,13 @@ def format_offer(offer: Offer) -> str:
     return f"{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd_per_hour)} an hour"
 
 
+def format_choice(offer: Offer) -> str:
+    """The options on which the offer's figures depend."""
+    return f"--machine {offer.machine.type} --capacity {offer.capacity} --region {offer.price.region}"
+
+
 def _next(offer: Offer) -> Next:
-    chosen = f"--machine {offer.machine.type} --capacity {offer.capacity} --region {offer.price.region}"
-    return Next(f"add {chosen}", "for this machine's whole plan; with --write STACK as a stack file")
+    return Next(f"add {format_choice(offer)}", "for this machine's whole plan; with --write STACK as a stack file")
 
 
 def _table(id_: str, offers: Sequence[Offer]) -> Table:
@@ -114,12 +120,14 @@ def _best_of_each(market: Market) -> Sequence[Offer]:
 
 def _row(offer: Offer) -> Iterator[str]:
     plan = offer.plan
-    least = "≥" if offer.is_bound else ""
+    within_budget = isinstance(plan.question.goal, Budget)
+    least = "≥" if offer.is_bound and not within_budget else ""
     most = "≤" if offer.is_bound else ""
     yield offer.machine.type
     fewer = plan.nodes_as_engine
     engine = "" if fewer in (None, plan.nodes) else f" ({fewer + plan.spares:,})"
-    yield f"{least}{plan.machines:,}{engine}"
+    # Prices that are unknown leave less of a budget for nodes.
+    yield f"{'≤' if within_budget and plan.money.at_least else least}{plan.machines:,}{engine}"
     yield f"{least}{offer.usd_per_hour:,.2f}"
     yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
     yield plan.label

@@ -11,6 +11,7 @@ from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
+from fleet.plan.question.goals import Budget
 from fleet.plan.report import (
     day,
     document,
@@ -193,7 +194,8 @@ def format_beside(beside: Beside) -> Iterator[str]:
         nodes = format_nodes(found.machines, found.question.machine, found.gpus)
         yield f"as one engine, without the losses of the article's fleet: {nodes} (--sized-as engine)"
     if beside.offer is not None:
-        yield f"another machine: {market.format_offer(beside.offer)} (--machine {beside.offer.machine.type})"
+        what = "the same machine" if beside.is_same_machine else "another machine"
+        yield f"{what}: {market.format_offer(beside.offer)} ({market.format_choice(beside.offer)})"
 
 
 def _goal(question: PlanQuestion) -> str:
@@ -205,7 +207,11 @@ def _goal(question: PlanQuestion) -> str:
 
 def _answer(plan: Plan) -> str:
     """The plan in one sentence."""
-    least = "at least " if plan.basis == "upper bound" else ""
+    bound = ""
+    if isinstance(plan.question.goal, Budget):
+        bound = "at most " if plan.money.at_least else ""
+    elif plan.basis == "upper bound":
+        bound = "at least "
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     behind = ROUTINGS[plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
@@ -214,7 +220,7 @@ def _answer(plan: Plan) -> str:
         if priced
         else "; the price of a node-hour is unknown"
     )
-    return f"{least}{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
+    return f"{bound}{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
 
 
 def _numbers(plan: Plan) -> Iterator[Number]:

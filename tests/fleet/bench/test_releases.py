@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ from facts.releases import VERSIONS
 from fleet.bench.releases import RELEASES, REPEATS, outline, session
 from fleet.report.render import rendered
 from settings.load import check, parse
+from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.fleet.cli.command import fleet
 
 ROOT = Path(__file__).parents[3]
 
@@ -44,3 +48,39 @@ def test_each_release_has_its_commands() -> None:
     first, *later = VERSIONS
     for version in later:
         assert f"--results out/releases/{first} out/releases/{version}" in text
+
+
+@pytest.mark.parametrize("stack", ["cud", "prod", "smoke", "h100", "another model"])
+def test_a_stack_that_must_not_run_it_is_refused_with_a_command_that_works(stack: str, tmp_path: Path) -> None:
+    for name in ("dev", "cud", "prod", "smoke", "h100"):
+        shutil.copy(ROOT / f"Pulumi.{name}.yaml", tmp_path)
+    if stack == "another model":
+        with (tmp_path / "Pulumi.dev.yaml").open("a") as file:
+            file.write("  vllm-fleet:model: {id: Qwen/Qwen3.5-4B}\n")
+        stack = "dev"
+    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
+    with pytest.raises(SettingsError) as refused:
+        session(tmp_path, stack, f" --root {tmp_path}")
+    (finding,) = refused.value.problems
+    assert (finding.id, finding.subject) == ("stack-for-releases", f"--stack {stack}")
+    for command in finding.write.split(" && "):
+        assert fleet(*shlex.split(command)[1:], cwd=tmp_path).returncode == 0
+    assert (tmp_path / "Pulumi.releases.yaml").is_file()
+
+
+@pytest.mark.parametrize(("limits", "blocked"), [({"maxUsdPerHour": 35}, True), ({"maxUsdPerHour": 36}, False)])
+def test_a_ceiling_that_would_block_the_session_is_told(
+    limits: dict[str, float], blocked: bool, tmp_path: Path
+) -> None:
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "policy/config").mkdir(parents=True)
+    (tmp_path / "policy/config/dev.json").write_text(json.dumps({"hourly-cost-above-ceiling": limits}))
+    if not blocked:
+        assert session(tmp_path, "dev").stack == "dev"
+        return
+    with pytest.raises(SettingsError) as refused:
+        session(tmp_path, "dev")
+    (finding,) = refused.value.problems
+    assert (finding.id, finding.subject) == ("hourly-cost-above-ceiling", "policy/config/dev.json")
+    assert finding.write.endswith('{"maxUsdPerHour": 36}')

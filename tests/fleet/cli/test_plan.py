@@ -195,6 +195,26 @@ def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
     assert all(one["zones"] or one["gpu"] == "RTX PRO 6000" for one in offers)
 
 
+def test_within_a_budget_nodes_are_at_most_and_only_tokens_are_a_bound_of_the_gpu() -> None:
+    shown = plan("--usd-per-hour", "5").stdout
+    cells = re.findall(r"^ *([ag]\d-\S+) +([≤≥]?)\d+ +([≤≥]?)[\d.]+ +([≤≥]?)\S+K", shown, re.MULTILINE)
+    assert {machine: signs for machine, *signs in cells}["g2-standard-48"] == ["≤", "", "≤"]
+    assert {(nodes, usd) for _, nodes, usd, _ in cells} == {("≤", "")}
+    one = plan("--usd-per-hour", "5", "--machine", "g2-standard-48", "--region", "asia-northeast3").stdout
+    assert "at most 3 g2-standard-48 nodes" in one
+
+
+@each_row("machine", ["a3-highgpu-1g", "a3-highgpu-2g"])
+def test_what_else_reaches_a_goal_is_followed_by_its_options(machine: str) -> None:
+    refused = plan("--usd-per-hour", "5", "--machine", machine)
+    assert refused.returncode == 1
+    (way,) = re.findall(r"machine: (\d+) .*\((--machine [^)]*)\)$", refused.stderr, re.MULTILINE)
+    nodes, options = way
+    done = plan("--usd-per-hour", "5", *options.split(), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["plan"]["machines"] == int(nodes)
+
+
 @each_row(
     "options",
     [(), ("--ttft-p99-ms", "9000")],

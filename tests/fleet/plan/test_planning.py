@@ -305,6 +305,17 @@ def test_the_gateway_is_advised_against_where_nobody_tried_it() -> None:
         ({**DOCUMENTS, "deadline": "20m"}, "50,000 documents in 20 min: ", r"min with \d nodes"),
         ({**DOCUMENTS, "profile": "record"}, "--max-model-len 2,560", "--profile serve-chat"),
         ({"users": 10, "isl": 200_000, "osl": 10}, "--max-model-len", "200,010"),
+        (
+            {
+                "users": 30,
+                "isl": 120_000,
+                "osl": 500,
+                "machine": "a3-highgpu-1g",
+                "model": "Qwen/Qwen3-32B-FP8",
+            },
+            "--max-model-len",
+            "Qwen3-32B-FP8 ends at 40,960",
+        ),
         ({"users": 10, "profile": "397b-nvfp4"}, "volume", "profile"),
         ({"users": 5e5, "loss_per_node_day": 150, "confidence": 0.999}, "100 spares", "not reclaimed"),
     ],

@@ -14,7 +14,7 @@ from facts.cost import LineItem
 from facts.names import stack_names
 from fleet.cli.project import is_own_program
 from fleet.preview.offline import open_stack
-from fleet.preview.program_preview import TAKEN, open_program, preview_program
+from fleet.preview.program_preview import NOT_CHECKED, TAKEN, open_program, preview_program
 from fleet.preview.record.recording import ProgramError
 from fleet.preview.report.program_report import ProgramReport, program_outline
 from fleet.preview.report.recorded_bill import recorded_bill
@@ -56,6 +56,7 @@ def test_every_resource_of_the_program_is_in_the_report_with_policies_and_price(
     assert plan["bill"]["usdPerHour"] == round(bill.usd_per_hour_known, 4) > 2 * 1.0
     assert plan["bill"]["isAtLeast"] is True
     assert any("Throughput" in one for one in plan["unknown"])
+    assert set(NOT_CHECKED) <= set(plan["unknown"])
     assert json.dumps(outline.data)
 
 

@@ -198,6 +198,7 @@ OF_RESOURCES = (
             value=_accepted("2026-01-31"),
         ),
         stack="prod",
+        says="PYSEC-2026-4349 was accepted until 2026-01-31",
     ),
     sound(
         "advisories-in-production",
