@@ -1,7 +1,7 @@
 """List prices of the GPU nodes that pods request.
 
-A stack's cost uses its region's prices. A single resource has no region unless its pods name a zone, so its cost is a lower bound:
-the lowest price of all regions.
+A stack's cost uses its region's prices. A single resource has that of its pods' zone, else `gcp:region`; with neither, its cost is a lower
+bound: the lowest price of all regions.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def region_of(resources: Sequence[Resource]) -> str:
     return ""
 
 
-def with_region(resources: Sequence[Resource]) -> list[Resource]:
-    """A stack's resources with its region, where that is known."""
+def with_region(resources: Sequence[Resource], configured: str = "") -> list[Resource]:
+    """A stack's resources with its region, where that is known: of its cluster or disks, else of its configuration."""
     try:
-        region = region_of(resources)
+        region = region_of(resources) or configured
     except UnknownValueError:
         return list(resources)
     # What is parsed refers to its resource.
@@ -120,9 +120,9 @@ def format_cost(pod: Pod, nodes: int) -> str:
 
 def _region(pod: Pod) -> str:
     try:
-        return pod.resource.region or region_of([pod.resource])
+        return region_of([pod.resource]) or pod.resource.region
     except UnknownValueError:
-        return ""
+        return pod.resource.region
 
 
 def origin(price: Price) -> str:
