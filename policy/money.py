@@ -58,13 +58,25 @@ def _places(resources: Sequence[Resource]) -> Iterator[object]:
         if resource.type == "gcp:container/cluster:Cluster":
             yield dig(resource.props, "location")
     for resource in resources:
-        if resource.is_kubernetes and resource.kind == "StorageClass":
-            for term in listed(dig(resource.props, "allowedTopologies")):
-                for expression in listed(dig(term, "matchLabelExpressions")):
-                    yield from listed(dig(expression, "values"))
+        yield from _zones_of_class(resource)
     for resource in resources:
         for pod in pods(resource):
             yield pod.selector("topology.kubernetes.io/zone")
+
+
+def zones_of(resource: Resource) -> Iterator[str]:
+    """Zones that a StorageClass allows, or that pods select."""
+    of_pods = (pod.selector("topology.kubernetes.io/zone") for pod in pods(resource))
+    for zone in (*_zones_of_class(resource), *of_pods):
+        if zone:
+            yield str(zone)
+
+
+def _zones_of_class(resource: Resource) -> Iterator[object]:
+    if resource.is_kubernetes and resource.kind == "StorageClass":
+        for term in listed(dig(resource.props, "allowedTopologies")):
+            for expression in listed(dig(term, "matchLabelExpressions")):
+                yield from listed(dig(expression, "values"))
 
 
 def _way(pod: Pod) -> Mode | None:
