@@ -97,8 +97,12 @@ def is_spot(pod: Pod) -> bool:
 
 
 def at_stake(resource: Resource) -> str:
-    """Formatted cost of this object's GPU nodes; empty without GPU nodes."""
-    parts = [format_cost(pod, pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
+    """Formatted cost of this object's GPU nodes; empty without GPU nodes.
+
+    Of one node where a scaler decides on replicas: Pulumi then takes their number from the state, and a preview without it cannot.
+    """
+    scaled = "spec.replicas" in resource.ignore_changes
+    parts = [format_cost(pod, 1 if scaled else pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
     return "; ".join(parts)
 
 
