@@ -1,7 +1,7 @@
 """List prices of the GPU nodes that pods request.
 
-A stack's cost uses its region's prices. A single resource has no region unless its pods name a zone, so its cost is a lower bound:
-the lowest price of all regions.
+A stack's cost uses its region's prices. A single resource has that of its pods' zone, else `gcp:region`; with neither, its cost is a lower
+bound: the lowest price of all regions.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def region_of(resources: Sequence[Resource]) -> str:
     return ""
 
 
-def with_region(resources: Sequence[Resource]) -> list[Resource]:
-    """A stack's resources with its region, where that is known."""
+def with_region(resources: Sequence[Resource], configured: str = "") -> list[Resource]:
+    """A stack's resources with its region, where that is known: of its cluster or disks, else of its configuration."""
     try:
-        region = region_of(resources)
+        region = region_of(resources) or configured
     except UnknownValueError:
         return list(resources)
     # What is parsed refers to its resource.
@@ -58,13 +58,25 @@ def _places(resources: Sequence[Resource]) -> Iterator[object]:
         if resource.type == "gcp:container/cluster:Cluster":
             yield dig(resource.props, "location")
     for resource in resources:
-        if resource.is_kubernetes and resource.kind == "StorageClass":
-            for term in listed(dig(resource.props, "allowedTopologies")):
-                for expression in listed(dig(term, "matchLabelExpressions")):
-                    yield from listed(dig(expression, "values"))
+        yield from _zones_of_class(resource)
     for resource in resources:
         for pod in pods(resource):
             yield pod.selector("topology.kubernetes.io/zone")
+
+
+def zones_of(resource: Resource) -> Iterator[str]:
+    """Zones that a StorageClass allows, or that pods select."""
+    of_pods = (pod.selector("topology.kubernetes.io/zone") for pod in pods(resource))
+    for zone in (*_zones_of_class(resource), *of_pods):
+        if zone:
+            yield str(zone)
+
+
+def _zones_of_class(resource: Resource) -> Iterator[object]:
+    if resource.is_kubernetes and resource.kind == "StorageClass":
+        for term in listed(dig(resource.props, "allowedTopologies")):
+            for expression in listed(dig(term, "matchLabelExpressions")):
+                yield from listed(dig(expression, "values"))
 
 
 def _way(pod: Pod) -> Mode | None:
@@ -85,8 +97,12 @@ def is_spot(pod: Pod) -> bool:
 
 
 def at_stake(resource: Resource) -> str:
-    """Formatted cost of this object's GPU nodes; empty without GPU nodes."""
-    parts = [format_cost(pod, pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
+    """Formatted cost of this object's GPU nodes; empty without GPU nodes.
+
+    Of one node where a scaler decides on replicas: Pulumi then takes their number from the state, and a preview without it cannot.
+    """
+    scaled = "spec.replicas" in resource.ignore_changes
+    parts = [format_cost(pod, 1 if scaled else pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
     return "; ".join(parts)
 
 
@@ -114,9 +130,9 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
 
 def _region(pod: Pod) -> str:
     try:
-        return pod.resource.region or region_of([pod.resource])
+        return region_of([pod.resource]) or pod.resource.region
     except UnknownValueError:
-        return ""
+        return pod.resource.region
 
 
 def origin(price: Price) -> str:

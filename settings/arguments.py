@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_snake
 
-from facts.finding import Finding
+from facts.finding import Finding, raise_refused
 from settings.sections.arguments import checked
-from settings.sections.refused import of_section, quoted, raise_refused
+from settings.sections.refused import of_section, quoted
 from settings.sections.section import Section
+
+_CAMEL: Final = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")
+_KEY: Final = re.compile(rf"({_CAMEL.pattern}): ")
 
 __all__ = ["checked", "refuse", "refuse_field", "within_limits"]
 
@@ -25,9 +30,15 @@ def within_limits(args: object, section: type[Section], fields: Iterable[str]) -
 
 
 def refuse(args: object, problems: Iterable[Finding]) -> None:
-    """Raise ValueError with all refusals, if any. A problem's subject is the name of a field of `args`."""
+    """Raise ValueError with all refusals, if any. A problem's subject is the name of a field of `args`; a stack file's names, such as
+    `sizeGib`, become the program's.
+    """
     refusals = [
-        replace(problem, subject=f"{type(args).__name__}.{problem.subject}")
+        replace(
+            problem,
+            subject=f"{type(args).__name__}.{_CAMEL.sub(lambda found: to_snake(found[0]), problem.subject)}",
+            write=_KEY.sub(lambda found: f"{to_snake(found[1])}=", problem.write),
+        )
         for problem in problems
         if problem.severity == "error"
     ]

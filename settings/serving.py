@@ -183,8 +183,8 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
     """
     engine, changes = chosen.engine, dict[str, Any]()
     each = server.engine.get("tensorParallelSize", engine.tensor_parallel_size)
-    if isinstance(each, int) and each > 0 and gpus % each == 0 and gpus // each != engine.data_parallel_size:
-        changes["dataParallelSize"] = gpus // each
+    if isinstance(each, int) and each > 0 and max(1, gpus // each) != engine.data_parallel_size:
+        changes["dataParallelSize"] = max(1, gpus // each)
     ranks = server.engine.get("dataParallelSize", changes.get("dataParallelSize"))
     if isinstance(ranks, int) and engine.api_server_count is not None and engine.api_server_count > ranks >= 1:
         changes["apiServerCount"] = ranks
@@ -204,20 +204,27 @@ def _drafts_on_states(engine: Engine, server: Server, shape: ModelShape | None, 
     return shape is not None and LINEAR in shape.parts and method == "mtp"
 
 
-def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:
-    """The image of the engine's release, or problems."""
-    release, named = engine.release, of_tag(choice.tag or "")
-    problem = None
-    if named is not None and named.number != release.number:
-        problem = Finding(
+def version_problems(subject: str, engine: Engine, tag: str, named_by: str) -> Iterator[Finding]:
+    """An engine's version that is not that of its image. `named_by`: where the image's tag is written."""
+    named = of_tag(tag)
+    if named is not None and named.number != engine.release.number:
+        yield Finding(
             id="version-not-the-images",
-            subject=f"{NAMESPACE}:server.engine.version",
+            subject=subject,
             found=engine.version,
-            allowed=f"{named.version}, as in server.image.tag, or left out",
+            allowed=f"{named.version}, as in {named_by}, or left out",
             why="options and defaults would be checked for another release than the one that runs",
             write=f"version: {named.version}",
         )
-    elif choice.tag is None and not release.known:
+
+
+def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:
+    """The image of the engine's release, or problems."""
+    release = engine.release
+    problem = next(
+        version_problems(f"{NAMESPACE}:server.engine.version", engine, choice.tag or "", "server.image.tag"), None
+    )
+    if problem is None and choice.tag is None and not release.known:
         problem = Finding(
             id="unknown-release",
             subject=f"{NAMESPACE}:server.engine.version",

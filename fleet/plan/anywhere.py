@@ -74,10 +74,23 @@ class Market:
     offers: tuple[Offer, ...]
     """Cheapest first, or most tokens first for a budget; upper bounds last."""
     refused: tuple[Refused, ...]
+    helped_by_engine: bool = False
+    """Whether no measured machine reaches the goal as the article's fleet, and one does as one engine."""
 
 
 def market(asked: Asked) -> Market:
     """Plan the goal on every machine, with the capacity and region asked for or all. Raises AskingError for invalid options."""
+    found = _market(asked)
+    if _is_measured(found) or asked.sized_as == "engine":
+        return found
+    return replace(found, helped_by_engine=_is_measured(_market(replace(asked, sized_as="engine"))))
+
+
+def _is_measured(found: Market) -> bool:
+    return any(not offer.is_bound for offer in found.offers)
+
+
+def _market(asked: Asked) -> Market:
     # Refuses what is invalid on every machine.
     question = question_of(replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY))
     offers: list[Offer] = []
@@ -104,7 +117,7 @@ def beside(asked: Asked, question: PlanQuestion) -> Beside:
     if question.reading == "fleet":
         with suppress(PlanImpossibleError):
             as_engine = plan(replace(question, reading="engine"))
-    others = market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
+    others = _market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
     # Not the question's own choice, whose list price may reach what a stated price does not.
     asked_for = (question.machine, question.capacity, question.region)
     offer = next(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from math import ceil
@@ -344,8 +345,7 @@ def _from(root: Path, config: Path | None) -> str | None:
     """A file's path as the stack file in `root` has it."""
     if config is None:
         return None
-    file = config.resolve()
-    return str(file.relative_to(root.resolve())) if file.is_relative_to(root.resolve()) else str(file)
+    return os.path.relpath(config.resolve(), root.resolve())
 
 
 def _key(long_name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 TAKEN: Final = ("facts", "settings", "infra", "workloads", "fleet", "lab")
 """Names that a program beside these packages cannot have for modules of its own: Python would find one of the two for both."""
+
+NOT_CHECKED: Final = (
+    "Whether a model fits its GPUs, where the catalog does not list it with this commit (`fleet models`).",
+    "Context, adapters, parsers and flags against the model; whether a zone or region has the machine; quotas.",
+)
+"""What `fleet check` finds in a stack file, and nothing in a program of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +106,7 @@ def preview_program(
         if judging is not None:
             policies = judging.judge(whole, lambda: shown if shown.mode == "preview" else program.record("preview"))
     priced = recorded_bill(whole.resources, program.file.config.get("gcp:region"))
+    priced = replace(priced, unknown=(*priced.unknown, *NOT_CHECKED))
     return ProgramReport(
         **recorded(shown, policies, remarks=tuple(_remarks(program)), out=None if out is None else str(out)),
         priced=priced,
@@ -108,7 +115,7 @@ def preview_program(
 
 def _remarks(program: OwnProgram) -> Iterator[str]:
     file = program.file
-    yield "This program has no stack file of vllm-fleet: its settings are not checked, only what it registers."
+    yield "This program has no stack file of vllm-fleet: only the components' arguments and what it registers are checked."
     if file.secret_keys:
         yield f"Secrets cannot be decrypted offline; placeholders were used for {', '.join(sorted(file.secret_keys))}."
     if file.about_environments:

@@ -151,6 +151,21 @@ def _slow(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
             )
 
 
+def _elsewhere(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    clusters = [resource for resource in resources if resource.type == CLUSTER]
+    if len(clusters) != 1:  # among several, which one a class or pod is for is not known
+        return
+    region = money.region_of(clusters)
+    for resource in resources:
+        wrong = [zone for zone in money.zones_of(resource) if region and not zone.startswith(f"{region}-")]
+        if wrong:
+            yield finding(
+                f"{named(resource)}: {', '.join(dict.fromkeys(wrong))}, and the cluster is in {region}",
+                urn=resource.urn,
+                at_stake=money.at_stake(resource),
+            )
+
+
 def _unprotected(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for content in cluster_wide(resources, "VolumeSnapshotContent").values():
         if dig(content.props, "spec", "deletionPolicy") != "Retain":
@@ -250,6 +265,17 @@ RULES = (
             ),
         ),
         judge=_slow,
+    ),
+    StackRule(
+        name="zone-outside-region",
+        subject="storage",
+        statement="Volumes and pods are in zones of the cluster's region.",
+        evidence="a volume of another region is never attached, and pods that select a zone without nodes stay Pending. Mandatory: nothing "
+        "can start. Not judged without exactly one cluster in the stack",
+        fix="a zone of the cluster's region in allowedTopologies and nodeSelector",
+        level="mandatory",
+        severity="high",
+        judge=_elsewhere,
     ),
     StackRule(
         name="weights-unprotected",

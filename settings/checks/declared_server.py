@@ -1,4 +1,4 @@
-"""The vLLM server that a stack file declares, as the lessons' `Served`, and the stack file's names of its options."""
+"""The vLLM server that a stack file or a component declares, as the lessons' `Served`, and the stack file's names of its options."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from settings.sections.engine import (
     long_name,
     option_value,
 )
+from settings.sections.model import Model
 from settings.sections.section import NAMESPACE
 from settings.sections.weights import MOUNT_PATH
 
@@ -29,39 +30,40 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-class DeclaredServer(Served):
-    """One replica's server. `engine` and `tag` replace the stack's: those observed on a running server."""
+class EngineServer(Served):
+    """One replica's server of which only engine, model, image and GPUs are known: the arguments of a component."""
 
-    def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
-        self._settings = settings
-        self._engine = engine or settings.serving.engine
-        self._tag = tag or settings.serving.image.tag
+    def __init__(
+        self, *, engine: Engine, model: Model, shape: ModelShape | None, tag: str, gpu: Gpu, gpus: int
+    ) -> None:
+        self.engine, self.served_model = engine, model
+        self._shape, self._tag, self._gpu, self._gpus = shape, tag, gpu, gpus
 
     @cached_property
     def flags(self) -> Flags:
         """The engine's fields and extra arguments."""
-        fields = {field: getattr(self._engine, field) for field in flag_fields()}
+        fields = {field: getattr(self.engine, field) for field in flag_fields()}
         options = {long_name(field): _as_parsed(field, value) for field, value in fields.items() if value is not None}
-        if adapters := self._settings.serving.model.adapters:
+        if adapters := self.served_model.adapters:
             # As parsed: of a list option the first value.
             options["lora-modules"] = f"{adapters[0].name}={MOUNT_PATH}/{adapters[0].folder}"
-        extra = parse(self._engine.extra_args)
-        return Flags(self._engine.entrypoint, options={**options, **extra.options}, written=extra.written)
+        extra = parse(self.engine.extra_args)
+        return Flags(self.engine.entrypoint, options={**options, **extra.options}, written=extra.written)
 
     @property
     def model_names(self) -> tuple[str, ...]:
         """The repository."""
-        return (self._settings.serving.model.id,)
+        return (self.served_model.id,)
 
     @property
     def shape(self) -> ModelShape | None:
         """From the stack's config.json, else from the catalogue."""
-        return self._settings.serving.shape
+        return self._shape
 
     @property
     def declared_weights_gb(self) -> float:
-        """`model.sizeGb` or the profile's."""
-        return self._settings.serving.model.size_gb
+        """Size of the model's files."""
+        return self.served_model.size_gb
 
     @property
     def tag(self) -> str:
@@ -72,14 +74,71 @@ class DeclaredServer(Served):
         """Value of a field of the engine or of an extra variable."""
         field = next((field for field, variable in ENVIRONMENT.items() if variable == name), None)
         if field is None:
-            return self._engine.extra_env.get(name)
-        value = getattr(self._engine, field)
+            return self.engine.extra_env.get(name)
+        value = getattr(self.engine, field)
         return None if value is None else environment_text(value)
 
     @property
     def variables(self) -> Mapping[str, str | None]:
         """Extra variables."""
-        return self._engine.extra_env
+        return self.engine.extra_env
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """None: a component's are judged on its pod."""
+        return {}
+
+    @property
+    def gpu(self) -> Gpu:
+        """GPU of the machine type."""
+        return self._gpu
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of a replica."""
+        return self._gpus
+
+    @property
+    def cores(self) -> float | None:
+        """Unknown."""
+        return None
+
+    @property
+    def ready_seconds(self) -> float | None:
+        """The engine's field; None if not set, because the program then sets the startup budget."""
+        written = self.env(READY_TIMEOUT)
+        return None if written is None else float(written)
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """Unknown."""
+        return None
+
+    @property
+    def needed_context_tokens(self) -> int | None:
+        """Unknown."""
+        return None
+
+    @property
+    def offered_concurrency(self) -> int | None:
+        """Unknown."""
+        return None
+
+
+class DeclaredServer(EngineServer):
+    """One replica's server of a stack file. `engine` and `tag` replace the stack's: those observed on a running server."""
+
+    def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
+        serving = settings.serving
+        super().__init__(
+            engine=engine or serving.engine,
+            model=serving.model,
+            shape=serving.shape,
+            tag=tag or serving.image.tag,
+            gpu=settings.machine.gpu,
+            gpus=settings.gpus_per_replica,
+        )
+        self._settings = settings
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -109,25 +168,9 @@ class DeclaredServer(Served):
         return True
 
     @property
-    def gpu(self) -> Gpu:
-        """GPU of the stack's machine type."""
-        return self._settings.machine.gpu
-
-    @property
-    def gpus(self) -> int:
-        """GPUs of a replica."""
-        return self._settings.gpus_per_replica
-
-    @property
     def cores(self) -> float:
         """`server.resources.cpu`."""
         return self._settings.resources.cpu
-
-    @property
-    def ready_seconds(self) -> float | None:
-        """The engine's field; None if not set, because the program then sets the startup budget."""
-        written = self.env(READY_TIMEOUT)
-        return None if written is None else float(written)
 
     @property
     def startup_seconds(self) -> float:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.fit import gpus_needed
-from facts.machines import MACHINES
-from facts.memory import startup, startup_concurrency
+from facts.machines import MACHINES, Machine
+from facts.memory import GIB, startup, startup_concurrency
 from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
 from settings.checks.adapters import adapter_problems
 from settings.checks.context import context_problems
-from settings.checks.declared_server import DeclaredServer
+from settings.checks.declared_server import DeclaredServer, EngineServer
 from settings.checks.parsers import parser_problems
 from settings.sections.section import key
 
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
+LEAST_SHARE: Final = 0.9
+"""Share of the computed weights below which a stated size is refused. The catalog's sizes are at least 0.98 of theirs: the shapes have no
+norms and biases, and a repository holds more files than weights."""
 _MOST_MACHINES: Final = 3
 """Machines that are suggested; `fleet models` lists all."""
 
 
 def model_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model."""
+    yield from _stated(settings)
     yield from _profile(settings)
     yield from _fitted(settings)
     yield from parser_problems(settings)
@@ -35,7 +40,50 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from _shape(settings)
     yield from context_problems(settings)
     yield from _catalogue(settings)
-    yield from _memory(settings)
+    yield from memory_problems(key("server.engine"), DeclaredServer(settings), settings.machine)
+
+
+def size_gb(settings: Settings) -> float:
+    """Size of the model's files: as stated, or what its shape says if that is clearly larger."""
+    serving = settings.serving
+    if serving.shape is None:
+        return serving.model.size_gb
+    # Without draft and vision tower, which some repositories leave out.
+    weights_gb = serving.shape.text_weights_gib * GIB / 1e9
+    if serving.model.size_gb >= LEAST_SHARE * weights_gb:
+        return serving.model.size_gb
+    listed = CATALOGUE.get(serving.model.id)
+    return listed.size_gb if listed else ceil(10 * serving.shape.weights_gib * GIB / 1e9) / 10
+
+
+def _stated(settings: Settings) -> Iterator[Finding]:
+    """A revision or a size of another model, as after a change of `model.id` alone."""
+    model = settings.serving.model
+    listed = CATALOGUE.get(model.id)
+    others = [other.id for other in CATALOGUE.values() if other.revision == model.revision and other.id != model.id]
+    # A copy that the catalog does not list can have its original's commits.
+    if listed is not None and others:
+        yield Finding(
+            id="revision-of-another-model",
+            subject=key("model.revision"),
+            found=model.revision,
+            allowed=f"a commit id of {model.id}" + (f", such as {listed.revision}" if listed.revision else ""),
+            why=f"it is a commit of {others[0]}, so the download fails",
+            write="remove revision: the catalog has it"
+            if listed.revision
+            else "revision: the latest commit id in the repository's history",
+        )
+    if (needed_gb := size_gb(settings)) > model.size_gb:
+        yield Finding(
+            id="size-of-another-model",
+            subject=key("model.sizeGb"),
+            found=model.size_gb,
+            allowed=f"about {needed_gb:g} for {model.id}",
+            why=f"{'the catalog says so' if listed else 'config.json says so'}; the weights volume and the load time depend on it",
+            write="remove sizeGb: the catalog has it"
+            if listed
+            else "sizeGb: the total size in the repository's file list",
+        )
 
 
 def _profile(settings: Settings) -> Iterator[Finding]:
@@ -89,10 +137,9 @@ def _shape(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _memory(settings: Settings) -> Iterator[Finding]:
-    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed."""
-    serving, gpu = settings.serving, settings.machine.gpu
-    shape, engine, server = serving.shape, serving.engine, DeclaredServer(settings)
+def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterator[Finding]:
+    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed. `path`: of the engine."""
+    shape, engine, gpu = server.shape, server.engine, machine.gpu
     if shape is None or (layout := server.layout) is None:
         return
     ranks = engine.tensor_parallel_size
@@ -111,19 +158,19 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     if startup_concurrency(layout, max(0.0, share_gib - weights_gib - start.total_gib), context) >= 1:
         return
     certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
-    counts = [count for count in settings.machine.pod_gpus if count > ranks and not shape.attention_heads % count]
+    counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
     # Enough for the weights, with 30 % on top for everything else.
     enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
     yield Finding(
         id="model-exceeds-gpus",
-        subject=key("server.engine.tensorParallelSize"),
+        subject=f"{path}.tensorParallelSize",
         found=ranks,
         allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{_of_adapters(adapters_gib * ranks)} and a request of "
         f"{context:,} tokens; `fleet models` lists them",
         why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
         + ("" if certain else ", minus an estimate of the memory for startup")
         + ": vLLM exits at startup, on a node that is billed",
-        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, settings.gpus_per_replica // enough)}"
+        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, server.gpus // enough)}"
         if enough
         else _larger(shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from facts import disks
 from facts.cost import bill, node_price, priced_items
 from facts.finding import Finding
 from facts.prices import OLD_AFTER_DAYS, published, today
@@ -18,10 +17,11 @@ from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.machine import machine_problems, zone_for
-from settings.checks.model import model_problems
+from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
+from settings.checks.volume import volume_problems
 from settings.derived.figures import fleet_shape
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 MAX_LABEL = 63
 """Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
-LFS_SPACE_FACTOR = 1.1
-"""Space the download needs, as a multiple of the model: objects, hard-linked as files, and file system overhead.
-Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: the rest is margin."""
 LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 
@@ -244,7 +241,8 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:
-    weights, model = settings.weights, settings.serving.model
+    weights = settings.weights
+    model = settings.serving.model.model_copy(update={"size_gb": size_gb(settings)})
     if (weights.source == "image") != (weights.image is not None):
         yield Finding(
             id="weights-image",
@@ -277,29 +275,7 @@ def _weights(settings: Settings) -> Iterator[Finding]:
                 write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
             )
         return
-    readers = settings.nodes
-    for finding in disks.check_volume(
-        size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
-    ):
-        field = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}[finding.field]
-        yield Finding(
-            id="hyperdisk-limit",
-            subject=key(f"weights.{field}"),
-            found=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
-            allowed=finding.message,
-            why="Hyperdisk ML rejects the volume, or its readers slow each other down at start",
-            write=finding.remedy,
-        )
-    needed_gib = model.size_gb * 1e9 / 2**30 * LFS_SPACE_FACTOR
-    if weights.size_gib < needed_gib:
-        yield Finding(
-            id="weights-volume-too-small",
-            subject=key("weights.sizeGib"),
-            found=weights.size_gib,
-            allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
-            why="the volume must hold the model and the file system's overhead",
-            write=f"sizeGib: {int(needed_gib) + 1}",
-        )
+    yield from keyed(volume_problems("weights", weights, model, readers=settings.nodes))
 
 
 def _server(settings: Settings) -> Iterator[Finding]:

@@ -25,10 +25,10 @@ UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
 @pytest.mark.parametrize(
     ("field", "network"),
     [
-        ("nodeCidr", Network(node_cidr="10.0.0.1/20")),
-        ("serviceCidr", Network(service_cidr="10.0.0.0/24")),  # inside the nodes'
-        ("nat.minPortsPerVm", Network(nat=Nat(min_ports_per_vm=1_000))),
-        ("nat.maxPortsPerVm", Network(nat=Nat(max_ports_per_vm=1_024))),  # not above the least
+        ("node_cidr", Network(node_cidr="10.0.0.1/20")),
+        ("service_cidr", Network(service_cidr="10.0.0.0/24")),  # inside the nodes'
+        ("nat.min_ports_per_vm", Network(nat=Nat(min_ports_per_vm=1_000))),
+        ("nat.max_ports_per_vm", Network(nat=Nat(max_ports_per_vm=1_024))),  # not above the least
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
@@ -61,7 +61,7 @@ def test_a_proxy_only_subnet_inside_another_range_or_of_no_range_is_refused(cidr
     ("changed", "path"),
     [
         ({"existing": None}, "existing"),
-        ({"pod_cidr": "10.1.8.0/21"}, "network.podCidr"),
+        ({"pod_cidr": "10.1.8.0/21"}, "network.pod_cidr"),
         ({"nat": Nat()}, "network.nat"),
     ],
 )
@@ -90,9 +90,9 @@ def test_a_cluster_that_gke_would_refuse_or_everybody_could_reach_is_refused(fie
 @pytest.mark.parametrize(
     ("field", "given"),
     [
-        ("create.startTime", {"start_time": "2027-13-41T06:00:00Z"}),
-        ("usdPerNodeHour", {"total_usd": 1.0}),
-        ("create.totalUsd", {"total_usd": 131_000.0, "price": 65.0}),
+        ("create.start_time", {"start_time": "2027-13-41T06:00:00Z"}),
+        ("usd_per_node_hour", {"total_usd": 1.0}),
+        ("create.total_usd", {"total_usd": 131_000.0, "price": 65.0}),
     ],
     ids=["no moment", "no price", "wrong total"],
 )

@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import EXIT_SECONDS
-from settings.arguments import checked, refuse_field, within_limits
+from facts.models import CATALOGUE
+from settings.arguments import checked, refuse, refuse_field, within_limits
+from settings.checks.declared_server import EngineServer
+from settings.checks.model import memory_problems
+from settings.checks.parsers import unregistered
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.server import Image, PodResources, Resources, Server
+from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
 from workloads.server import api_key, compile_cache, vllm_args
@@ -136,6 +141,20 @@ class ServerPod:
                 why="a pod is on one machine",
                 write="a lower data_parallel_size or tensor_parallel_size, or a placement with more GPUs",
             )
+        gpu, gpus, listed = self.placement.machine.gpu, self.placement.gpus, CATALOGUE.get(self.model.id)
+        # The catalogue's shape is of its commit; what another one holds is not known here.
+        shape = listed.shape if listed and listed.revision == self.model.revision else None
+        server = EngineServer(engine=self.engine, model=self.model, shape=shape, tag=self.image.tag, gpu=gpu, gpus=gpus)
+        version = self.engine.version
+        refuse(
+            self,
+            (
+                *version_problems("engine.version", self.engine, self.image.tag, "image.tag"),
+                *unregistered("engine.tool_call_parser", self.engine.tool_call_parser, "tools", version),
+                *unregistered("engine.reasoning_parser", self.engine.reasoning_parser, "reasoning", version),
+                *memory_problems("engine", server, self.placement.machine),
+            ),
+        )
         if self.model.adapters and (self.weights is None or not self.engine.enable_lora):
             refuse_field(
                 self,

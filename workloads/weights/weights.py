@@ -19,7 +19,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
-from settings.arguments import checked, refuse_field
+from settings.arguments import checked, refuse, refuse_field
+from settings.checks.volume import volume_problems
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import MOUNT_PATH
@@ -154,6 +155,8 @@ class WeightsArgs:
                 why="the volume is restored from it",
                 write='volume=Weights(source="image", image="projects/PROJECT/global/images/NAME")',
             )
+        if self.volume.has_volume:
+            refuse(self, volume_problems("volume", self.volume, self.model))
         if self.beside is not None and self.volume.name_ending == self.beside.name_ending:
             refuse_field(
                 self,

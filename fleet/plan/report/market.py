@@ -39,7 +39,6 @@ def outline(market: Market) -> Outline:
     measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
     refused = tuple(_refused(market))
     budget = isinstance(market.question.goal, Budget)
-    hopeless = not measured and market.question.reading == "fleet"
     return Outline(
         title=f"{format_goal(market.question)}, {format_mean_lengths(market.question.workload)}",
         verdict="" if market.offers else "no machine reaches this goal",
@@ -57,7 +56,9 @@ def outline(market: Market) -> Outline:
             Section(title="Refused", body=(Items(refused, "warn"),)) if refused else None,
             Section(title="How to read this", body=tuple(map(Prose, (*_READING, *((_WITHIN_BUDGET,) * budget))))),
             _next((measured or bounds)[0]) if best else None,
-            Next("add --sized-as engine", "to size without the losses of the article's fleet") if hopeless else None,
+            Next("add --sized-as engine", "to size without the losses of the article's fleet")
+            if market.helped_by_engine
+            else None,
         ),
         data=camel_case(
             {

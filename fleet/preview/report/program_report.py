@@ -32,14 +32,14 @@ def program_outline(report: ProgramReport, *, with_data: bool = False) -> Outlin
     return Outline(
         title=f"{report.recording.project} / {report.recording.stack}",
         kind="offline preview of a program of its own",
-        verdict=f"{verdict}, {len(report.changes)} to create",
+        verdict=f"{verdict}{'' if is_blocked else ', not all checked'}, {len(report.changes)} to create",
         tone="bad" if is_blocked else "good" if verdict == "not blocked" else "plain",
         head=(Prose(format_total(report.priced), "strong"),),
         body=some(
             policy_section(report.policies),
             Section(title=f"Findings ({len(said)})", body=(Findings(said),), tone="warn", rank=1) if said else None,
             _cost(report),
-            Section(title="Not known from this program", body=(Items(report.priced.unknown),), rank=1),
+            Section(title="Not known or not checked", body=(Items(report.priced.unknown),), rank=1),
             resource_section(report),
             about_section(report),
             Section(title="Next", body=tuple(_next(report)), only=("text",)),

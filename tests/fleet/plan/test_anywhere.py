@@ -18,6 +18,8 @@ from fleet.plan.question.asking import AskingError, NoFitError, question_of
 from fleet.plan.question.fitting import UnknownModelError, engine_changes, fitted, model_facts
 from fleet.plan.question.goals import way_of
 from fleet.plan.question.profiles import profile_facts
+from fleet.plan.report.market import outline
+from tests.support.rows import each_row
 
 LLAMA = "meta-llama/Llama-3.3-70B-Instruct"
 ASKED = Asked(users=200, model="Qwen/Qwen3-32B-FP8")
@@ -68,6 +70,21 @@ def test_a_way_and_a_region_leave_only_those() -> None:
     only = market(replace(ASKED, capacity="on-demand", region="us-central1"))
     assert {(one.capacity, one.price.region, one.dearer) for one in only.offers} == {("on-demand", "us-central1", ())}
     assert "a4-highgpu-8g" in {machine for no in only.refused for machine in no.machines}
+
+
+@each_row(
+    ("asked", "helped"),
+    [
+        (Asked(users=200, isl=120_000, osl=1_000, profile="serve-chat"), False),
+        (Asked(users=200, tpot_ms=8), True),
+        (Asked(users=200, tpot_ms=8, sized_as="engine"), False),
+    ],
+)
+def test_the_size_as_an_engine_is_offered_where_it_changes_the_answer(asked: Asked, helped: bool) -> None:
+    found = market(asked)
+    assert found.helped_by_engine is helped
+    document = "".join(str(element) for element in outline(found).body)
+    assert ("--sized-as engine" in document) is helped
 
 
 def test_a_budget_is_ranked_by_what_it_buys() -> None:

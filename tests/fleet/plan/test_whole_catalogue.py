@@ -118,6 +118,18 @@ def test_a_model_of_ones_own_is_written_with_its_repository_and_config(root: Pat
     assert stack.flags == made.question.profile.flags
 
 
+def test_a_config_beside_the_project_is_written_relative_to_the_stack_file(root: Path) -> None:
+    project, path = root / "project", root / "models" / OWN[1]
+    for folder in (project, path.parent):
+        folder.mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", project)
+    path.write_text(json.dumps(LLAMA))
+    made = smallest(str(path), users=20)
+    write_stack(project, "planned", made, place_of(made, repository=OWN[0], revision=REVISION), config=path)
+    assert f'config: "../models/{OWN[1]}"' in (project / "Pulumi.planned.yaml").read_text()
+    assert open_stack(project, "planned").settings.serving.shape is not None
+
+
 @each_row(
     ("place", "subjects"),
     [

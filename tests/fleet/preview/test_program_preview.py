@@ -14,7 +14,7 @@ from facts.cost import LineItem
 from facts.names import stack_names
 from fleet.cli.project import is_own_program
 from fleet.preview.offline import open_stack
-from fleet.preview.program_preview import TAKEN, open_program, preview_program
+from fleet.preview.program_preview import NOT_CHECKED, TAKEN, open_program, preview_program
 from fleet.preview.record.recording import ProgramError
 from fleet.preview.report.program_report import ProgramReport, program_outline
 from fleet.preview.report.recorded_bill import recorded_bill
@@ -56,6 +56,7 @@ def test_every_resource_of_the_program_is_in_the_report_with_policies_and_price(
     assert plan["bill"]["usdPerHour"] == round(bill.usd_per_hour_known, 4) > 2 * 1.0
     assert plan["bill"]["isAtLeast"] is True
     assert any("Throughput" in one for one in plan["unknown"])
+    assert set(NOT_CHECKED) <= set(plan["unknown"])
     assert json.dumps(outline.data)
 
 
@@ -133,6 +134,8 @@ def test_configuration_is_read_as_the_engine_reads_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         open_program(folder, "missing")
     assert [one.id for one in refused.value.problems] == ["unknown-stack"]
+    assert "pulumi stack init missing" in refused.value.problems[0].write
+    assert "fleet new" not in refused.value.problems[0].write
 
 
 def test_a_wrong_argument_names_the_programs_line_and_what_to_write(tmp_path: Path) -> None:

@@ -34,6 +34,11 @@ def _throughput(mibps: int) -> Edit:
     return put(_READER_CLASS, "parameters.provisioned-throughput-on-create", value=f"{mibps}Mi")
 
 
+def _zone(zone: str) -> Edit:
+    allowed = [{"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": [zone]}]}]
+    return put(_READER_CLASS, "allowedTopologies", value=allowed)
+
+
 def _labels(text: str) -> Edit:
     return put(_READER_CLASS, "parameters.labels", value=text)
 
@@ -113,6 +118,19 @@ CASES = (
         says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$408.88"),
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
+    of_resource(
+        "zone-outside-region",
+        "a class of another region",
+        _zone("us-central1-a"),
+        says=("us-central1-a", "europe-west4"),
+    ),
+    of_resource(
+        "zone-outside-region",
+        "pods in a zone of another region",
+        put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS | {"topology.kubernetes.io/zone": "us-central1-a"}),
+        says="us-central1-a",
+    ),
+    sound("zone-outside-region", "another zone of the region", _zone("europe-west4-c")),
     of_resource("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
     of_resource("weights-unprotected", "an image that goes with its claim", _FLEETING, stack="cud"),
     of_resource(
