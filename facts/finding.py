@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Any, Final, Literal, NoReturn
 
 from facts.redact import Redactor, plaintexts_in
 from facts.secrets_in_text import without_secrets
@@ -139,3 +140,16 @@ def shown(value: Any) -> str:
 def block(findings: Iterable[Finding]) -> bool:
     """Whether any finding blocks: the one rule for exit code 1."""
     return any(finding.blocks for finding in findings)
+
+
+def raise_refused(problems: Iterable[Finding]) -> NoReturn:
+    """Raise a ValueError with these findings, which Pulumi prints without a traceback: how a program's wrong value is refused."""
+    raise _error_type()("\n\n".join(problem.text() for problem in problems)) from None
+
+
+@cache
+def _error_type() -> type[ValueError]:
+    """A ValueError that is a pulumi.RunError, too, which Pulumi prints without a traceback. Made on use: importing pulumi takes time."""
+    from pulumi import RunError
+
+    return type("ArgumentError", (RunError, ValueError), {"__module__": __name__})

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from facts.texts import hint
+from facts.finding import Finding, raise_refused
+from facts.texts import hint, nearest
 
 DRIVER_VERSION: Final = "latest"
 """GPU driver version on GKE; the default is the older of two. vLLM's image has CUDA 12.9, which an older driver supports only with a
@@ -336,7 +337,20 @@ DEFAULT: Final = "a4-highgpu-8g"
 
 
 def find(machine_type: str) -> Machine:
-    """The machine type with that name. Raises KeyError."""
+    """The machine type with that name. Raises ValueError with a finding."""
+    if machine_type not in MACHINES:
+        words = str(machine_type)
+        meant = meant_machine(words)
+        near = meant.type if meant else nearest(words, MACHINES)
+        unknown = Finding(
+            id="unknown-machine",
+            subject="find.machine_type",
+            found=words,
+            allowed=", ".join(MACHINES),
+            why="no machine type has that name" + (f"; did you mean {near}?" if near else ""),
+            write=f'find("{near}")' if near else 'find("...") with one of those names',
+        )
+        raise_refused([unknown])
     return MACHINES[machine_type]
 
 

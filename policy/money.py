@@ -1,7 +1,7 @@
 """List prices of the GPU nodes that pods request.
 
-A stack's cost uses its region's prices. A single resource has no region unless its pods name a zone, so its cost is a lower bound:
-the lowest price of all regions.
+A stack's cost uses its region's prices. A single resource has that of its pods' zone, else `gcp:region`; with neither, its cost is a lower
+bound: the lowest price of all regions.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def region_of(resources: Sequence[Resource]) -> str:
     return ""
 
 
-def with_region(resources: Sequence[Resource]) -> list[Resource]:
-    """A stack's resources with its region, where that is known."""
+def with_region(resources: Sequence[Resource], configured: str = "") -> list[Resource]:
+    """A stack's resources with its region, where that is known: of its cluster or disks, else of its configuration."""
     try:
-        region = region_of(resources)
+        region = region_of(resources) or configured
     except UnknownValueError:
         return list(resources)
     # What is parsed refers to its resource.
@@ -97,8 +97,12 @@ def is_spot(pod: Pod) -> bool:
 
 
 def at_stake(resource: Resource) -> str:
-    """Formatted cost of this object's GPU nodes; empty without GPU nodes."""
-    parts = [format_cost(pod, pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
+    """Formatted cost of this object's GPU nodes; empty without GPU nodes.
+
+    Of one node where a scaler decides on replicas: Pulumi then takes their number from the state, and a preview without it cannot.
+    """
+    scaled = "spec.replicas" in resource.ignore_changes
+    parts = [format_cost(pod, 1 if scaled else pod.gpu_nodes) for pod in pods(resource) if pod.gpus and pod.gpu_nodes]
     return "; ".join(parts)
 
 
@@ -118,11 +122,17 @@ def format_cost(pod: Pod, nodes: int) -> str:
     return f"at least ${lowest.usd * nodes:,.2f} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(lowest)}, the lowest)"
 
 
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two different sums in dollars, with cents or as many digits as their difference needs."""
+    digits = next((most for most in range(2, 12) if f"{one:.{most}f}" != f"{other:.{most}f}"), 2)
+    return f"${one:,.{digits}f}", f"${other:,.{digits}f}"
+
+
 def _region(pod: Pod) -> str:
     try:
-        return pod.resource.region or region_of([pod.resource])
+        return region_of([pod.resource]) or pod.resource.region
     except UnknownValueError:
-        return ""
+        return pod.resource.region
 
 
 def origin(price: Price) -> str:

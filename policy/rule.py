@@ -46,7 +46,7 @@ class Resource:
     ignore_changes: tuple[str, ...] = ()
     """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
     region: str = ""
-    """Region of the stack, for prices; only in stack rules, and empty where unknown."""
+    """Region of the stack, for prices; in resource rules as configured. Empty where unknown."""
     dependencies: tuple[str, ...] = ()
     """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

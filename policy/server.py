@@ -103,6 +103,8 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._rules = rules
         self._policies = (*map(_policy_of, rules), _EXCUSED, _NOT_ASKED)
         self._configure({})
+        self._region = ""
+        """`gcp:region` of the stack; a resource by itself names none."""
         self._inputs: dict[str, Resource] = {}
         """Every resource with its inputs, which stack rules read where a preview has no outputs."""
 
@@ -116,8 +118,9 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         """The pack's version."""
         return plugin_pb2.PluginInfo(version=_VERSION)
 
-    def ConfigureStack(self, _request: Any, _context: Any) -> Any:
-        """Nothing: no rule reads the stack's tags."""
+    def ConfigureStack(self, request: Any, _context: Any) -> Any:
+        """Take the region of the stack's configuration; no rule reads its tags."""
+        self._region = request.config.get("gcp:region", "")
         return messages.AnalyzerStackConfigureResponse()
 
     def Configure(self, request: Any, _context: Any) -> Any:
@@ -131,7 +134,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
 
     def Analyze(self, request: Any, _context: Any) -> Any:
         """Judge one resource by its inputs."""
-        resource = self._inputs[request.urn] = _resource(request)
+        resource = self._inputs[request.urn] = replace(_resource(request), region=self._region)
         return messages.AnalyzeResponse(diagnostics=list(self._of_resource(resource)))
 
     def AnalyzeStack(self, request: Any, _context: Any) -> Any:
@@ -144,7 +147,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         # The engine's order varies, and messages name resources in order.
         ordered = sorted(request.resources, key=lambda one: one.urn)
         resources = [_stack_resource(one, self._inputs.get(one.urn), urns) for one in ordered]
-        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(money.with_region(resources))))
+        return messages.AnalyzeResponse(diagnostics=list(self._of_stack(money.with_region(resources, self._region))))
 
     def _configure(self, given: Mapping[str, Any]) -> None:
         def one(policy: Policy) -> _Configured:

@@ -10,9 +10,9 @@ from typing import Any, Final, NoReturn
 from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
-from facts.finding import Finding
+from facts.finding import Finding, raise_refused
 from settings.sections.arguments import checked
-from settings.sections.refused import of_section, quoted, raise_refused
+from settings.sections.refused import of_section, quoted
 from settings.sections.section import Section
 
 _CAMEL: Final = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")

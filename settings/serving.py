@@ -183,8 +183,8 @@ def _fitted(chosen: Profile, server: Server, machine: Machine, gpus: int, *, is_
     """
     engine, changes = chosen.engine, dict[str, Any]()
     each = server.engine.get("tensorParallelSize", engine.tensor_parallel_size)
-    if isinstance(each, int) and each > 0 and gpus % each == 0 and gpus // each != engine.data_parallel_size:
-        changes["dataParallelSize"] = gpus // each
+    if isinstance(each, int) and each > 0 and max(1, gpus // each) != engine.data_parallel_size:
+        changes["dataParallelSize"] = max(1, gpus // each)
     ranks = server.engine.get("dataParallelSize", changes.get("dataParallelSize"))
     if isinstance(ranks, int) and engine.api_server_count is not None and engine.api_server_count > ranks >= 1:
         changes["apiServerCount"] = ranks

@@ -81,7 +81,7 @@ def read(root: Path, stack: str, text: str | None = None, *, of_any_project: boo
         known = stack_names(root)
         source = "smoke" if "smoke" in known else next(iter(known), None)
         made_of = f"--from {source}" if source else "--machine g2-standard-12 --model Qwen/Qwen3.5-4B"
-        make = f"fleet new {stack} {made_of}"
+        make = f"fleet new {stack} {made_of}" if project == NAMESPACE else f"pulumi stack init {stack}, and its keys"
         raise SettingsError(
             stack,
             [

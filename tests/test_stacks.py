@@ -15,6 +15,8 @@ from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
 from settings.derived.readme import filled
+from settings.load import check, parse
+from settings.stack_file import read
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
 from tests.support.recorded import goes_before
 from tests.support.rows import each_row
@@ -27,6 +29,11 @@ STACKS = stack_names(ROOT)
 
 def test_there_are_the_stacks_that_the_documentation_promises() -> None:
     assert set(STACKS) == {"smoke", "h100", "dev", "spot", "cud", "gateway", "guest", "prod"}
+
+
+def test_the_first_stack_needs_nothing_but_a_project() -> None:
+    settings = parse("smoke", {**read(ROOT, "smoke").config, "gcp:project": "fleet-tests"})
+    assert {problem.id for problem in check(settings) if problem.severity != "note"} == set()
 
 
 @each_row("stack", STACKS)

@@ -37,10 +37,10 @@ class Judging:
         """Start the packs. Raises PolicyError."""
         self._open = ExitStack()
         self._files: tuple[JudgeChange, ...] = ()
-        project, stack = file.project, file.stack
+        project, stack, region = file.project, file.stack, file.config.get("gcp:region", "")
         try:
             if (head := head_of(root, stack, or_ours=project != NAMESPACE)) is not None:
-                run = start(head.pack, project=project, stack=stack, config=head.config)
+                run = start(head.pack, project=project, stack=stack, config=head.config, region=region)
                 self._head_run = self._open.enter_context(run)
             tree = None if against is None else against.tree
             if tree is not None:
@@ -51,7 +51,9 @@ class Judging:
             if head is not None and base is not None and are_equal(base, head, self._files):
                 base = None
             if base is not None:
-                run = start(base.pack, project=project, stack=stack, config=base.config, modules=base.modules)
+                run = start(
+                    base.pack, project=project, stack=stack, config=base.config, modules=base.modules, region=region
+                )
                 self._base_run = self._open.enter_context(run)
         except BaseException:
             self._open.close()

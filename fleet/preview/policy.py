@@ -62,11 +62,13 @@ class Violation:
     """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
     judges: tuple[str, ...] = ()
     """The sides that say so, where two packs or configurations judge; see `fleet.preview.judges`."""
+    rated: Severity | None = None
+    """How the check of the stack file rates the same lesson, where it has a finding about it."""
 
     @property
     def finding(self) -> Finding:
         """What the message says, about the resource."""
-        severity: Severity = "error" if self.level in STOPS else "warning"
+        severity: Severity = "error" if self.level in STOPS else self.rated or "warning"
         if self.policy == REPEATED_ON_PURPOSE:
             severity = "deliberate"
         return decode(
@@ -88,24 +90,29 @@ def start(
     stack: str,
     config: Given | None = None,
     modules: Path | None = None,
+    region: str = "",
 ) -> PolicyRun:
     """Spawn the pack in `pack`. Returns at once; `judge` waits for it. Use as a context manager, or `close` it.
 
     `config` is what a policy config file of Pulumi holds: per policy (or `all`) a level, or a map of properties with
-    an optional `enforcementLevel`. `modules` is where the pack finds its facts and settings before anywhere else.
+    an optional `enforcementLevel`. `modules` is where the pack finds its facts and settings before anywhere else. `region` is the
+    stack's `gcp:region`, all that the pack reads of its configuration.
     """
-    return PolicyRun(pack, project=project, stack=stack, config=config or {}, modules=modules)
+    return PolicyRun(pack, project=project, stack=stack, config=config or {}, modules=modules, region=region)
 
 
 class PolicyRun:
     """A running pack."""
 
-    def __init__(self, pack: Path, *, project: str, stack: str, config: Given, modules: Path | None = None) -> None:
+    def __init__(
+        self, pack: Path, *, project: str, stack: str, config: Given, modules: Path | None = None, region: str = ""
+    ) -> None:
         self._pack = pack.resolve()
         self._config_file = config_file(stack)
         self.states: tuple[PolicyState, ...] = ()
         """Every policy as the configuration leaves it, known once the pack has judged."""
         self._config = config
+        self._stack_config = {"gcp:region": region} if region else {}
         of_the_engine = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_CONFIG")}
         environment = of_the_engine | {
             "PULUMI_PROJECT": project,
@@ -179,7 +186,7 @@ class PolicyRun:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
-        stub.ConfigureStack(messages.configure_stack(), timeout=_ANSWER_SECONDS)
+        stub.ConfigureStack(messages.configure_stack(self._stack_config), timeout=_ANSWER_SECONDS)
         self.states = states = messages.states(info, self._config, self._config_file)
         stub.Configure(messages.configure(states), timeout=_ANSWER_SECONDS)
 

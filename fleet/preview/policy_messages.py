@@ -22,10 +22,14 @@ class PolicyMessages:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
 
-    def configure_stack(self) -> analyzer_pb2.AnalyzerStackConfigureRequest:
-        """Which stack the rules are about."""
+    def configure_stack(self, config: Mapping[str, str]) -> analyzer_pb2.AnalyzerStackConfigureRequest:
+        """Which stack the rules are about, and its configuration without secrets."""
         return analyzer_pb2.AnalyzerStackConfigureRequest(
-            stack=self._recording.stack, project=self._recording.project, organization=ORGANIZATION, dry_run=True
+            stack=self._recording.stack,
+            project=self._recording.project,
+            organization=ORGANIZATION,
+            dry_run=True,
+            config=config,
         )
 
     def states(self, info: Any, given: Given, file: str) -> tuple[PolicyState, ...]:

@@ -92,7 +92,7 @@ PERSISTENT_DISK_FAMILIES: Final = frozenset({"e2", "n1", "n2", "n2d", "c3", "c3d
 
 
 def with_gpus(machine_type: str, *, local_ssd: bool = False, boot_disk_gb: int = CLASS_BOOT_DISK_GB) -> Machine:
-    """A machine type of facts/machines.py. `local_ssd`: requested where optional. Raises KeyError."""
+    """A machine type of facts/machines.py. `local_ssd`: requested where optional. Raises ValueError."""
     found = gpu_machines.find(machine_type)
     has_ssd = local_ssd or found.local_ssd == "always"
     ephemeral_gb = found.local_ssd_gb if has_ssd else boot_disk_gb

@@ -22,6 +22,7 @@ _MISREAD_HEAD_SIZE: Final = 64
 def context_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with context and cache format."""
     yield from _context(settings)
+    yield from _requests(settings)
     yield from _yarn(settings)
     yield from _four_bit_cache(settings)
 
@@ -46,6 +47,24 @@ def _context(settings: Settings) -> Iterator[Finding]:
         + (f" with a factor of {engine.yarn.factor:g}" if engine.yarn else ""),
         why="vLLM does not start with a context longer than max_position_embeddings of config.json, which YaRN multiplies",
         write=f"maxModelLen: {longest}" + (f", or yarn: {{factor: {factor:g}{original}}}" if extends else ""),
+    )
+
+
+def _requests(settings: Settings) -> Iterator[Finding]:
+    """Expected requests that the server rejects, and for which no throughput can be estimated."""
+    serving, needs = settings.serving, settings.server.needs
+    if serving.requests is None:
+        return
+    longest, context = serving.requests.longest_request_tokens, serving.engine.context_tokens
+    if longest <= context:
+        return
+    yield Finding(
+        id="requests-above-context",
+        subject=key("server.needs.workload" if needs.workload else "server.needs.requests"),
+        found=needs.workload or f"up to {longest} tokens",
+        allowed=f"requests of up to {context} tokens (maxModelLen); these have up to {longest}",
+        why="the server rejects longer requests with an error",
+        write=f"server: {{engine: {{maxModelLen: {longest}}}}}, or shorter requests",
     )
 
 

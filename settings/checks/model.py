@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.fit import gpus_needed
 from facts.machines import MACHINES, Machine
-from facts.memory import startup, startup_concurrency
+from facts.memory import GIB, startup, startup_concurrency
 from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
+LEAST_SHARE: Final = 0.9
+"""Share of the computed weights below which a stated size is refused. The catalog's sizes are at least 0.98 of theirs: the shapes have no
+norms and biases, and a repository holds more files than weights."""
 _MOST_MACHINES: Final = 3
 """Machines that are suggested; `fleet models` lists all."""
 
 
 def model_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model."""
+    yield from _stated(settings)
     yield from _profile(settings)
     yield from _fitted(settings)
     yield from parser_problems(settings)
@@ -36,6 +41,49 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from context_problems(settings)
     yield from _catalogue(settings)
     yield from memory_problems(key("server.engine"), DeclaredServer(settings), settings.machine)
+
+
+def size_gb(settings: Settings) -> float:
+    """Size of the model's files: as stated, or what its shape says if that is clearly larger."""
+    serving = settings.serving
+    if serving.shape is None:
+        return serving.model.size_gb
+    # Without draft and vision tower, which some repositories leave out.
+    weights_gb = serving.shape.text_weights_gib * GIB / 1e9
+    if serving.model.size_gb >= LEAST_SHARE * weights_gb:
+        return serving.model.size_gb
+    listed = CATALOGUE.get(serving.model.id)
+    return listed.size_gb if listed else ceil(10 * serving.shape.weights_gib * GIB / 1e9) / 10
+
+
+def _stated(settings: Settings) -> Iterator[Finding]:
+    """A revision or a size of another model, as after a change of `model.id` alone."""
+    model = settings.serving.model
+    listed = CATALOGUE.get(model.id)
+    others = [other.id for other in CATALOGUE.values() if other.revision == model.revision and other.id != model.id]
+    # A copy that the catalog does not list can have its original's commits.
+    if listed is not None and others:
+        yield Finding(
+            id="revision-of-another-model",
+            subject=key("model.revision"),
+            found=model.revision,
+            allowed=f"a commit id of {model.id}" + (f", such as {listed.revision}" if listed.revision else ""),
+            why=f"it is a commit of {others[0]}, so the download fails",
+            write="remove revision: the catalog has it"
+            if listed.revision
+            else "revision: the latest commit id in the repository's history",
+        )
+    if (needed_gb := size_gb(settings)) > model.size_gb:
+        yield Finding(
+            id="size-of-another-model",
+            subject=key("model.sizeGb"),
+            found=model.size_gb,
+            allowed=f"about {needed_gb:g} for {model.id}",
+            why=f"{'the catalog says so' if listed else 'config.json says so'}; the weights volume and the load time depend on it",
+            write="remove sizeGb: the catalog has it"
+            if listed
+            else "sizeGb: the total size in the repository's file list",
+        )
 
 
 def _profile(settings: Settings) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts import parsers
 from facts.finding import Finding
+from facts.models import CATALOGUE, part_for
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ _EFFECTS: Final = {
     "toolCallParser": "With a wrong one vLLM does not start, or requests with tools fail, or calls stay in the text; without one, vLLM "
     "refuses tool_choice auto",
 }
+_OPTIONS: Final[dict[parsers.Kind, str]] = {"tools": "tool-call-parser", "reasoning": "reasoning-parser"}
+# By its name: it leaves the reasoning of the same model in the text, with its tags (unverified).
+_VARIANTS: Final = {"minimax_m2_append_think": "minimax_m2"}
 _SOURCES: Final = {
     "reasoningParser": "its tags, such as <think>, are in the model's tokenizer.json",
     "toolCallParser": "it reads the form in which the model's chat template writes tool calls",
@@ -30,12 +34,25 @@ _SOURCES: Final = {
 def parser_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model's parsers."""
     serving, engine = settings.serving, settings.serving.engine
-    own = settings.model
-    chosen: tuple[tuple[str, str | None, str | None, parsers.Kind], ...] = (
-        ("toolCallParser", engine.tool_call_parser, own.tool_call_parser if own else None, "tools"),
-        ("reasoningParser", engine.reasoning_parser, own.reasoning_parser if own else None, "reasoning"),
+    own, listed = settings.model, CATALOGUE.get(serving.model.id)
+    chosen: tuple[tuple[str, str | None, str | None, str | None, parsers.Kind], ...] = (
+        (
+            "toolCallParser",
+            engine.tool_call_parser,
+            own.tool_call_parser if own else None,
+            listed.tool_parser if listed else None,
+            "tools",
+        ),
+        (
+            "reasoningParser",
+            engine.reasoning_parser,
+            own.reasoning_parser if own else None,
+            listed.reasoning_parser if listed else None,
+            "reasoning",
+        ),
     )
-    for name, value, of_model, kind in chosen:
+    for name, value, of_model, in_catalogue, kind in chosen:
+        path = key(f"model.{name}" if value == of_model else f"server.engine.{name}")
         if of_model is not None and name in serving.overrides and value != of_model:
             yield Finding(
                 id="parser-named-twice",
@@ -45,8 +62,24 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
                 why=f"model.{name} is {of_model}, and a server has one parser",
                 write=f"no {name} in server.engine, and the right parser in model.{name}",
             )
-        subject = key(f"model.{name}" if value == of_model else f"server.engine.{name}")
-        yield from unregistered(subject, value, kind, engine.version)
+        unknown = tuple(unregistered(path, value, kind, engine.version))
+        yield from unknown
+        # A parser of a format that only some models have is for flags-of-another-architecture to judge.
+        if (
+            not unknown
+            and value is not None
+            and in_catalogue not in (None, _VARIANTS.get(value, value))
+            and not part_for(_OPTIONS[kind], value)
+        ):
+            yield Finding(
+                id="parser-of-another-model",
+                subject=path,
+                found=value,
+                allowed=f"{in_catalogue}, the catalog's for {serving.model.id}",
+                why=_EFFECTS[name],
+                write=f"{name}: {in_catalogue}",
+                severity="warning",
+            )
     for name in serving.unnamed_parsers:
         yield Finding(
             id="model-without-parser",

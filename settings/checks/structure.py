@@ -17,7 +17,7 @@ from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.machine import machine_problems, zone_for
-from settings.checks.model import model_problems
+from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
@@ -241,7 +241,8 @@ def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:
-    weights, model = settings.weights, settings.serving.model
+    weights = settings.weights
+    model = settings.serving.model.model_copy(update={"size_gb": size_gb(settings)})
     if (weights.source == "image") != (weights.image is not None):
         yield Finding(
             id="weights-image",

@@ -22,10 +22,10 @@ from typing import (
     is_typeddict,
 )
 
-from facts.finding import Finding
+from facts.finding import Finding, raise_refused
 from facts.texts import nearest
 from settings.sections.docstrings import field_docs
-from settings.sections.refused import quoted, raise_refused
+from settings.sections.refused import quoted
 
 _Checked = TypeVar("_Checked", bound=Callable[..., Any])
 _WORDS: Final[Mapping[Any, str]] = {

@@ -1,12 +1,11 @@
-"""How a wrong value of a program is refused: as findings, in a ValueError that Pulumi prints without a traceback."""
+"""A wrong value of a program's section as findings, which `facts.finding.raise_refused` raises."""
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NoReturn, get_args
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_snake
@@ -29,19 +28,6 @@ _TYPES = {
     "model_attributes_type": "a mapping of keys to values",
     "none_required": "null",
 }
-
-
-def raise_refused(problems: Iterable[Finding]) -> NoReturn:
-    """Raise a ValueError with these findings."""
-    raise _error_type()("\n\n".join(problem.text() for problem in problems)) from None
-
-
-@functools.cache
-def _error_type() -> type[ValueError]:
-    """A ValueError that is a pulumi.RunError, too, which Pulumi prints without a traceback. Made on use: importing pulumi takes time."""
-    from pulumi import RunError
-
-    return type("ArgumentError", (RunError, ValueError), {"__module__": __name__})
 
 
 def of_section(error: ValidationError, section: type[BaseModel], path: str) -> list[Finding]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from facts.finding import raise_refused
 from facts.names import KEDA_NAMESPACE
 from facts.secrets_in_text import looks_drawn
-from settings.sections.refused import PATTERN_TEXTS, of_section, raise_refused
+from settings.sections.refused import PATTERN_TEXTS, of_section
 
 NAMESPACE = "vllm-fleet"
 """The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""

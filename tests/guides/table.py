@@ -305,35 +305,35 @@ PAGES: Final[Mapping[str, Page]] = {
     "docs/rollout.md": Page(
         (
             Typed(
-                "pulumi up --stack production",
+                "pulumi up --stack serving",
                 (CREATED,),
                 before=(
-                    f"fleet rollout start --stack production --engine-version 0.33.0 --image-digest sha256:{'0' * 64}"
+                    f"fleet rollout start --stack serving --engine-version 0.33.0 --image-digest sha256:{'0' * 64}"
                     " --set engine.enablePrefixCaching=false --set engine.mambaCacheMode=null --set engine.mambaBlockSize=null",
                 ),
             ),
-            Typed("pulumi stack output --json --show-secrets --stack production > outputs.json", look=outputs),
+            Typed("pulumi stack output --json --show-secrets --stack serving > outputs.json", look=outputs),
             Typed(
-                "pulumi up --stack production",
+                "pulumi up --stack serving",
                 (UPDATED,),
-                before=("fleet rollout promote --stack production --without-verdict 'a quiet week'",),
+                before=("fleet rollout promote --stack serving --without-verdict 'a quiet week'",),
             ),
             Typed(
-                "pulumi up --stack production",
+                "pulumi up --stack serving",
                 (r"- \d+ deleted",),
-                before=("fleet rollout promote --finish --stack production",),
+                before=("fleet rollout promote --finish --stack serving",),
             ),
             Typed(
-                "pulumi up --stack production",
+                "pulumi up --stack serving",
                 (UNCHANGED,),
                 before=(
-                    "fleet rollout start --stack production --set engine.maxNumSeqs=1024",
-                    "fleet rollout abort --stack production",
+                    "fleet rollout start --stack serving --set engine.maxNumSeqs=1024",
+                    "fleet rollout abort --stack serving",
                 ),
             ),
         ),
-        copies={"production": "dev"},
-        has={"production": True},
+        copies={"serving": "dev"},
+        has={"serving": True},
     ),
     "docs/run-a-benchmark.md": Page(
         (

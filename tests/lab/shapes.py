@@ -17,11 +17,14 @@ from tests.support.stacks import recorded_stack
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = tuple(stack_names(ROOT))
 _SECRETS = {"hfToken": "notatoken", "apiKey": "notakey-notakey"}
+_TRIAL: dict[str, Any] = {"labels": {"environment": "trial"}}
+"""A reservation without it is judged as production, which accepts no release with advisories."""
 SHAPES: dict[str, dict[str, Any]] = {
     "flex-start": {"capacity": {"mode": "flex-start", "runDurationSeconds": 86_400}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "window-1"}},
     "reservation in blocks": {
-        "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool", "blocks": ["b1"]}
+        "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool", "blocks": ["b1"]},
+        **_TRIAL,
     },
     "ladder": {"capacity": {"mode": "ladder", "reservation": {"name": "block-7", "project": "capacity-pool"}}},
     "short ladder": {"capacity": {"mode": "ladder", "flexStartSeconds": 600, "spot": False}},
@@ -49,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "a canary of another revision": {
         "capacity": {"mode": "reservation", "name": "block-7", "nodes": 3},
+        **_TRIAL,
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
         "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},

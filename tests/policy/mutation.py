@@ -114,7 +114,7 @@ class Pack(PolicyRun):
     def configure(self, recording: Recording, config: Mapping[str, Any]) -> None:
         """Take over a stack's configuration of the rules, for all that is asked from now on."""
         messages = PolicyMessages(recording)
-        self._stub.ConfigureStack(messages.configure_stack(), timeout=_SECONDS)
+        self._stub.ConfigureStack(messages.configure_stack({}), timeout=_SECONDS)
         states = messages.states(self._info, config, config_file(recording.stack))
         self._stub.Configure(messages.configure(states), timeout=_SECONDS)
 

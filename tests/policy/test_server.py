@@ -105,6 +105,18 @@ def test_settings_are_in_the_schema_with_their_defaults(pack: Pack) -> None:
     assert "default" not in ceiling
 
 
+def test_the_price_of_a_resource_is_of_the_configured_region() -> None:
+    pack = Pack()
+    rule = "context-far-above-need"
+    pack.configure({})
+    assert "list price of us-east4, 2026-07-03, the lowest" in pack.judge(server(*LONG))[rule][1]
+    configured = analyzer_pb2.AnalyzerStackConfigureRequest(config={"gcp:region": "europe-west4"})
+    pack.servicer.ConfigureStack(configured, None)
+    message = pack.judge(server(*LONG))[rule][1]
+    assert "list price of europe-west4" in message
+    assert "the lowest" not in message
+
+
 def test_a_verdict_has_the_rules_level_its_reason_and_its_price(pack: Pack) -> None:
     level, message = pack.judge(server(*LONG))["context-far-above-need"]
     assert level == "mandatory"
@@ -232,5 +244,9 @@ def test_a_pack_that_is_disabled_as_a_whole_still_says_so(pack: Pack, level: int
 def test_a_rule_without_the_limit_that_it_needs_is_told(pack: Pack, given: Mapping[str, Mapping[str, Any]]) -> None:
     pack.configure(given)
     assert not_asked(pack).startswith("hourly-cost-above-ceiling has no maxUsdPerHour")
+    _, message = pack.judge_stack(server())["rules-not-asked"]
+    written = message.partition("\nwrite: ")[2]
+    assert "policy/config/STACK.json, a new file" in written
+    assert "remove" not in written
     pack.configure(given, hourly_cost_above_ceiling=2)
     assert "maxUsdPerHour" not in not_asked(pack)

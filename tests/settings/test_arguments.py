@@ -113,6 +113,13 @@ def test_a_secret_in_the_place_of_its_output_is_in_no_error() -> None:
     ("make", "subject", "words"),
     {
         "no machine": (lambda: placement(Spot(mode="spot"), namespace="chat"), "placement.machine is missing", "find("),  # type: ignore[call-arg]
+        "a GPU's name": (lambda: find("h100"), "find.machine_type: h100", 'find("a3-highgpu-1g")'),
+        "a machine's misspelt name": (
+            lambda: find("g2-standrd-12"),
+            "find.machine_type: g2-standrd-12",
+            'find("g2-standard-12")',
+        ),
+        "a machine that GKE does not have": (lambda: find("tpu"), "find.machine_type: tpu", "a4-highgpu-8g"),
         "a machine's name": (
             lambda: placement(Spot(mode="spot"), namespace="chat", machine="g2-standard-12"),  # type: ignore[arg-type]
             'placement.machine: "g2-standard-12"',

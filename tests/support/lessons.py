@@ -195,6 +195,7 @@ CASES = (
     _broken("two-byte-cache", "the model's type", {"kv-cache-dtype": "auto"}),
     _sound("two-byte-cache", "fp8", {"kv-cache-dtype": "fp8"}),
     _broken("hybrid-prefix-cache-flags", "neither flag", _caching(None, None), stack="cud"),
+    _sound("hybrid-prefix-cache-flags", "a release that caches by itself", NO_CACHING, stack="cud", tag="v0.33.0"),
     _sound("hybrid-prefix-cache-flags", "no block size", {"mamba-block-size": None}, stack="cud"),
     _sound("hybrid-prefix-cache-flags", "said by prefix-cache-never-hits", _caching(None, None)),
     _sound("hybrid-prefix-cache-flags", "both flags", _caching(), stack="cud"),

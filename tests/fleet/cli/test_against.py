@@ -127,7 +127,7 @@ def test_another_profile_restarts_replicas_one_by_one(clone: Path) -> None:
 
 def test_other_capacity_is_a_danger(clone: Path) -> None:
     held = "    mode: reservation\n    name: b200\n    nodes: 12\n    usdPerNodeHour: 60\n"
-    edit(clone / "Pulumi.spot.yaml", "    mode: spot\n", held)
+    edit(clone / "Pulumi.spot.yaml", "    mode: spot\n", f"{held}  vllm-fleet:labels: {{environment: trial}}\n")
     found = with_stack_file(clone, "spot")
     assert dangers(found) == {"capacity-changed"}
     assert "from Spot to reservation b200" in found.dangers[0].message

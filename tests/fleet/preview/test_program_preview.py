@@ -134,6 +134,8 @@ def test_configuration_is_read_as_the_engine_reads_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as refused:
         open_program(folder, "missing")
     assert [one.id for one in refused.value.problems] == ["unknown-stack"]
+    assert "pulumi stack init missing" in refused.value.problems[0].write
+    assert "fleet new" not in refused.value.problems[0].write
 
 
 def test_a_wrong_argument_names_the_programs_line_and_what_to_write(tmp_path: Path) -> None:

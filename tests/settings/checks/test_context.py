@@ -106,3 +106,21 @@ def test_a_4_bit_cache_needs_a_release_and_an_attention_that_read_it(
     model: str, machine: str, engine: dict[str, Any], expected: dict[str, str]
 ) -> None:
     assert {id_: problem.severity for id_, problem in problems(model, machine, **engine).items()} == expected
+
+
+@each_row(
+    ("needs", "refused"),
+    [
+        ({"requests": {"inputTokens": 7_692, "outputTokens": 500}}, set()),
+        ({"requests": {"inputTokens": 7_693, "outputTokens": 500}}, {"vllm-fleet:server.needs.requests"}),
+        (
+            {"requests": {"inputTokens": 500, "outputTokens": 500, "longestInputTokens": 9_000}},
+            {"vllm-fleet:server.needs.requests"},
+        ),
+        ({"workload": "article"}, set()),
+    ],
+)
+def test_a_planned_request_fits_the_context(needs: dict[str, Any], refused: set[str]) -> None:
+    server = {"profile": "serve-chat", "engine": {"maxModelLen": 8_192}, "needs": needs}
+    told = [problem for problem in check(make_settings(server=server)) if problem.id == "requests-above-context"]
+    assert {problem.subject for problem in told if problem.severity == "error"} == refused

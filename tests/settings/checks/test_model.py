@@ -13,6 +13,7 @@ from facts.models import CATALOGUE
 from settings.load import check
 from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.support.rows import each_row
 from tests.support.settings import make_config, make_settings
 
 REVISION = "a" * 40
@@ -79,6 +80,40 @@ def test_an_unknown_model_needs_revision_size_and_config() -> None:
         ("model-without-size", "model.sizeGb"),
         ("model-without-config", "model.config"),
     }
+
+
+OF_THE_4B = CATALOGUE["Qwen/Qwen3.5-4B"].revision
+REVISION_OF_ANOTHER = ("revision-of-another-model", "model.revision")
+SIZE_OF_ANOTHER = ("size-of-another-model", "model.sizeGb")
+SMALL_VOLUME = ("weights-volume-too-small", "weights.sizeGib")
+
+
+@each_row(
+    ("model", "volume_gib", "refused"),
+    [
+        # Only `id` was changed: everything else is the smaller model's.
+        (
+            {"id": "Qwen/Qwen3.5-27B-FP8", "revision": OF_THE_4B, "sizeGb": 9.5},
+            16,
+            {REVISION_OF_ANOTHER, SIZE_OF_ANOTHER, SMALL_VOLUME},
+        ),
+        ({"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION, "sizeGb": 29}, 40, set()),
+        ({"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION, "sizeGb": 27}, 40, set()),
+        ({"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION, "sizeGb": 60}, 80, set()),
+        ({"id": "Qwen/Qwen3.5-4B", "sizeGb": 1}, 16, {SIZE_OF_ANOTHER}),
+        ({"id": "Qwen/Qwen3.5-4B"}, 16, set()),
+        ({"sizeGb": 3}, 16, {SIZE_OF_ANOTHER, SMALL_VOLUME}),
+        ({"sizeGb": 15}, 20, set()),
+        # A copy of a listed model can have its commits.
+        ({"revision": OF_THE_4B}, 20, set()),
+    ],
+)
+def test_revision_and_size_are_the_models(
+    own: dict[str, Any], model: dict[str, Any], volume_gib: int, refused: set[tuple[str, str]]
+) -> None:
+    chosen = model if "id" in model else own | model
+    weights = {"sizeGib": volume_gib, "throughputMibps": 1200}
+    assert refusals(model=chosen, weights=weights, server={"profile": "serve-chat"}) == refused
 
 
 def test_a_listed_model_in_another_case_is_one_finding() -> None:

@@ -33,6 +33,16 @@ def test_a_profile_follows_the_gpus_of_the_pod() -> None:
     assert serving.fitted == {"dataParallelSize": 1, "apiServerCount": 1, "attentionBackend": None}
 
 
+@each_row(
+    ("machine", "ranks", "engines"),
+    [("g2-standard-12", 3, 1), ("a4-highgpu-8g", 3, 2), ("a4-highgpu-8g", 4, 2)],
+)
+def test_engines_follow_from_the_split_even_where_it_leaves_gpus(machine: str, ranks: int, engines: int) -> None:
+    settings = settings_of(machine, mode="spot", engine={"tensorParallelSize": ranks})
+    assert settings.serving.engine.data_parallel_size == engines
+    assert "cpu-starves-engines" not in {problem.id for problem in check(settings)}
+
+
 def test_on_the_articles_machine_nothing_is_fitted() -> None:
     assert settings_of("a4-highgpu-8g", mode="spot").serving.fitted == {}
 

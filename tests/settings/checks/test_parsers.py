@@ -35,7 +35,7 @@ def parsers_of(settings: Settings) -> tuple[str | None, str | None]:
 
 def about_parsers(settings: Settings) -> dict[str, Finding]:
     """Findings about parsers, by the path of the key."""
-    ids = ("model-without-parser", "parser-of-another-release", "parser-named-twice")
+    ids = ("model-without-parser", "parser-of-another-release", "parser-named-twice", "parser-of-another-model")
     return {one.subject.removeprefix("vllm-fleet:"): one for one in check(settings) if one.id in ids}
 
 
@@ -119,3 +119,25 @@ def test_a_canary_of_another_revision_keeps_the_models_parsers(tmp_path: Path) -
     serving = make_settings(model=model, server=CHAT, rollout={"canary": canary}).canary
     assert serving is not None
     assert (serving.engine.reasoning_parser, serving.model.revision) == ("deepseek_r1", "b" * 40)
+
+
+@each_row(
+    ("model", "engine", "told"),
+    [
+        ("Qwen/Qwen3.5-4B", {"reasoningParser": "mistral"}, {"reasoningParser": "reasoningParser: qwen3"}),
+        ("Qwen/Qwen3.5-4B", {"toolCallParser": "hermes"}, {"toolCallParser": "toolCallParser: qwen3_coder"}),
+        ("Qwen/Qwen3.5-4B", {"toolCallParser": "qwen3_xml"}, {}),
+        ("Qwen/Qwen3.5-4B", {"toolCallParser": None, "reasoningParser": None}, {}),
+        ("Qwen/Qwen3.5-4B", {}, {}),
+        # This format is for flags-of-another-architecture to judge.
+        ("openai/gpt-oss-20b", {"reasoningParser": "qwen3"}, {}),
+        ("MiniMaxAI/MiniMax-M2.5", {"reasoningParser": "minimax_m2_append_think"}, {}),
+    ],
+)
+def test_a_parser_of_another_model_is_a_warning_with_the_catalogs(
+    model: str, engine: dict[str, Any], told: dict[str, str]
+) -> None:
+    settings = make_settings(model={"id": model, "revision": REVISION}, server={**CHAT, "engine": engine})
+    warned = about_parsers(settings)
+    assert {path.removeprefix("server.engine."): one.write for path, one in warned.items()} == told
+    assert {one.severity for one in warned.values()} <= {"warning"}
