@@ -122,6 +122,12 @@ def format_cost(pod: Pod, nodes: int) -> str:
     return f"at least ${lowest.usd * nodes:,.2f} an hour ({nodes} {kind}, {_WAYS[way]}, {origin(lowest)}, the lowest)"
 
 
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two different sums in dollars, with cents or as many digits as their difference needs."""
+    digits = next((most for most in range(2, 12) if f"{one:.{most}f}" != f"{other:.{most}f}"), 2)
+    return f"${one:,.{digits}f}", f"${other:,.{digits}f}"
+
+
 def _region(pod: Pod) -> str:
     try:
         return region_of([pod.resource]) or pod.resource.region

@@ -25,8 +25,32 @@ def told(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[s
             severity="warning",
             found="; ".join(parts),
             why="what is not asked finds nothing, and a change can switch off the rule that would stop it",
-            write="remove the entries from the stack's policy config file, set the limit, and pass the file with --policy-pack-config",
+            write="; ".join(_mended(rules, configured)),
         )
+
+
+def _mended(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
+    if any(_is_off_or_lowered(rule, configured) for rule in rules):
+        yield "remove what disables or lowers rules from policy/config/STACK.json"
+    for rule, setting in _missing(rules, configured):
+        yield f'write {{"{rule.name}": {{"{setting}": NUMBER}}}} to policy/config/STACK.json, a new file if there is none'
+    yield "pass that file with --policy-pack-config"
+
+
+def _is_off_or_lowered(rule: AnyRule, configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> bool:
+    level = configured[rule.name][0]
+    return level == _DISABLED or (rule.level == "mandatory" and level == _ADVISORY)
+
+
+def _missing(
+    rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]
+) -> Iterator[tuple[AnyRule, str]]:
+    """Rules that are on, with the limit that they lack."""
+    for rule in rules:
+        level, given = configured[rule.name]
+        for setting in rule.settings:
+            if setting.needed and level != _DISABLED and given[setting.name] is None:
+                yield rule, setting.name
 
 
 def _parts(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[str]:
@@ -38,10 +62,8 @@ def _parts(rules: Sequence[AnyRule], configured: Mapping[str, tuple[int, Mapping
     lowered = [one for one in rules if one.level == "mandatory" and configured[one.name][0] == _ADVISORY]
     if lowered:
         yield f"mandatory, lowered to a warning ({len(lowered)}): {_some(lowered)}"
-    for rule in rules:
-        for setting in rule.settings:
-            if setting.needed and rule not in off and configured[rule.name][1][setting.name] is None:
-                yield f"{rule.name} has no {setting.name} and judges nothing"
+    for rule, setting in _missing(rules, configured):
+        yield f"{rule.name} has no {setting} and judges nothing"
 
 
 def _some(rules: Sequence[AnyRule]) -> str:

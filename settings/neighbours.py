@@ -148,14 +148,17 @@ def _wrong_host(root: Path, stack: str, config: Mapping[str, str]) -> Iterator[F
         yield problem(allowed="a stack that creates a cluster", why=why, write=f"platform: {{stack: {other}}}")
     project, its = config.get("gcp:project"), others.get("gcp:project")
     if project != its:
+        is_unset = its in (None, PLACEHOLDER_PROJECT)
         yield replace(
             problem(
-                allowed=f"{its}, the project of {host}'s cluster",
+                allowed=f"the project of {host}'s cluster, {'which is not set' if is_unset else its}",
                 why="secrets and reservations must be in the project of the pods",
             ),
             subject="gcp:project",
             found=project,
-            write=f"gcp:project: {its}",
+            write=f"pulumi config set gcp:project {project or 'MY-PROJECT'} --stack {host}"
+            if is_unset
+            else f"gcp:project: {its}",
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts import machines
 from facts.finding import Finding
+from facts.names import stack_names
 from facts.time_to_serve import step_seconds
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.policy_config import config_file, read_config
@@ -21,7 +22,7 @@ from settings import profiles
 from settings.checks.declared_server import DeclaredServer
 from settings.load import parse
 from settings.problems import ArgumentsError, SettingsError
-from settings.stack_file import read, stack_names
+from settings.stack_file import read
 
 if TYPE_CHECKING:
     from fleet.plan.benchmark_price import Price

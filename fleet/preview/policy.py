@@ -62,11 +62,13 @@ class Violation:
     """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
     judges: tuple[str, ...] = ()
     """The sides that say so, where two packs or configurations judge; see `fleet.preview.judges`."""
+    rated: Severity | None = None
+    """How the check of the stack file rates the same lesson, where it has a finding about it."""
 
     @property
     def finding(self) -> Finding:
         """What the message says, about the resource."""
-        severity: Severity = "error" if self.level in STOPS else "warning"
+        severity: Severity = "error" if self.level in STOPS else self.rated or "warning"
         if self.policy == REPEATED_ON_PURPOSE:
             severity = "deliberate"
         return decode(

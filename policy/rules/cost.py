@@ -70,16 +70,16 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
                 total += usd * nodes
                 whose = f", {money.origin(price)}" if price else ""
                 parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
-    if total > ceiling:
+    own = 0.0 if settings["usdPerNodeHour"] else _own_estimate(resources) or 0.0
+    usd = max(total, own)
+    if usd > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} are not included" if unpriced else ""
+        nodes_cost = f" ({'; '.join(parts)}{more})" if parts else ""
+        what = "GPU nodes cost" if total >= own else f"own estimate, its output {OWN_ESTIMATE}, is"
+        above, limit = money.told_apart(usd, ceiling)
         yield finding(
-            f"the stack's GPU nodes cost ${total:,.2f} an hour, above ${ceiling:,.2f} ({'; '.join(parts)}{more})",
-            at_stake=f"${total:,.2f} an hour, ${total * 24 * 30:,.0f} in 30 days",
-        )
-    elif settings["usdPerNodeHour"] is None and (own := _own_estimate(resources) or 0) > ceiling:
-        yield finding(
-            f"the stack's own estimate, its output {OWN_ESTIMATE}, is ${own:,.2f} an hour, above ${ceiling:,.2f}",
-            at_stake=f"${own:,.2f} an hour, ${own * 24 * 30:,.0f} in 30 days",
+            f"the stack's {what} {above} an hour, above {limit}{nodes_cost}",
+            at_stake=f"${usd:,.2f} an hour, ${usd * 24 * 30:,.0f} in 30 days",
         )
     elif unpriced and settings["usdPerNodeHour"] is None:
         yield finding(

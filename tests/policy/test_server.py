@@ -244,5 +244,9 @@ def test_a_pack_that_is_disabled_as_a_whole_still_says_so(pack: Pack, level: int
 def test_a_rule_without_the_limit_that_it_needs_is_told(pack: Pack, given: Mapping[str, Mapping[str, Any]]) -> None:
     pack.configure(given)
     assert not_asked(pack).startswith("hourly-cost-above-ceiling has no maxUsdPerHour")
+    _, message = pack.judge_stack(server())["rules-not-asked"]
+    written = message.partition("\nwrite: ")[2]
+    assert "policy/config/STACK.json, a new file" in written
+    assert "remove" not in written
     pack.configure(given, hourly_cost_above_ceiling=2)
     assert "maxUsdPerHour" not in not_asked(pack)

@@ -140,6 +140,13 @@ def test_a_host_has_a_cluster_of_its_own_in_the_same_project(
     )
 
 
+def test_a_guest_of_a_host_without_a_project_sets_the_hosts(root: Path) -> None:
+    write(root, "one", platform={"stack": "two"}, project="acme-ml")
+    write(root, "two", project="your-project-id")
+    (finding,) = beside_others(root, "one", read(root, "one").config)
+    assert (finding.subject, finding.write) == ("gcp:project", "pulumi config set gcp:project acme-ml --stack two")
+
+
 SCALES = {"scaling": {"mode": "load", "max": 4}}
 
 

@@ -208,16 +208,29 @@ def build_report(
 
         comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
     remarks = tuple(_remarks(settings, stand_in_project, environments, secret_keys))
+    notices = tuple(one for one in problems if one.severity == "note")
     return Report(
-        **recorded(recording, policies, remarks=remarks, repeated=repeated, out=out),
+        **recorded(recording, _rated(policies, notices), remarks=remarks, repeated=repeated, out=out),
         fleet=_fleet(settings, stand_in_project),
         figures=figures,
         bounds=bounds(settings),
         modelled=modelled,
         dangers=tuple(_dangers(settings)),
         findings=tuple(one for one in problems if one.severity in ("warning", "deliberate")),
-        notices=tuple(one for one in problems if one.severity == "note"),
+        notices=notices,
         comparison=comparison,
+    )
+
+
+def _rated(policies: Policies, notices: Sequence[Finding]) -> Policies:
+    """With the severity of the stack file's check where both say the same: what is a note there is no warning."""
+    noted = {finding.id for finding in notices}
+    return replace(
+        policies,
+        violations=tuple(
+            replace(one, rated="note") if one.level == "advisory" and one.policy in noted else one
+            for one in policies.violations
+        ),
     )
 
 

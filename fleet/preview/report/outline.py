@@ -167,7 +167,12 @@ def _worst(reports: Sequence[Report], refused: Sequence[str]) -> tuple[str, Tone
         return ", ".join(worst), "bad"
     compared = [report.comparison for report in reports if report.comparison is not None]
     if not compared:
-        return "no problems", "good"
+        warned = [stack_of(report) for report in reports if line_of(report).warns]
+        return (
+            (f"warnings in {plural(len(warned), 'stack')} ({', '.join(warned)})", "warn")
+            if warned
+            else ("no problems", "good")
+        )
     changing = [stack_of(report) for report in reports if report.comparison is not None and report.comparison.pending]
     if not changing:
         return "no stack changes", "good"

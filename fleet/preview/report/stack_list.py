@@ -96,7 +96,8 @@ def _on_purpose(policies: Policies) -> int:
 
 
 def _to_look_at(policies: Policies) -> int:
-    return len(policies.violations) - len(policies.mandatory) - _on_purpose(policies)
+    noted = sum(violation.rated == "note" for violation in policies.violations)
+    return len(policies.violations) - len(policies.mandatory) - _on_purpose(policies) - noted
 
 
 def _price(delta: Delta | None) -> str:

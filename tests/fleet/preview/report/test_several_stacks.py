@@ -63,6 +63,19 @@ def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
     assert line_of(sample_report(policies=Policies(state="judged", violations=ADVISORY))).warns
 
 
+QUIET_FIRST = sample_report(policies=Policies(state="judged"))
+
+
+def test_the_first_line_names_the_stacks_with_warnings_but_none_for_what_is_a_note() -> None:
+    warned = sample_report(policies=Policies(state="judged", violations=ADVISORY))
+    assert text_of(warned, QUIET_FIRST).splitlines()[1] == "warnings in 1 stack (test)"
+    noted = tuple(replace(one, rated="note") for one in ADVISORY)
+    report = sample_report(policies=Policies(state="judged", violations=noted))
+    assert not line_of(report).warns
+    assert {one["severity"] for one in json.loads(json_of(report))["violations"]} == {"note"}
+    assert text_of(report, QUIET_FIRST).splitlines()[1] == "no problems"
+
+
 def test_text_ends_with_a_line_for_each_stack() -> None:
     text = text_of(compared_report(), sample_report(), REFUSAL)
     last = text[text.index("\nStacks\n") :]
