@@ -101,7 +101,7 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
 
 
 def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that affect figures, without prices or fits. Settings that are None are left out, so that a new setting renames no Job."""
+    """Settings that affect figures, without prices or fits. Nothing that is None or empty is in it: a new setting renames no Job."""
     benchmark = settings.benchmark.model_dump(
         mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"}, exclude_none=True
     )
@@ -109,7 +109,9 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),
         "image": settings.serving.image.digest or settings.serving.image.reference,
-        "model": settings.serving.model.model_dump(mode="json"),
+        "model": settings.serving.model.model_dump(
+            mode="json", exclude=None if settings.serving.model.adapters else {"adapters"}
+        ),
         "points": _points(load),
         "workload": workload,
         "resources": asdict(settings.resources),
