@@ -474,9 +474,12 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
 
 
 def test_nodes_of_another_machine_are_held_against_the_declared_one() -> None:
-    engine = {"dataParallelSize": 1}
+    engine = {"dataParallelSize": 1, "maxModelLen": 4096}
     l4 = make_settings(
-        machine="g2-standard-12", capacity={"mode": "on-demand"}, server={"replicas": 1, "engine": engine}
+        machine="g2-standard-12",
+        capacity={"mode": "on-demand"},
+        model={"id": "Qwen/Qwen3.5-4B"},
+        server={"replicas": 1, "engine": engine},
     )
     assert state_of(checks_cluster.capacity(_facts(l4), l4)) == "passed"
     larger = node_of(l4, 0)
