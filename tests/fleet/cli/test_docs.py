@@ -41,6 +41,7 @@ def test_the_guide_names_no_option_that_does_not_exist() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", GUIDE)) <= known
 
 
+@pytest.mark.slow
 def test_the_keys_of_the_document_are_those_described() -> None:
     document = json.loads(fleet("preview", "--stack", "dev", "--no-policy", "--format", "json").stdout)
     rows = PREVIEW[PREVIEW.index("| key | contents |") :].partition("\n\n")[0].splitlines()[2:]

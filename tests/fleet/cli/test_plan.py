@@ -216,6 +216,7 @@ def test_what_else_reaches_a_goal_is_followed_by_its_options(machine: str) -> No
     assert json.loads(done.stdout)["plan"]["machines"] == int(nodes)
 
 
+@pytest.mark.slow
 @each_row(
     "options",
     [(), ("--ttft-p99-ms", "9000")],
@@ -302,6 +303,7 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     assert fleet(*write, "--force", cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
 @each_row(
     ("options", "machine", "region", "profile"),
     [

@@ -72,6 +72,7 @@ def test_a_way_and_a_region_leave_only_those() -> None:
     assert "a4-highgpu-8g" in {machine for no in only.refused for machine in no.machines}
 
 
+@pytest.mark.slow
 @each_row(
     ("asked", "helped"),
     [

@@ -81,6 +81,7 @@ LENGTHS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.slow
 @each_row("model", CATALOGUE)
 @each_row("asked", LENGTHS)
 def test_what_is_written_is_checked_and_estimated_as_it_was_planned(

@@ -200,6 +200,7 @@ def short_week(subject: Subject) -> tuple[Comparison, ...]:
     return (Comparison(shape="bursty", ways=(way,), mistakes=()),)
 
 
+@pytest.mark.slow
 @each_row("stack", ["prod", "spot", "gateway", "cud"])
 @each_row("peak", [1.0, 300.0, 600.0, 5_000.0, 1e9])
 def test_what_is_recommended_to_a_stack_is_accepted_by_it(stack: str, peak: float) -> None:

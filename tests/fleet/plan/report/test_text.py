@@ -61,6 +61,7 @@ def test_no_line_sticks_out(name: str, width: int) -> None:
     assert [line for line in printed(made(name), width).splitlines() if len(line) > width] == []
 
 
+@pytest.mark.slow
 @each_row("width", [60, 80, 120])
 @each_row("name", ["users", "budget", "tokens"])
 def test_no_line_of_a_comparison_sticks_out(name: str, width: int) -> None:
@@ -103,6 +104,7 @@ def test_styles_change_no_word() -> None:
     assert plain.split() == printed(made("users")).split()
 
 
+@pytest.mark.slow
 @given(
     users=st.floats(1, 5e5),
     isl=st.integers(1, 100_000),
