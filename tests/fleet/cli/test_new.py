@@ -63,7 +63,10 @@ def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) 
         ("small", ("--machine", "g2-standard-12", "--model", "Qwen/Qwen3.5-4B")),
         ("dense", ("--machine", "a3-highgpu-8g", "--model", "meta-llama/Llama-3.3-70B-Instruct")),
         ("experts", ("--machine", "a2-ultragpu-1g", "--model", "openai/gpt-oss-120b", "--capacity", "on-demand")),
-        ("article", ("--machine", "a4-highgpu-8g", "--capacity", "cud-1y", "--reservation", "b200")),
+        (
+            "article",
+            ("--machine", "a4-highgpu-8g", "--capacity", "cud-1y", "--reservation", "b200"),
+        ),
     ],
 )
 def test_one_replica_of_a_model_passes_check_and_preview(whole: Path, name: str, options: tuple[str, ...]) -> None:
