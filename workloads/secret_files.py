@@ -6,9 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pulumi
-import pulumi_kubernetes as k8s
-
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from workloads.manifest import Manifest
 
@@ -67,6 +64,9 @@ def stored(
     opts: pulumi.ResourceOptions,
 ) -> Stored:
     """Creates the SecretProviderClass (resource `class_name`) or the Secret (resource `secret_name`)."""
+    import pulumi
+    import pulumi_kubernetes as k8s
+
     if isinstance(secret, SecretManagerSecret):
         provider_class = k8s.apiextensions.CustomResource(
             class_name,

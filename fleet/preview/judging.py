@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from fleet.preview.judges import JudgeChange, are_equal, base_of, both, changes_of_policies, head_of, judge_of
 from fleet.preview.policy import start
 from fleet.preview.policy_config import PolicyError
-from fleet.preview.report.model import Policies, Unreached
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ class Judging:
 
     def judge(self, whole: Recording, first: Callable[[], Recording]) -> Policies:
         """The verdicts on a recording with placeholders; `first` records what a first preview knows. Raises PolicyError."""
+        from fleet.preview.report.model import Policies, Unreached
+
         violations: tuple[Violation, ...] = ()
         unreached: Mapping[str, tuple[str, ...]] = {}
         judge: Judge | None = None

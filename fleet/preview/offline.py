@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from fleet.preview.record.recorder import record
-from fleet.preview.record.recording import NOTHING_LIVE, Live, ProgramError
-from fleet.preview.record.stack_references import StackReferences
+from fleet.preview.record.recording import NOTHING_LIVE, Live
 from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT, placeholders
 from settings.load import check, parse
 from settings.neighbours import beside_others
@@ -67,6 +65,8 @@ def record_stack(
 
     Raises ProgramError.
     """
+    from fleet.preview.record.recorder import record
+
     return record(
         stack.root,
         project=stack.file.project,
@@ -91,7 +91,11 @@ def write_manifests(recording: Recording, out: Path) -> list[Path]:
 
 
 def _references_of(stack: OfflineStack) -> StackReferences:
+    from fleet.preview.record.stack_references import StackReferences
+
     def record_other(name: str, references: StackReferences) -> Recording:
+        from fleet.preview.record.recording import ProgramError
+
         try:
             return record_stack(open_stack(stack.root, name), "known", references)
         except SettingsError as error:

@@ -16,15 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-import grpc  # type: ignore[import-untyped]
-from pulumi.runtime.proto import analyzer_pb2_grpc
-
 from facts.finding import Finding, Severity
 from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
 from fleet import CODE, program_folder
 from fleet.preview import children
 from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
-from fleet.preview.policy_messages import PolicyMessages
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Secret, Value, paths_of_unknowns
@@ -158,6 +154,11 @@ class PolicyRun:
         The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
         judges `recording`.
         """
+        import grpc  # type: ignore[import-untyped]
+        from pulumi.runtime.proto import analyzer_pb2_grpc
+
+        from fleet.preview.policy_messages import PolicyMessages
+
         messages = PolicyMessages(recording)
         # Never through a proxy: the pack is a process of ours on this machine.
         direct = (("grpc.enable_http_proxy", 0),)
@@ -220,12 +221,16 @@ class PolicyRun:
 
     def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
         """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
+        from fleet.preview.policy_messages import PolicyMessages
+
         unknown = [resource for resource in first.resources if paths_of_unknowns(dict(resource.inputs))]
         messages = PolicyMessages(first)
         inputs = self._ask_inputs(stub, messages, unknown)
         return self._ask_stack(stub, messages, first, inputs)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
+        import grpc
+
         for urn, answer in asked:
             try:
                 diagnostics: Iterable[Any] = answer.result().diagnostics

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import OfflineStack, open_stack, record_stack, write_manifests
-from fleet.preview.report.model import Policies, build_report
-from settings.derived.figures import figures
 
 if TYPE_CHECKING:
     from fleet.preview.compare.baseline import Baseline, RunningBaseline
@@ -57,6 +55,8 @@ def preview_stack(
         policies = _policies(
             judging, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
         )
+    from fleet.preview.report.model import build_report
+    from settings.derived.figures import figures
 
     return build_report(
         opened.settings,
@@ -93,6 +93,8 @@ def _compared(baseline: Baseline, recording: Recording) -> Changes:
 
 def _policies(judging: Judging | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
     """The verdicts on the whole recording, and those that a first preview, which knows less, cannot reach."""
+    from fleet.preview.report.model import Policies
+
     if judging is None:
         return Policies(state="skipped")
     return Policies(state="none") if whole is None else judging.judge(whole, first)

@@ -11,8 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-import pulumi
-
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
 from workloads.server import api_key, vllm_args
@@ -261,6 +259,7 @@ def _joined(first: Text, second: Text) -> Text:
     """Two texts joined: text if both are plain, else an Output."""
     if isinstance(first, str) and isinstance(second, str):
         return first + second
+    import pulumi
 
     return pulumi.Output.concat(first, second)
 

@@ -18,9 +18,7 @@ from fleet.clients.stopping import stopped_by_exception
 from fleet.clients.storage import Bucket
 
 if TYPE_CHECKING:
-    from fleet.clients.prometheus import ManagedPrometheus, Servers
     from fleet.clients.stack_outputs import StackOutputs
-    from fleet.clients.storage import Bucket
     from settings.stack import Settings
 
 

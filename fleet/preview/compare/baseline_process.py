@@ -14,10 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import CODE, program_folder
 from fleet.preview.record import quick_sdk
-from fleet.preview.record.recorder import record
-from fleet.preview.record.recording import ProgramError
-from fleet.preview.record.recording_json import to_json
-from fleet.preview.record.stack_references import StackReferences
 
 if TYPE_CHECKING:
     from fleet.preview.record.recording import Recording
@@ -34,6 +30,8 @@ def main(folder: str) -> None:
     quick_sdk.install()
     # All that records: what is imported after `_forget` is the other version's.
     from fleet.preview.record import recorder, stack_references  # noqa: F401
+    from fleet.preview.record.recording import ProgramError
+    from fleet.preview.record.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
     if program_folder(Path(job["root"])) != CODE:
@@ -61,6 +59,10 @@ def _forget(own: Path) -> None:
 
 
 def _record(job: Any, stack: str, references: StackReferences | None) -> Recording:
+    from fleet.preview.record.recorder import record
+    from fleet.preview.record.recording import ProgramError
+    from fleet.preview.record.stack_references import StackReferences
+
     def record_other(name: str, its_references: StackReferences) -> Recording:
         return _record(job, name, its_references)
 

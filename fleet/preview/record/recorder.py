@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pulumi.runtime import config as pulumi_config
 
@@ -38,9 +38,6 @@ from fleet.preview.record.recording import (
     in_dependency_order,
 )
 from fleet.preview.record.values import UNKNOWN, Secret
-
-if TYPE_CHECKING:
-    from fleet.preview.record.monitor import RecordingMonitor, RunContext
 
 __all__ = [
     "UNKNOWN",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -22,11 +22,6 @@ from lab.simulators.model_server.listener import Listener
 from lab.simulators.model_server.node import Evenly, Faults, Node
 from lab.simulators.model_server.outbox import Outbox
 from lab.simulators.model_server.routing import Router
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from lab.results.clock import Clock
 
 REASONING_SHARE: Final = 0.5
 """Part of a chat's answer that is reasoning. Assumed; any share shows whether it is split off."""

@@ -42,6 +42,30 @@ def loaded_by(*arguments: str, **environment: str) -> list[str]:
     return loaded
 
 
+_AT_THE_START_OF_THE_PACK = """
+import json, os, subprocess, sys
+def started(process, command, *rest, **options):
+    print(json.dumps(sorted({"grpc", "pulumi"} & set(sys.modules))), flush=True)
+    os._exit(0)
+subprocess.Popen.__init__ = started
+sys.argv = ["fleet", "preview", "--stack", "spot"]
+from fleet.cli.main import main
+main()
+"""
+
+
+def test_the_policy_pack_starts_while_the_sdk_loads() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_THE_START_OF_THE_PACK],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(done.stdout) == []
+
+
 def test_version_is_told_without_typer() -> None:
     assert loaded_by("--version") == []
 
