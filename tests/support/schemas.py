@@ -38,12 +38,18 @@ def problems(manifest: dict[str, Any]) -> list[str]:
     return [f"{'.'.join(str(part) for part in error.absolute_path)}: {error.message}" for error in found]
 
 
-@functools.cache
-def _schemas() -> dict[str, dict[str, Any]]:
-    """By version and kind."""
+def others() -> dict[str, dict[str, Any]]:
+    """Schemas by version and kind, of definitions that come with a Go module or from nowhere."""
     found: dict[str, dict[str, Any]] = yaml.load(
         _OTHERS.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
+    return found
+
+
+@functools.cache
+def _schemas() -> dict[str, dict[str, Any]]:
+    """By version and kind."""
+    found = others()
     for definition in own_definitions():
         spec = definition["spec"]
         for version in spec["versions"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -12,14 +12,25 @@ from lab.control_plane.custom_resources.definitions import (
     INFERENCE_EXTENSION,
     KEDA,
     REAL,
+    keda_definitions,
     own_definitions,
     real_definitions,
 )
-from lab.control_plane.modules import pinned
+from lab.control_plane.modules import module_folders, pinned
 from lab.results.result import RehearsalError
 from tests.lab.shapes import manifests
+from tests.support.schemas import others
 
 OURS = own_definitions()
+STRICTER: Final = {
+    # Rules that the real definition writes as expressions, or leaves to a webhook: ours has them as limits.
+    "VolumeSnapshot.spec.volumeSnapshotClassName minLength",
+    "VolumeSnapshot.spec.source minProperties",
+    "VolumeSnapshot.spec.source maxProperties",
+    "VolumeSnapshotContent.spec.source minProperties",
+    "VolumeSnapshotContent.spec.source maxProperties",
+    "ScaledObject.spec.triggers[].metricType enum",
+}
 BUILT_IN = {"apps", "batch", "networking.k8s.io", "policy", "storage.k8s.io", "rbac.authorization.k8s.io"}
 
 
@@ -103,3 +114,43 @@ def test_only_definitions_are_taken_and_only_those_that_gke_has(tmp_path: Path) 
     alpha = folders[INFERENCE_EXTENSION] / "config/crd/bases/inference.networking.x-k8s.io_inferencepools.yaml"
     alpha.write_text("kind: CustomResourceDefinition\nmetadata: {name: alpha}\n")
     assert [definition["metadata"]["name"] for definition in real_definitions(folders)] == expected
+
+
+@pytest.mark.slow
+def test_the_fast_suites_schemas_are_parts_of_the_real_definitions() -> None:
+    modules = module_folders(lambda _: None)
+    real = {
+        f"{definition['spec']['group']}/{version['name']} {definition['spec']['names']['kind']}": version
+        for definition in (*real_definitions(modules), *keda_definitions(modules))
+        for version in definition["spec"]["versions"]
+    }
+    compared = {name: schema for name, schema in others().items() if name in real}
+    assert others().keys() - compared.keys() == {
+        "autoscaling.gke.io/v1beta1 AutoscalingMetric"
+    }  # has no public definition
+    differences = {
+        difference
+        for name, schema in compared.items()
+        for difference in differing(schema, real[name]["schema"]["openAPIV3Schema"], name.split()[-1])
+    }
+    assert differences == STRICTER
+
+
+def differing(ours: dict[str, Any], real: dict[str, Any], path: str) -> Iterator[str]:
+    """Places of ours that the real one lacks, and what they say otherwise."""
+    if ours.get("properties") and set(ours.get("required", ())) != set(real.get("required", ())):
+        yield f"{path} required"
+    for key, value in ours.items():
+        if key == "properties":
+            for name, inner in value.items():
+                if name in real.get("properties", {}):
+                    yield from differing(inner, real["properties"][name], f"{path}.{name}")
+                else:
+                    yield f"{path}.{name} unknown"
+        elif key in ("items", "additionalProperties") and isinstance(value, dict):
+            yield from differing(value, real.get(key) or {}, f"{path}{'[]' if key == 'items' else '{}'}")
+        elif key == "enum":
+            if set(value) != set(real.get("enum", ())):
+                yield f"{path} enum"
+        elif key != "required" and value != real.get(key):
+            yield f"{path} {key}"
