@@ -11,10 +11,15 @@ from fleet.preview.report.json_document import about_program, as_item, recorded_
 from fleet.preview.report.model import Recorded
 from fleet.preview.report.policies import policy_section, verdict_of
 from fleet.preview.report.recorded_bill import RecordedBill
-from fleet.preview.report.stack_sections import about_section, resource_section, said_by_program
-from fleet.preview.report.wording import bill_lines, format_bill_title, format_nature
+from fleet.preview.report.stack_sections import (
+    about_section,
+    bill_table,
+    not_billed,
+    resource_section,
+    said_by_program,
+)
+from fleet.preview.report.wording import format_bill_title, format_nature
 from fleet.report.outline import Findings, Items, Next, Outline, Prose, Section, some
-from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd, plural
 
 
@@ -70,23 +75,9 @@ def _cost(report: ProgramReport) -> Section | None:
         return None
     # A stack file could state a price; this program has none.
     reasons = {item.name: (item.reason or "").removesuffix("; set capacity.usdPerNodeHour") for item in bill.items}
-    table = Table(
-        id=f"bill-{report.recording.stack}",
-        caption=f"Bill of the recorded resources: {format_bill_title(bill)}",
-        columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
-        rows=tuple(
-            (
-                Cell(line.name, note=reasons[line.name]),
-                Cell(line.quantity, style="dim"),
-                Cell(line.dated, style="dim"),
-                Cell(format_usd(line.usd_per_hour) if line.usd_per_hour is not None else "unknown"),
-            )
-            for line in bill_lines(bill)
-        ),
-        foot=(Cell("total of what has a price"), Cell(""), Cell(""), Cell(format_usd(bill.usd_per_hour_known))),
-    )
-    excluded = Prose(f"Not on the bill: {'; '.join(bill.excluded)}.", "soft")
-    return Section(title="Cost", remark=format_bill_title(bill), body=(table, excluded), rank=1)
+    foot = ("total of what has a price", format_usd(bill.usd_per_hour_known))
+    table = bill_table(bill, report.recording.stack, of="Bill of the recorded resources", reasons=reasons, foot=foot)
+    return Section(title="Cost", remark=format_bill_title(bill), body=(table, not_billed(bill)), rank=1)
 
 
 def _next(report: ProgramReport) -> Iterator[Prose | Next]:

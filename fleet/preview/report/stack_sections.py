@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
@@ -128,9 +128,17 @@ def cost_section(report: Report) -> Section:
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
     reasons = {item.name: _why_unknown(item) for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
     what = "total" if bill.usd_per_hour is not None else "total without the nodes"
-    table = Table(
-        id=f"bill-{report.recording.stack}",
-        caption=f"Bill: {format_bill_title(bill)}",
+    table = bill_table(bill, report.recording.stack, of="Bill", reasons=reasons, foot=(what, total))
+    notes = (*_unknown_prices(bill), format_per_million(figures), *format_residual(bill))
+    return Section(title="Cost", remark=format_bill_title(bill), body=(table, Items(notes), not_billed(bill)), rank=2)
+
+
+def bill_table(bill: Bill, stack: str, *, of: str, reasons: Mapping[str, str], foot: tuple[str, str]) -> Table:
+    """The bill line by line, below the name `of`. `reasons`: why a price is unknown, by item; `foot`: the total's name and value."""
+    what, total = foot
+    return Table(
+        id=f"bill-{stack}",
+        caption=f"{of}: {format_bill_title(bill)}",
         columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
         rows=tuple(
             (
@@ -143,10 +151,11 @@ def cost_section(report: Report) -> Section:
         ),
         foot=(Cell(what), Cell(""), Cell(""), Cell(total)),
     )
-    notes = (*_unknown_prices(bill), format_per_million(figures), *format_residual(bill))
-    excluded = f"Not on the bill: {'; '.join(bill.excluded)}."
-    body = (table, Items(notes), Prose(excluded, "soft"))
-    return Section(title="Cost", remark=format_bill_title(bill), body=body, rank=2)
+
+
+def not_billed(bill: Bill) -> Prose:
+    """What the bill leaves out."""
+    return Prose(f"Not on the bill: {'; '.join(bill.excluded)}.", "soft")
 
 
 def _why_unknown(item: LineItem) -> str:
