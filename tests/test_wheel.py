@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from tests.support.installed import copy_checkout, make_environment
 from tests.workflows.steps import ROOT
 
 pytestmark = pytest.mark.slow
@@ -22,17 +21,7 @@ pytestmark = pytest.mark.slow
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    # A commit's files, as a release has them: a build in place would leave its own behind.
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.split(b"\0")
-    for name in filter(None, map(os.fsdecode, files)):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    copy_checkout(source)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(source)]
     subprocess.run(command, check=True, cwd=folder)
     (built,) = folder.glob("*.whl")
@@ -42,15 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def python(wheel: Path) -> Path:
     """An environment with the wheel, which sees the packages that are installed here, but no checkout."""
-    folder = wheel.parent / "environment"
-    venv.create(folder, symlinks=True)
-    python = folder / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
-    subprocess.run([*install, str(wheel)], check=True, env=os.environ | {"PYTHONPATH": ""}, cwd=wheel.parent)
-    (site,) = folder.glob("lib/python*/site-packages")
-    # A .pth file that is itself found through one is not read: the checkout's own stays out.
-    (site / "installed-here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    return python
+    return make_environment(wheel.parent / "environment", "--no-index", str(wheel), cwd=wheel.parent)
 
 
 def fleet(python: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

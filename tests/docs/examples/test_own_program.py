@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
 from tests.docs.examples.recorded import EXAMPLES
-from tests.inventory import ROOT
+from tests.support.installed import copy_checkout, make_environment
 
 pytestmark = pytest.mark.slow
 
@@ -22,23 +19,8 @@ pytestmark = pytest.mark.slow
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("own") / "support-bot"
     shutil.copytree(EXAMPLES / "own_program", folder)
-    files = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout.split(b"\0")
-    for name in filter(None, map(os.fsdecode, files)):
-        if (ROOT / name).is_file():
-            (folder / "vllm-fleet" / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / "vllm-fleet" / name).write_bytes((ROOT / name).read_bytes())
-    venv.create(folder / "venv", symlinks=True)
-    python = folder / "venv" / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps"]
-    subprocess.run([*install, "-r", "requirements.txt"], check=True, cwd=folder, env=os.environ | {"PYTHONPATH": ""})
-    (site,) = (folder / "venv").glob("lib/python*/site-packages")
-    # Packages come from here; a .pth file that is itself found through one is not read, so this checkout stays out.
-    (site / "zz-installed-here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    copy_checkout(folder / "vllm-fleet")
+    make_environment(folder / "venv", "-r", "requirements.txt", cwd=folder)
     return folder
 
 
