@@ -100,18 +100,9 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     if source.model is not None:
         _require_known("--model", source.model, CATALOGUE)
     region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
-    # The article's model without a profile would be its record: a release with advisories, which production refuses.
-    profile = None if source.model else "serve-chat"
-    asked = Asked(
-        users=1,
-        machine=source.machine,
-        model=source.model,
-        profile=profile,
-        capacity=source.capacity,
-        region=region,
-    )
+    asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
     heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
-    return write_stack(root, stack, plan(question_of(asked)), place, heading=heading)
+    return write_stack(root, stack, plan(question_of(asked, for_stack=True)), place, heading=heading)
 
 
 def _require_known(option: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
