@@ -153,16 +153,21 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
 
 def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
     """The options that need one machine, and whether they are given. Without them and --machine, every machine is compared."""
-    from facts.prices import MODES
-
     return {
         "--write": wanted.write is not None,
         "--compare": wanted.compare,
         "--format html": "html" in wanted.formats(),
         "--day": wanted.day,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
-        f"--capacity {asked.capacity}": asked.capacity not in (None, *MODES),
+        f"--capacity {asked.capacity}": _is_unlisted(asked),
     }
+
+
+def _is_unlisted(asked: Asked) -> bool:
+    """Whether the capacity is of no price list, such as a reservation."""
+    from facts.prices import MODES
+
+    return asked.capacity not in (None, *MODES)
 
 
 def _anywhere(asked: Asked, formats: Documents) -> int:
@@ -177,12 +182,11 @@ def _anywhere(asked: Asked, formats: Documents) -> int:
 
 def _recommended(asked: Asked, region: str, place: Place) -> tuple[Asked, str, tuple[str, ...]]:
     """The machine, capacity and region that a comparison recommends, and a note; unchanged where there is no price to compare."""
-    from facts.prices import MODES
-    from fleet.plan.anywhere import market
+    from fleet.plan.anywhere import recommended
 
-    if asked.usd_per_node_hour is not None or asked.capacity not in (None, *MODES):
+    if asked.usd_per_node_hour is not None or _is_unlisted(asked):
         return asked, region, ()
-    offer = market(replace(asked, region=region if asked.region or place.zone else None)).recommended(place.zone)
+    offer = recommended(replace(asked, region=region if asked.region or place.zone else None), place.zone)
     if offer is None:
         return asked, region, ()
     note = (

@@ -12,7 +12,7 @@ from facts.machines import MACHINES, Machine
 from facts.prices import Price
 from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity
 from fleet.plan.plan import Plan
-from fleet.plan.planning import plan
+from fleet.plan.planning import plan_offer
 from fleet.plan.question.asking import NoFitError, question_of
 from fleet.plan.question.goals import CAPACITIES, COMMITMENTS, Budget, PlanImpossibleError, PlanQuestion, way_of
 
@@ -102,6 +102,11 @@ def market(asked: Asked) -> Market:
     return replace(found, helped_by_engine=_is_measured(_market(replace(asked, sized_as="engine"))))
 
 
+def recommended(asked: Asked, zone: str | None) -> Offer | None:
+    """What a comparison recommends for the goal: `Market.recommended`. Raises AskingError for invalid options."""
+    return _market(asked).recommended(zone)
+
+
 def _is_measured(found: Market) -> bool:
     return any(not offer.is_bound for offer in found.offers)
 
@@ -132,7 +137,7 @@ def beside(asked: Asked, question: PlanQuestion) -> Beside:
     as_engine = None
     if question.reading == "fleet":
         with suppress(PlanImpossibleError):
-            as_engine = plan(replace(question, reading="engine"))
+            as_engine = plan_offer(replace(question, reading="engine"))
     others = _market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
     # Not the question's own choice, whose list price may reach what a stated price does not.
     asked_for = (question.machine, question.capacity, question.region)
@@ -165,9 +170,9 @@ def _offers(asked: Asked, machine: Machine) -> Iterator[Offer]:
         found = True
         best, *dearer = listed
         if first is None or isinstance(first.question.goal, Budget):
-            answer = plan(question_of(replace(asked, capacity=way, region=best.region)))
+            answer = plan_offer(question_of(replace(asked, capacity=way, region=best.region)))
         else:
-            answer = plan(replace(first.question, capacity=way, region=best.region))
+            answer = plan_offer(replace(first.question, capacity=way, region=best.region))
         first = first or answer
         yield Offer(machine=machine, capacity=way, price=best, dearer=tuple(dearer), plan=answer)
     if not found:

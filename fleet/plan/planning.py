@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -64,14 +65,25 @@ class _Fleet:
 
 
 def plan(question: PlanQuestion) -> Plan:
-    """Plan a fleet. Raises PlanImpossibleError with the reason and the nearest possible goal."""
-    try:
+    """Plan a fleet, with remarks. Raises PlanImpossibleError with the reason and the nearest possible goal."""
+    answer = plan_offer(question)
+    with _explained(question):
+        answer = replace(answer, nodes_with_readers=_nodes_with_readers(question))
+        return replace(answer, remarks=tuple(remarks(answer)))
+
+
+def plan_offer(question: PlanQuestion) -> Plan:
+    """The plan without remarks, for one of many that are compared. Raises as `plan`."""
+    with _explained(question):
         _check(question)
         answer = _plan(question, _fleet(question))
-        answer = replace(
-            answer, nodes_as_engine=_nodes_as_engine(question), nodes_with_readers=_nodes_with_readers(question)
-        )
-        return replace(answer, remarks=tuple(remarks(answer)))
+        return replace(answer, nodes_as_engine=_nodes_as_engine(question))
+
+
+@contextmanager
+def _explained(question: PlanQuestion) -> Iterator[None]:
+    try:
+        yield
     except ContextTooShortError as error:
         raise PlanImpossibleError(str(error), _longer_context(question)) from None
     except (DoesNotFitError, OverloadedError) as error:
@@ -200,6 +212,8 @@ def _offered(question: PlanQuestion, deployment: Deployment, goal: Goal) -> Offe
 
 def _within_limits(question: PlanQuestion, deployment: Deployment, goal: Goal) -> Deployment:
     """Add nodes until the interval's high end is within the limits: loads below the measured one widen it."""
+    if question.limits.ttft_p99_ms is None and question.limits.tpot_ms is None:
+        return deployment
 
     def missed(nodes: int) -> list[Verdict]:
         fleet = deployment.with_nodes(nodes)

@@ -73,7 +73,7 @@ class Known:
 
     def planned(self, reading: Reading) -> Parameters:
         """What a plan counts on: a bound where nothing was measured, else the reading."""
-        return self.bound or (self.fleet if reading == "fleet" else self.engine)
+        return self.bound or self.reached(reading)
 
     def reached(self, reading: Reading) -> Parameters:
         """What the GPU reaches at the efficiency of measured ones."""

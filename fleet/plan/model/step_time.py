@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, inf, sqrt
-from typing import Final
 
 from facts import memory
 from facts.memory import GIB, CacheLayout
@@ -75,9 +74,6 @@ class Wait:
         """The wait at that share of the article's load; no more above it."""
         load = min(1.0, load)
         return Wait(seconds=self.seconds * load, share=self.share * load if load else 0.0)
-
-
-NO_WAIT: Final = Wait()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

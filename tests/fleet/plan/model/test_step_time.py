@@ -13,12 +13,13 @@ from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.calibration import calibration
 from fleet.plan.model.deployment import Deployment, record_fleet
 from fleet.plan.model.gpu_memory import budget
-from fleet.plan.model.step_time import NO_WAIT, StepCosts, Wait, closed_loop, highest_rate, open_loop, step_costs
+from fleet.plan.model.step_time import StepCosts, Wait, closed_loop, highest_rate, open_loop, step_costs
 
 PARAMETERS = calibration().parameters
 ARTICLE = named_workload("article")
 ONE = record_fleet(1)
 ARTICLES_WAIT = Wait(seconds=PARAMETERS.wait_s, share=PARAMETERS.wait_share)
+NO_WAIT = Wait()
 SIX_SECONDS = Wait(seconds=6.0)
 
 
