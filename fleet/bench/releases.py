@@ -83,6 +83,7 @@ def session(folder: Path, stack: str, root: str = "") -> Session:
         "workload": "article",
         "repeats": REPEATS,
     }
+    start = (step_seconds("image-pull") + step_seconds("engines")) / 60
     runs = []
     for version, engine in RELEASES.items():
         server = {**given, "profile": "record", "replicas": 1, "engine": {"version": version, **engine}}
@@ -93,7 +94,6 @@ def session(folder: Path, stack: str, root: str = "") -> Session:
             "vllm-fleet:benchmark": json.dumps(benchmark),
         }
         settings = parse(stack, of_release)
-        start = (step_seconds("image-pull") + step_seconds("engines")) / 60
         runs.append(Run(version=version, engine=engine, price=price_of(settings), start_minutes=start))
     if blocked := _above_ceiling(folder, stack, runs):
         raise SettingsError(stack, [blocked])
@@ -122,7 +122,8 @@ def _unfit(settings: Settings) -> tuple[str, str] | None:
 
 def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) -> Finding:
     names = ("releases", *(f"releases-{number}" for number in range(2, 1_000)))
-    free = next(name for name in names if name not in stack_names(folder))
+    taken = stack_names(folder)
+    free = next(name for name in names if name not in taken)
     return Finding(
         id="stack-for-releases",
         subject=f"--stack {stack}",

@@ -105,8 +105,8 @@ class Kubectl:
         """
         what = f"forwarding a port to {target}"
         arguments = [*self._base, "port-forward", "--address=127.0.0.1", target, f":{port}"]
-        process = self._start(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, what=what)
-        streaming = Streaming(process, what)
+        process = self._start(arguments, stdin=subprocess.DEVNULL, what=what)
+        streaming = _Streaming(process, what)
         try:
             yield _announced_port(process, streaming, what)
         finally:
@@ -135,7 +135,7 @@ class Kubectl:
     ) -> subprocess.CompletedProcess[str]:
         arguments = [*self._base, f"--request-timeout={seconds:.0f}s", *arguments]
         piped = subprocess.DEVNULL if stdin is None else subprocess.PIPE
-        with self._start(arguments, stdin=piped, stdout=subprocess.PIPE, what=what) as process:
+        with self._start(arguments, stdin=piped, what=what) as process:
             try:
                 out, said = process.communicate(
                     None if stdin is None else stdin.encode(), timeout=seconds + SPARE_SECONDS
@@ -150,14 +150,12 @@ class Kubectl:
             process.args, process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
         )
 
-    def _start(
-        self, arguments: Sequence[str], *, stdin: int, stdout: int | IO[bytes], what: str
-    ) -> subprocess.Popen[bytes]:
+    def _start(self, arguments: Sequence[str], *, stdin: int, what: str) -> subprocess.Popen[bytes]:
         try:
             process = subprocess.Popen(
                 arguments,
                 stdin=stdin,
-                stdout=stdout,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 # Outside the terminal's foreground group: this process handles Ctrl-C and ends its children.
                 process_group=0,
@@ -173,7 +171,7 @@ class Kubectl:
         return process
 
 
-class Streaming:
+class _Streaming:
     """A kubectl process in the background."""
 
     def __init__(self, process: subprocess.Popen[bytes], what: str) -> None:
@@ -182,16 +180,10 @@ class Streaming:
         self._drain = threading.Thread(target=self._read_stderr, daemon=True)
         self._drain.start()
 
-    @property
-    def running(self) -> bool:
-        """Whether it is still running."""
-        return self._process.poll() is None
-
-    def wait(self, seconds: float) -> bool:
-        """Whether it ended by itself within this time."""
+    def wait(self, seconds: float) -> None:
+        """Until it ends by itself, this long at most."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
-        return not self.running
 
     def problem(self) -> LiveError | None:
         """Its error, if it failed."""
@@ -215,7 +207,7 @@ class Streaming:
                 self._said = [*self._said[-20:], line]
 
 
-def _announced_port(process: subprocess.Popen[bytes], streaming: Streaming, what: str) -> int:
+def _announced_port(process: subprocess.Popen[bytes], streaming: _Streaming, what: str) -> int:
     assert process.stdout is not None
     lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 

@@ -290,15 +290,14 @@ def _agents(settings: Settings, existing: ExistingVpc, host: str, said: Any) -> 
     of_host, of_subnet = _grants(answer.get("host policy")), _grants(answer.get("subnet policy"))
     gke = f"serviceAccount:service-{number}@container-engine-robot.iam.gserviceaccount.com"
     apis = f"serviceAccount:{number}@cloudservices.gserviceaccount.com"
-    on_subnet = f"gcloud compute networks subnets add-iam-policy-binding {existing.subnet} --region={settings.region}"
+    on_subnet = f"gcloud compute networks subnets add-iam-policy-binding {existing.subnet} --region={settings.region} --project={host}"
+    users = of_host.get(NETWORK_USER, set()) | of_subnet.get(NETWORK_USER, set())
     for member, role, holders, mend in (
         (gke, AGENT, of_host.get(AGENT, set()), f"gcloud projects add-iam-policy-binding {host}"),
-        (gke, NETWORK_USER, of_host.get(NETWORK_USER, set()) | of_subnet.get(NETWORK_USER, set()), on_subnet),
-        (apis, NETWORK_USER, of_host.get(NETWORK_USER, set()) | of_subnet.get(NETWORK_USER, set()), on_subnet),
+        (gke, NETWORK_USER, users, on_subnet),
+        (apis, NETWORK_USER, users, on_subnet),
     ):
         has = member in holders
-        if mend is on_subnet:
-            mend = f"{mend} --project={host}"
         yield row(
             area="network",
             name=f"{role} for {member.partition(':')[2]}",
@@ -342,7 +341,7 @@ def _host_permissions(settings: Settings, existing: ExistingVpc, host: str, said
         mend=" && ".join(
             f"gcloud projects add-iam-policy-binding {host} --member=user:YOUR-ADDRESS --role={role}" for role in roles
         )
-        if any(permission != "compute.subnetworks.use" for permission in lacking) or not lacking
+        if lacking != ["compute.subnetworks.use"]
         else f"gcloud compute networks subnets add-iam-policy-binding {existing.subnet} --region={settings.region} "
         f"--project={host} --member=user:YOUR-ADDRESS --role={NETWORK_USER}",
     )

@@ -10,6 +10,7 @@ from facts.quotas import SERVICE
 from fleet.clients.side_by_side import side_by_side
 from fleet.doctor import gcloud, rest
 from fleet.doctor.gcloud import NoAnswerError, plain
+from fleet.doctor.judge_network import existing_of, host_of
 from fleet.doctor.shapes import mapping
 from infra.naming import name_of
 from settings.derived.google_cloud_needs import host_permissions, required_permissions
@@ -76,16 +77,15 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
 
 def _of_network(settings: Settings) -> dict[str, Callable[[], Any]]:
     """Queries about the existing VPC of the stack's cluster, and about the host project of a Shared VPC."""
-    existing = settings.network.existing
-    if existing is None or not settings.owns_platform:
+    existing, host, region = existing_of(settings), host_of(settings), settings.region
+    if existing is None:
         return {}
-    host, region = existing.project or settings.project, settings.region
-    of_host = f"--project={host}"
+    of_host = f"--project={host or settings.project}"
     asked: dict[str, Callable[[], Any]] = {
         "subnets": lambda: gcloud.ask("compute", "networks", "subnets", "list", f"--network={existing.vpc}", of_host),
         "routers": lambda: gcloud.ask("compute", "routers", "list", f"--regions={region}", of_host),
     }
-    if host == settings.project:
+    if host is None:
         return asked
     return asked | {
         "host project": lambda: gcloud.ask("compute", "shared-vpc", "get-host-project", settings.project),

@@ -51,8 +51,9 @@ def flags(facts: Facts, settings: Settings) -> Check:
 
     engine = settings.serving.engine
     model = settings.serving.model
-    paths = {adapter.name: f"{MOUNT_PATH}/{adapter.folder}" for adapter in model.adapters}
-    declared_args = vllm_args.args(engine, model_path="", served_model_name=model.id, adapter_paths=paths)
+    declared_args = vllm_args.args(
+        engine, model_path="", served_model_name=model.id, adapter_paths=model.adapter_paths(MOUNT_PATH)
+    )
     wanted = _parsed(declared_args[1:])
     differences: list[Finding] = []
     repeated: tuple[Finding, ...] = ()

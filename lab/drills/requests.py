@@ -29,12 +29,12 @@ class Requests:
 
 
 @contextmanager
-def requests_during(stage: Stage, proof: Proof, *, rate_per_second: float | None = None) -> Iterator[Requests]:
+def requests_during(stage: Stage, proof: Proof) -> Iterator[Requests]:
     """Send steady requests to every Ready replica while the block runs; add figures and the advice to clients to the proof."""
     requests = Requests()
     traffic = stage.traffic
     traffic.wait_for_endpoints(len(stage.ready_pods()))
-    traffic.start(rate_per_second=rate_per_second, retry=True)
+    traffic.start(retry=True)
     traffic.settle()
     yield requests
     traffic.settle()

@@ -10,7 +10,7 @@ from typing import Literal
 from lab.results.clock import Clock
 
 Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "alert"]
-"""Category of a moment, one lane of the picture."""
+"""Category of a moment."""
 Mood = Literal["plain", "good", "waiting", "bad"]
 
 
@@ -20,7 +20,7 @@ class Moment:
 
     lane: Lane
     subject: str
-    """Name of the node, pod, volume or resource: one row of the picture."""
+    """Name of the node, pod, volume or resource."""
     text: str
     """A few words: "created", "Ready", "preempted: 15 s notice"."""
     at_seconds: float

@@ -88,18 +88,8 @@ class History:
 
     first_report: UpReport = field(default_factory=UpReport)
     """Of the bring-up; empty before."""
-    phase_seconds: dict[str, float] = field(default_factory=dict)
-    """Wall seconds of each phase of the bring-up."""
     as_declared: dict[str, tuple[str, str]] | None = None
     """Fingerprints after the last `up`, if that was of the unchanged stack."""
-
-    @contextlib.contextmanager
-    def phase(self, name: str, progress: Progress) -> Iterator[None]:
-        """Report a phase and record its duration."""
-        began = time.monotonic()
-        progress(name)
-        yield
-        self.phase_seconds[name] = time.monotonic() - began
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,18 +226,18 @@ class Stage:
         return self.updates.destroy(self.stack, *options)
 
     def bring_up(self, sections: Mapping[str, Any] | None = None, servers: int | None = None) -> UpReport:
-        """First `up`, and the wait until all replicas are Ready; both are timed. Raises DrillBrokenOffError.
+        """First `up`, and the wait until all replicas are Ready. Raises DrillBrokenOffError.
 
         The unchanged stack comes up with the policy pack and a preview, as in the README.
         """
         wanted = self.servers if servers is None else servers
         options = (SKIP_PREVIEW,) if sections else self.policies()
-        with self.history.phase("pulumi up", self.around.progress):
-            report = self.history.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
+        self.around.progress("pulumi up")
+        report = self.history.first_report = self.updates.up(self.updates.write(self.varied(sections)), *options)
         if report.failed:
             raise DrillBrokenOffError(f"the stack did not come up: {'; '.join(report.failed.values())}")
-        with self.history.phase("last replica Ready", self.around.progress):
-            self.until_ready(wanted)
+        self.around.progress("last replica Ready")
+        self.until_ready(wanted)
         self.history.as_declared = None if sections else self.fingerprints()
         return report
 

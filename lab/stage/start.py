@@ -59,19 +59,19 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:
-        with history.phase("control plane", around.progress):
-            control_plane = closing.enter_context(
-                ControlPlane(
-                    around.binaries,
-                    stages=kubelet_stages(timings, clock),
-                    autoscaler_wall_seconds=sync_wall_seconds(clock.speed),
-                    progress=around.progress,
-                )
+        around.progress("control plane")
+        control_plane = closing.enter_context(
+            ControlPlane(
+                around.binaries,
+                stages=kubelet_stages(timings, clock),
+                autoscaler_wall_seconds=sync_wall_seconds(clock.speed),
+                progress=around.progress,
             )
+        )
         api, recording = control_plane.api, record(opened, around)
-        with history.phase("definitions", around.progress):
-            install(api, around.definitions)
-            install_autopilot(api)
+        around.progress("definitions")
+        install(api, around.definitions)
+        install_autopilot(api)
         world = World(api, clock, timeline)
         meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
         writer, standby = Writer(world, timings), Standby(world, timings)

@@ -44,9 +44,9 @@ class EngineServer(Served):
         """The engine's fields and extra arguments."""
         fields = {field: getattr(self.engine, field) for field in flag_fields()}
         options = {long_name(field): _as_parsed(field, value) for field, value in fields.items() if value is not None}
-        if adapters := self.served_model.adapters:
-            # As parsed: of a list option the first value.
-            options["lora-modules"] = f"{adapters[0].name}={MOUNT_PATH}/{adapters[0].folder}"
+        # As parsed: of a list option the first value.
+        for name, path in list(self.served_model.adapter_paths(MOUNT_PATH).items())[:1]:
+            options["lora-modules"] = f"{name}={path}"
         extra = parse(self.engine.extra_args)
         return Flags(self.engine.entrypoint, options={**options, **extra.options}, written=extra.written)
 

@@ -18,8 +18,6 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-"""Maximum length of a server's name: settings/sections/section.py, ShortName."""
-
 
 def rollout_problems(settings: Settings, of_servers: Iterable[Finding]) -> Iterator[Finding]:
     """Every problem of the canary that is not among `of_servers`, the servers' problems."""

@@ -110,6 +110,10 @@ class Model(Section):
     adapters: Adapters = ()
     """LoRA adapters beside it."""
 
+    def adapter_paths(self, mount: str) -> dict[str, str]:
+        """Folders of the adapters by name, below the folder in which pods mount the weights."""
+        return {adapter.name: f"{mount}/{adapter.folder}" for adapter in self.adapters}
+
 
 class ChosenModel(Section):
     """The model to serve instead of the profile's. Guide: docs/models.md; `fleet models` lists the catalog."""

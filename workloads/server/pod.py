@@ -288,7 +288,7 @@ def arguments(args: ServerPod) -> list[str]:
         engine(args),
         model_path=path,
         served_model_name=model.id,
-        adapter_paths={adapter.name: f"{mount}/{adapter.folder}" for adapter in model.adapters},
+        adapter_paths=model.adapter_paths(mount),
     )
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 

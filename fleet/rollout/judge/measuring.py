@@ -95,7 +95,7 @@ def keep_answers(kubectl: Kubectl, settings: Settings, folder: Path, api_key: st
     """
     pod, _ = _ready(kubectl, settings)
     with kubectl.port_forward(f"pod/{pod.name}", HTTP_PORT) as port:
-        model = str(measurement(settings).run["served_model"])
+        model = settings.serving.served_model_name
         told = ask_each({"server": (f"http://127.0.0.1:{port}", model)}, api_key)["server"]
     require_answers(told)
     _write(folder / ANSWERS_FILE, told)
