@@ -56,7 +56,7 @@ def longest(own_model: Path, **sections: Any) -> Config:
     """A stack whose names are as long as the settings let them be."""
     base = make_config(
         project="p" * 30,
-        server={"replicas": 2, "name": "s" * 40, "apiKeySecret": "k" * 255},
+        server={"replicas": 2, "name": "s" * 40, "apiKeySecret": "k" * 255, "engine": {"version": "0.33.0"}},
         gateway={"enabled": True, "name": "g" * 63, "pool": "p" * 40},
         benchmark={"enabled": True},
         weights={"tokenSecret": "t" * 255},
