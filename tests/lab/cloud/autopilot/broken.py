@@ -394,12 +394,6 @@ _RULES: dict[str, list[tuple[Manifest, str, Manifest]]] = {
             gpu_pod(terminationGracePeriodSeconds=600),
         ),
         (
-            gpu_pod(RESERVED, terminationGracePeriodSeconds=601),
-            "terminationGracePeriodSeconds 601 makes this an extended-duration pod: Autopilot does not evict pods"
-            " above 600. Write at most 600",
-            gpu_pod(RESERVED, terminationGracePeriodSeconds=600),
-        ),
-        (
             {
                 **gpu_pod(),
                 "metadata": {
