@@ -13,7 +13,7 @@ from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import best_in_flight, fleet_load, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.performance import Performance, check_context, estimate
-from fleet.plan.model.roofline import known
+from fleet.plan.model.roofline import planned
 from fleet.plan.model.step_time import step_costs
 
 DEFAULT_LOAD_SHARE = 1 - DEFAULT_HEADROOM
@@ -84,7 +84,7 @@ def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     check_context(deployment, workload)
     most = _most_in_flight_per_node(deployment, workload, goal)
     room = budget(deployment, workload)
-    per_node = best_in_flight(deployment, workload, known(deployment).planned(deployment.reading), room, most)
+    per_node = best_in_flight(deployment, workload, planned(deployment), room, most)
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
@@ -146,16 +146,12 @@ def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployme
 
 def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
     offered = OfferedLoad(in_flight=per_node * deployment.nodes)
-    return fleet_load(
-        deployment, workload, offered, known(deployment).planned(deployment.reading), budget(deployment, workload)
-    ).requests_per_s
+    return fleet_load(deployment, workload, offered, planned(deployment), budget(deployment, workload)).requests_per_s
 
 
 def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
     """Most requests in flight per node: without a queue, within the limits."""
-    costs = step_costs(
-        deployment, workload, known(deployment).planned(deployment.reading), budget(deployment, workload)
-    )
+    costs = step_costs(deployment, workload, planned(deployment), budget(deployment, workload))
     most = most_in_flight_per_node(deployment, costs)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),

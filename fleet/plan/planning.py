@@ -20,7 +20,7 @@ from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.performance import ContextTooShortError, Performance, check_context, estimate
-from fleet.plan.model.roofline import known
+from fleet.plan.model.roofline import known, planned
 from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
@@ -426,8 +426,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
 
 
 def _full_load_limit(question: PlanQuestion, deployment: Deployment, per_node: float) -> FullLoadLimit:
-    parameters = known(deployment).planned(deployment.reading)
-    costs = step_costs(deployment, question.workload, parameters, budget(deployment, question.workload))
+    costs = step_costs(deployment, question.workload, planned(deployment), budget(deployment, question.workload))
     most = most_in_flight_per_node(deployment, costs)
     if per_node < _ALL_OF * most:
         limited = question.limits.ttft_p99_ms is not None or question.limits.tpot_ms is not None

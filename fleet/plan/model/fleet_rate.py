@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from facts.workloads import Workload
 from fleet.plan.model.calibration import Parameters
@@ -108,6 +109,13 @@ def best_in_flight(
     Fewer than `most` where larger steps exceed the captured CUDA graphs, or API servers saturate.
     """
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
+    return _best_in_flight(one, workload, parameters, budget, most)
+
+
+@lru_cache(maxsize=1_024)
+def _best_in_flight(
+    one: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget, most: float
+) -> float:
     counts = range(one.engine.data_parallel, int(most) + 1)
 
     def rate(per_node: float) -> float:

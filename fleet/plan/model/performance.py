@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import sqrt
 
 from facts import memory
@@ -25,7 +25,7 @@ from fleet.plan.model.fleet_rate import (
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.order_statistics import expected_maximum
-from fleet.plan.model.roofline import is_articles, known
+from fleet.plan.model.roofline import is_articles, known, planned
 from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the largest with a published throughput.
@@ -150,6 +150,11 @@ class _Frame:
 def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     """Estimate the fleet under that load. Raises DoesNotFitError, ContextTooShortError and OverloadedError."""
     check_context(deployment, workload)
+    return _estimate(deployment, workload, offered)
+
+
+@lru_cache(maxsize=1_024)
+def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     room = budget(deployment, workload)
     calibrated = is_articles(deployment) and deployment.reading == "fleet"
     frame = (_frame if calibrated else _roofline_frame)(deployment, workload, offered, room)
@@ -253,7 +258,7 @@ def _roofline_frame(deployment: Deployment, workload: Workload, offered: Offered
     def load(parameters: Parameters) -> FleetLoad:
         return _at_most(deployment, workload, offered, parameters, room, GATEWAY_HALFWAY)
 
-    central = fleet_load(deployment, workload, offered, what.planned(reading), room)
+    central = fleet_load(deployment, workload, offered, planned(deployment), room)
     engine = load(what.engine) if reading == "fleet" and what.bound is None else None
     reached = (load(what.reached(reading)),) if what.bound is not None else ()
     return _Frame(

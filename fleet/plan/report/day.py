@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
@@ -261,7 +261,8 @@ def _judged(way: Judged) -> dict[str, Any]:
 
 
 def _result(result: DayResult) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(result).items() if name != "timeline"}
+    fields = asdict(replace(result, timeline=()))
+    del fields["timeline"]
     return {"slo_attainment": result.slo_attainment, **fields}
 
 
