@@ -103,7 +103,8 @@ def _nodes_with_readers(question: PlanQuestion) -> int | None:
 
 def _nodes_as_engine(question: PlanQuestion) -> int | None:
     """Nodes that would do as one engine. None where the question asks that already, or nothing was measured."""
-    if question.reading == "engine" or known(_one(question)).bound is not None:
+    one = _one(question)
+    if question.reading == "engine" or known(one).bound is not None or one.slow_product is not None:
         return None
     try:
         return _fleet(replace(question, reading="engine")).deployment.nodes
@@ -154,6 +155,7 @@ def _one(question: PlanQuestion) -> Deployment:
         gpus_per_node=question.machine.gpus,
         routing=question.routing,
         reading=question.reading,
+        slow_product=profile.slow_product,
     )
 
 

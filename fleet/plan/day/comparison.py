@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
+from facts.releases import Defect
 from facts.workloads import countable_name, named_workload
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
@@ -76,6 +77,8 @@ class Subject:
     """The stack's own policy."""
     bounded_by: str | None = None
     """The stack's setting that limits the number of servers."""
+    slow_product: Defect | None = None
+    """The release's defect that slows the servers."""
     reservation_first: bool = False
     """Whether nodes come from a reservation of unknown size first."""
 
@@ -154,6 +157,7 @@ def subject_of_plan(plan: Plan) -> Subject:
         interruptible=question.capacity in INTERRUPTIBLE,
         at_least=money.at_least,
         label=plan.label,
+        slow_product=plan.deployment.slow_product,
     )
 
 

@@ -211,7 +211,7 @@ def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, pa
 def _wait(parameters: Parameters, deployment: Deployment, in_flight_per_node: float) -> Wait:
     """The wait before the engine. Assumed: in proportion to the requests in flight per GPU, up to the article's."""
     load = in_flight_per_node / deployment.gpus_per_node / MEASURED_IN_FLIGHT_PER_GPU
-    return Wait(seconds=parameters.wait_s, share=parameters.wait_share).times(load)
+    return Wait(seconds=parameters.slowdown * parameters.wait_s, share=parameters.wait_share).times(load)
 
 
 def _contention(parameters: Parameters, in_flight: float) -> float:

@@ -82,7 +82,15 @@ class Known:
 
 def planned(deployment: Deployment) -> Parameters:
     """What a plan counts on for the deployment."""
-    return known(deployment).planned(deployment.reading)
+    return known(deployment).planned(deployment.reading).keeping(planned_share(deployment))
+
+
+def planned_share(deployment: Deployment) -> float:
+    """Share of throughput that a plan counts on with a defect of the release: the middle of its interval, for a bound the high end."""
+    if deployment.slow_product is None:
+        return 1.0
+    low, high = deployment.slow_product.throughput_kept
+    return high if known(deployment).bound else (low + high) / 2
 
 
 def known(deployment: Deployment) -> Known:

@@ -135,20 +135,24 @@ def step_costs(
     limit, limited_by = _running_limit(deployment, workload, budget, steps)
     weights_gib = model.text_weights_gib * read_share(model, min(sequences, limit) * drafted)
     weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
+    slowdown = parameters.slowdown
     prompt_s = prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2)
     return StepCosts(
-        fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
-        + _MS * parameters.host_ms_per_step
-        + _MS * parameters.context_ms_per_1000_tokens * engine.max_model_len_tokens / 1000
-        + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0),
-        uncaptured_s=_MS * parameters.uncaptured_ms_per_step,
+        fixed_s=slowdown
+        * (
+            weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
+            + _MS * parameters.host_ms_per_step
+            + _MS * parameters.context_ms_per_1000_tokens * engine.max_model_len_tokens / 1000
+            + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0)
+        ),
+        uncaptured_s=slowdown * _MS * parameters.uncaptured_ms_per_step,
         captured_sequences=engine.captured_tokens / drafted,
-        prompt_s=prompt_s,
+        prompt_s=slowdown * prompt_s,
         prompt_steps=chunks,
         prompt_floor_s=prompt_s * parameters.gpu_share,
         # At full bandwidth, a lower bound.
-        sequence_s=state_s + _cache_read_bytes(layout, live_tokens) / gpu.bandwidth_bytes_per_s,
-        tokens_s=drafted * token_s,
+        sequence_s=slowdown * (state_s + _cache_read_bytes(layout, live_tokens) / gpu.bandwidth_bytes_per_s),
+        tokens_s=slowdown * drafted * token_s,
         tokens_per_step=gained,
         steps_per_request=steps,
         running_limit=limit,

@@ -139,6 +139,11 @@ def remarks(subject: Subject) -> Iterator[str]:
             f"The peak exceeds the capacity of {plural(subject.most, 'server')}, {held} requests/s at full load. It needs "
             f"{subject.needed:,} with the headroom{larger}. No scaling policy helps until then."
         )
+    if subject.slow_product is not None:
+        yield (
+            f"The servers' release is slow here ({subject.slow_product.effect}): the week counts on the middle. `fleet check` names "
+            "a release without this defect."
+        )
     if fleet.paid_nodes is not None:
         yield (
             f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not, so scaling saves nothing and none "
