@@ -240,10 +240,10 @@ class Guard:
         is_done = True
         if not verdict.reason:
             self._next_line = 0.0
-        elif verdict.action is not Action.PAUSE:
-            self._tell_again("over", f"{verdict.reason} is reached, and then is warn")
-        if verdict.action is Action.PAUSE:
+        elif verdict.action is Action.PAUSE:
             is_done = self._pause(verdict.reason, observed.pods)
+        else:
+            self._tell_again("over", f"{verdict.reason} is reached, and then is warn")
         # Before a resume, so that the next process does not pause again by an older sum.
         is_stored = self._store.write(total)
         if is_stored and verdict.action is Action.RESUME:
