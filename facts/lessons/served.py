@@ -18,6 +18,7 @@ USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
 """Prefix for FP4 or FP8; 0 disables FlashInfer's kernels for experts."""
 CUTLASS = "cutlass"
 """The linear backend without DeepGEMM."""
+_LEAST_LEVEL_OF_WHOLE_STEPS = 2
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 
@@ -303,6 +304,24 @@ class Served(ABC):
         )
 
     # Limits
+
+    @property
+    def refuses_sequences_above_states(self) -> bool:
+        """Whether vLLM exits at startup with more sequences than cache blocks of a hybrid model, instead of leaving them waiting.
+
+        Source: vLLM 0.33.0 (read, not run), config/compilation.py, resolve_cudagraph_mode_and_sizes: only with graphs of whole decode
+        steps; config/vllm.py: the modes of each `-O`. 0.18.1 captures smaller graphs instead (adjust_cudagraph_sizes_for_mamba_cache).
+        """
+        flags = self.flags
+        mode = str(flags.json("compilation-config").get("cudagraph_mode") or "").upper()
+        level = flags.count("optimization-level")
+        captures = "FULL" in mode if mode else level is None or level >= _LEAST_LEVEL_OF_WHOLE_STEPS
+        return self.read_as.has("refuses-sequences-above-states") and captures and flags.on("enforce-eager") is not True
+
+    @property
+    def has_measured_states(self) -> bool:
+        """Whether the memory that weights leave to recurrent states was measured: for the article's model on one B200 per engine."""
+        return self.is_on_b200 and self.flags.tensor_parallel_size == 1 and self.shape == of_the_article()
 
     @property
     def sequences(self) -> int:

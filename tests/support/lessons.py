@@ -242,6 +242,8 @@ CASES = (
     _sound("max-num-seqs-refused", "the record on it", tag="v0.20.2"),
     _sound("max-num-seqs-refused", "within the estimate's margin", {"max-num-seqs": 2_400}, tag="v0.20.2"),
     _sound("max-num-seqs-refused", "0.18.1 accepts it", {"max-num-seqs": 8_192}),
+    _sound("max-num-seqs-refused", "no graphs", {"max-num-seqs": 8_192, "enforce-eager": True}, tag="v0.20.2"),
+    _sound("max-num-seqs-refused", "no whole steps", {"max-num-seqs": 8_192, "optimization-level": 1}, tag="v0.20.2"),
     _broken("context-below-need", "longer requests", stack="guest", needs={"contextTokens": 200_000}),
     _broken("context-below-need", "4K for 8K", {"max-model-len": 4_096}, stack="cud"),
     _sound("context-below-need", "as long", {"max-model-len": 1_536}),
