@@ -54,15 +54,6 @@ class Serving:
     """Engine settings changed for this machine type or model, by camelCase name; None: vLLM's default."""
 
     @property
-    def caches_prefixes(self) -> bool:
-        """Whether prefix caching is on: as set, else vLLM's default, which before 0.28 is off for hybrid models."""
-        asked = self.engine.enable_prefix_caching
-        by_default = (
-            self.shape is None or self.shape.kind != "hybrid" or self.engine.release.has("caches-prefixes-of-hybrids")
-        )
-        return by_default if asked is None else asked
-
-    @property
     def served_model_name(self) -> str:
         """Model name in requests."""
         return self.engine.served_model_name or self.model.id

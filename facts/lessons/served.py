@@ -251,6 +251,13 @@ class Served(ABC):
         return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
 
     @property
+    def needs_state_mode(self) -> bool:
+        """Whether prefix caching of this hybrid model needs `--mamba-cache-mode`. A release that caches by default chooses the mode, too,
+        and ignores the flag: prefix caching implies align (facts/data/h100.yaml).
+        """
+        return self.is_hybrid and self.prefix_caching and not self.read_as.has("caches-prefixes-of-hybrids")
+
+    @property
     def layout(self) -> memory.CacheLayout | None:
         """The cache; None for an unknown architecture or an invalid type."""
         if self.architecture is None:
