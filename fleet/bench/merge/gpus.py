@@ -14,7 +14,7 @@ from fleet.bench.measurement import GpuReading, Gpus, GpuTimeline
 from fleet.bench.merge.client_data import Floats
 
 POWER: Final = "power_watts"
-_NAMES: Final[Mapping[str, str]] = {
+_DCGM: Final[Mapping[str, str]] = {
     "DCGM_FI_DEV_POWER_USAGE": POWER,
     "DCGM_FI_DEV_GPU_UTIL": "gpu_percent",
     "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
@@ -47,7 +47,7 @@ def of_dcgm(file: DcgmSeries) -> list[GpuSeries]:
         samples = sorted(one.samples)
         series.append(
             GpuSeries(
-                name=_NAMES.get(one.metric, one.metric.lower()),
+                name=_DCGM.get(one.metric, one.metric.lower()),
                 gpu=gpu,
                 at=np.array([at for at, _ in samples]),
                 values=np.array([value for _, value in samples]),
