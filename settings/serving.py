@@ -54,6 +54,12 @@ class Serving:
     """Engine settings changed for this machine type or model, by camelCase name; None: vLLM's default."""
 
     @property
+    def caches_prefixes(self) -> bool:
+        """Whether prefix caching is on."""
+        hybrid = self.shape is not None and self.shape.kind == "hybrid"
+        return self.engine.release.caches_prefixes(self.engine.enable_prefix_caching, hybrid=hybrid)
+
+    @property
     def served_model_name(self) -> str:
         """Model name in requests."""
         return self.engine.served_model_name or self.model.id

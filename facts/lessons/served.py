@@ -239,9 +239,8 @@ class Served(ABC):
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is enabled. Default: on, except for hybrid models in older releases."""
-        asked = self.flags.on("enable-prefix-caching")
-        return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
+        """Whether prefix caching is enabled."""
+        return self.read_as.caches_prefixes(self.flags.on("enable-prefix-caching"), hybrid=self.is_hybrid)
 
     @property
     def needs_state_mode(self) -> bool:

@@ -19,7 +19,6 @@ from fleet.verify import declared, questions
 from fleet.verify.client import Client
 from fleet.verify.cluster import READ_SECONDS
 from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
-from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -216,7 +215,7 @@ async def _twice(
     client: Client, settings: Settings, counted: list[Target], greeted: Mapping[Target, Server]
 ) -> tuple[Twice | None, str]:
     tokens = declared.prompt_to_hit(settings)
-    if not DeclaredServer(settings).prefix_caching or tokens is None:
+    if not settings.serving.caches_prefixes or tokens is None:
         return None, ""
     if not counted:
         return None, "no single server's counters are available"

@@ -15,7 +15,6 @@ from facts.workloads import draft_acceptance
 from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
-from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
     from fleet.plan.model.deployment import Deployment
@@ -89,7 +88,7 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
     """Expected labels of `vllm:cache_config_info`, with the values that vLLM resolves."""
     engine = settings.serving.engine
     hybrid, shape = is_hybrid(settings), settings.serving.shape
-    prefix_caching = DeclaredServer(settings).prefix_caching
+    prefix_caching = settings.serving.caches_prefixes
     expected: dict[str, str] = {
         "gpu_memory_utilization": str(engine.gpu_memory_share),
         "prefix_caching_hash_algo": engine.prefix_caching_hash_algo or "sha256",

@@ -10,7 +10,6 @@ from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Watched
 from facts.time_to_serve import MB_PER_MIB, Start, download_mb_per_s, step_seconds, way_to_serve
-from settings.checks.declared_server import DeclaredServer
 from settings.sections.capacity import Ladder, Spot
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         spending=settings.spending is not None,
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
-        prefix_caching=DeclaredServer(settings).prefix_caching,
+        prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,

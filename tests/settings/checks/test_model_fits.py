@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from settings.checks.declared_server import DeclaredServer
 from settings.load import check
 from settings.problems import SettingsError
 from tests.support.rows import each_row
@@ -111,5 +110,5 @@ NGRAM = {"speculative": {"method": "ngram", "numSpeculativeTokens": 2}}
 def test_prefix_caching_is_off_only_where_drafts_would_corrupt_states(
     profile: str, model: dict[str, Any] | None, engine: dict[str, Any], flag: bool | None, on: bool
 ) -> None:
-    settings = make_settings(model=model, server={"profile": profile, "engine": engine})
-    assert (settings.serving.engine.enable_prefix_caching, DeclaredServer(settings).prefix_caching) == (flag, on)
+    serving = make_settings(model=model, server={"profile": profile, "engine": engine}).serving
+    assert (serving.engine.enable_prefix_caching, serving.caches_prefixes) == (flag, on)
