@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from facts import ledger
@@ -103,6 +104,7 @@ class TimeToServe:
         return tuple(step for step in self.steps if step.critical)
 
 
+@lru_cache(maxsize=256)
 def time_to_serve(start: Start) -> TimeToServe:
     """Time to first response, with levers, the strongest first."""
     way = way_to_serve(start)

@@ -5,16 +5,15 @@ Imported only after an error.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from facts.finding import shown
+from settings.sections.place import fields_of
 from settings.sections.refused import PATTERN_TEXTS
 
 _FIELD: Final = re.compile(r"[a-z]+(?:(?:_|[A-Z])[a-z]+)*")
@@ -61,11 +60,6 @@ def example(type_: Any, name: str, *, path: str = "", info: FieldInfo | None = N
     if isinstance(default, tuple) and default and all(isinstance(item, str) for item in default):
         return f"[{', '.join(default)}]"
     return _of_type(type_, name, [] if info is None else info.metadata)
-
-
-def fields_of(type_: Any) -> dict[str, FieldInfo]:
-    """The fields of a section; none for another type."""
-    return type_.model_fields if inspect.isclass(type_) and issubclass(type_, BaseModel) else {}
 
 
 def _of_type(type_: Any, name: str, limits: Sequence[Any]) -> str:

@@ -5,18 +5,18 @@ Import it only after an error: it reads the sections' source for their docstring
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from types import UnionType
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from dataclasses import replace
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from facts.finding import Finding, redacted, shown
 from facts.texts import nearest
-from settings.examples import example, fields_of, line, listed_example
+from settings.examples import example, line, listed_example
 from settings.problems import MOST_PROBLEMS, listed
 from settings.sections.docstrings import field_docs
+from settings.sections.place import Place, branches, fields_of, place_of
 from settings.sections.refused import allowed_words
 from settings.sections.section import NAMESPACE
 
@@ -58,7 +58,7 @@ def _is_inside(inner: ErrorDetails, outer: ErrorDetails) -> bool:
 
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Finding:
-    place = _place(detail["loc"], root)
+    place = place_of(detail["loc"], root)
     path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
     given = redacted(path, listed(given))  # before it enters any text
@@ -97,57 +97,6 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an error is, in the stack file's keys."""
-
-    keys: tuple[Any, ...]
-    """Without what pydantic adds: a capacity mode, the branches of a union, "[key]"."""
-    model: type[BaseModel] | None = None
-    """Section of the last key."""
-    field: str = ""
-    """Python name of the key in that section; empty for an unknown key."""
-    type_: Any = None
-    """Type of the value; None if unknown."""
-
-
-def _place(location: tuple[Any, ...], root: type[BaseModel]) -> _Place:
-    """The place of an error, resolved through the sections' types, because a key may be named like a mode or a type."""
-    keys: list[Any] = []
-    model: type[BaseModel] | None = None
-    field = ""
-    rest, type_ = list(location), cast(Any, root)
-    while rest:
-        members = [member for member in get_args(type_) if member is not type(None)]
-        if get_origin(type_) is Annotated:
-            type_ = members[0]
-        elif get_origin(type_) in (Union, UnionType):
-            # pydantic names the branch if there are several.
-            type_ = members[0] if len(members) == 1 else _branches(type_)[1].get(rest.pop(0))
-        elif fields_of(type_):
-            key = rest.pop(0)
-            field_name = next((name for name, info in fields_of(type_).items() if key in (name, info.alias)), "")
-            keys.append(fields_of(type_)[field_name].alias or key if field_name else key)
-            model, field, type_ = type_, field_name, fields_of(type_)[field_name].annotation if field_name else None
-        else:
-            keys.append(rest.pop(0))
-            type_ = members[-1 if get_origin(type_) is dict else 0] if members else None
-            if rest == ["[key]"]:
-                rest.clear()
-    return _Place(tuple(keys), model, field, type_)
-
-
-def _branches(type_: Any) -> tuple[str, dict[Any, type[BaseModel]]]:
-    """The discriminating key of a union of sections, and each branch by its value."""
-    while get_origin(type_) is Annotated:
-        type_ = get_args(type_)[0]
-    sections = [section for section in get_args(type_) if fields_of(section)]
-    for name in ("mode", "type"):
-        if sections and all(name in fields_of(section) for section in sections):
-            return name, {get_args(fields_of(section)[name].annotation)[0]: section for section in sections}
-    return "", {}
-
-
 def _path(location: tuple[Any, ...], prefix: str) -> str:
     if not prefix and location and location[0] in _GCP_KEYS:
         return f"gcp:{location[0]}"
@@ -158,25 +107,25 @@ def _path(location: tuple[Any, ...], prefix: str) -> str:
     return f"{NAMESPACE}:{joined}"
 
 
-def _no_such_branch(path: str, given: Any, place: _Place) -> Finding:
+def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     """Finding for a section whose discriminating key is missing or wrong."""
-    name, branches = _branches(place.type_)
+    name, by_value = branches(place.type_)
     word = given.get(name) if isinstance(given, dict) else given
-    allowed = " | ".join(branches)
+    allowed = " | ".join(by_value)
     if name == "mode":
         why, write = _NO_SUCH_MODE.get(
             str(word).lower(),
             ("required: selectors, price and grace period follow from it", "{mode: spot}"),
         )
         return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
-    meant = nearest(str(word), branches) or next(iter(branches))
+    meant = nearest(str(word), by_value) or next(iter(by_value))
     return Finding(
         id=f"no-such-{name}",
         subject=f"{path}.{name}",
         found=word,
         allowed=allowed,
         why=f"required: the other keys depend on {name}",
-        write=example(branches[meant], name),
+        write=example(by_value[meant], name),
     )
 
 
@@ -191,7 +140,7 @@ def _sentence(doc: str) -> str:
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("false", "no", "off", "0"), "false")
 
 
-def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Place) -> str:
+def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: Place) -> str:
     """What to write for a wrong value: the value corrected, else an example."""
     item = bool(place.keys) and isinstance(place.keys[-1], int)
     if item and (whole := listed_example(path.rpartition("[")[0])):
@@ -204,7 +153,7 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: _Pl
     return _line(place, path, _example(place, path))
 
 
-def _corrected(kind: str, given: Any, context: dict[str, Any], place: _Place) -> str | None:
+def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place) -> str | None:
     """The given value in the form that is allowed, if it is clear what was meant."""
     if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
         return f"{given / 100:g}"
@@ -224,7 +173,7 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: _Place) ->
     return None
 
 
-def _example(place: _Place, path: str) -> str:
+def _example(place: Place, path: str) -> str:
     info, name = fields_of(place.model).get(place.field), _name(place)
     if info is not None and name == info.alias:
         return example(info.annotation, name, path=path, info=info)
@@ -233,10 +182,10 @@ def _example(place: _Place, path: str) -> str:
     return "a number as allowed above" if type_ in (int, float) else example(place.type_, name, path=path)
 
 
-def _name(place: _Place) -> str:
+def _name(place: Place) -> str:
     return next((str(key) for key in reversed(place.keys) if not isinstance(key, int)), "")
 
 
-def _line(place: _Place, path: str, value: str) -> str:
+def _line(place: Place, path: str, value: str) -> str:
     """As `line`, for a key with dots too."""
     return line(path, value) if _name(place).isalnum() else f"{_name(place)}: {value}"

@@ -9,15 +9,12 @@ from facts import memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, DEFAULT_MACHINE, Gpu
 from facts.model_config import EXPERTS, ModelShape
-from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, of_the_article, parts_of
-from facts.releases import Defect, of_tag
+from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, is_of_qwen35, of_the_article, parts_of
+from facts.releases import USE_DEEP_GEMM, Defect, chosen_deep_gemm, of_tag
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
-USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
 USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
 """Prefix for FP4 or FP8; 0 disables FlashInfer's kernels for experts."""
-CUTLASS = "cutlass"
-"""The linear backend without DeepGEMM."""
 _LEAST_LEVEL_OF_WHOLE_STEPS = 2
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
@@ -133,7 +130,7 @@ class Served(ABC):
     @property
     def is_of_qwen35(self) -> bool:
         """Whether the model is of the family whose drafts and kernels were measured."""
-        return self.is_called("Qwen3.5")
+        return any(map(is_of_qwen35, self.model_names))
 
     @property
     def is_hybrid(self) -> bool:
@@ -207,18 +204,14 @@ class Served(ABC):
     @property
     def wants_deep_gemm(self) -> bool | None:
         """Whether the options choose DeepGEMM for FP8 products; None if they leave it to vLLM."""
-        if self.flags.text("linear-backend") == CUTLASS:
-            return False
-        chosen = self.env(USE_DEEP_GEMM)
-        return None if chosen is None else chosen.strip() != "0"
+        return chosen_deep_gemm(self.flags.text("linear-backend"), self.env(USE_DEEP_GEMM))
 
     @property
     def slow_product(self) -> Defect | None:
         """The release's defect that slows this server's FP8 products; None without one, or if release or GPU are unknown."""
         if self.release is None or self.gpu is None or not self.has_fp8_weights:
             return None
-        deep_gemm = self.release.uses_deep_gemm(self.gpu, qwen35=self.is_of_qwen35, chosen=self.wants_deep_gemm)
-        return self.release.slow_product(self.gpu, deep_gemm=deep_gemm)
+        return self.release.slow_product(self.gpu, qwen35=self.is_of_qwen35, deep_gemm=self.wants_deep_gemm)
 
     # Memory
 
@@ -247,9 +240,15 @@ class Served(ABC):
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is enabled. Default: on, except for hybrid models in older releases."""
-        asked = self.flags.on("enable-prefix-caching")
-        return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
+        """Whether prefix caching is enabled."""
+        return self.read_as.caches_prefixes(self.flags.on("enable-prefix-caching"), hybrid=self.is_hybrid)
+
+    @property
+    def needs_state_mode(self) -> bool:
+        """Whether prefix caching of this hybrid model needs `--mamba-cache-mode`. A release that caches by default chooses the mode, too,
+        and ignores the flag: prefix caching implies align (facts/data/h100.yaml).
+        """
+        return self.is_hybrid and self.prefix_caching and not self.read_as.has("caches-prefixes-of-hybrids")
 
     @property
     def layout(self) -> memory.CacheLayout | None:

@@ -28,9 +28,7 @@ _CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-cac
 
 
 def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:
-    # A release that caches by default chooses the mode, too: prefix caching implies align (facts/data/h100.yaml).
-    asked = server.flags.on("enable-prefix-caching") is True
-    if not server.is_hybrid or not asked or "mamba-cache-mode" in server.flags:
+    if not server.needs_state_mode or "mamba-cache-mode" in server.flags:
         return
     if any(_never_hits(server, limits)):
         return  # prefix-cache-never-hits reports it; no mode helps

@@ -9,10 +9,10 @@ from typing import Final
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import ENGINES_PER_API_SERVER
-from facts.lessons.served import CUTLASS, READY_TIMEOUT, USE_DEEP_GEMM, USE_FLASHINFER_MOE, Served
+from facts.lessons.served import READY_TIMEOUT, USE_FLASHINFER_MOE, Served
 from facts.model_config import EXPERTS
 from facts.models import part_for
-from facts.releases import CURRENT, DEFECTS, INSTEAD
+from facts.releases import CURRENT, CUTLASS, DEFECTS, INSTEAD, USE_DEEP_GEMM
 
 _TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 _SLOW: Final = next(defect for defect in DEFECTS if defect.id == "unaligned-fp8-rows-b200")

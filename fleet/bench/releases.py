@@ -14,7 +14,7 @@ from facts.finding import Finding
 from facts.names import stack_names
 from facts.time_to_serve import step_seconds
 from fleet.plan.benchmark_price import price_of
-from fleet.preview.policy_config import config_file, read_config
+from fleet.preview.policy_config import STOPS, Declared, PolicyError, config_file, merge, read_config
 from fleet.report.outline import Code, Outline, Prose, Section
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd
@@ -31,12 +31,17 @@ if TYPE_CHECKING:
 RELEASES: Final[dict[str, dict[str, Any]]] = {
     "0.18.0": {},
     "0.18.1": {},
-    # Refused with the record's prefix caching, which no prompt of the workload can hit.
+    # With the record's prefix caching it is refused: no prompt of the workload can hit the cache.
     "0.33.0": {"enablePrefixCaching": False, "mambaCacheMode": None, "mambaBlockSize": None},
 }
 """Engine settings of each release beside its version, for profile `record`."""
 REPEATS: Final = 3
-_CEILING: Final = "hourly-cost-above-ceiling"
+_CEILING: Final = Declared(
+    name="hourly-cost-above-ceiling",
+    level="mandatory",
+    schema={"maxUsdPerHour": {"type": "number"}, "usdPerNodeHour": {"type": "number"}},
+)
+"""Source: policy/rules/cost.py; the pack itself answers only about a recorded stack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,22 +140,26 @@ def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) 
 
 
 def _above_ceiling(folder: Path, stack: str, runs: Sequence[Run]) -> Finding | None:
-    """The policies would stop the `pulumi up` of a session above the stack's own ceiling."""
-    limits = read_config(folder, stack).get(_CEILING)
+    """What the policy would say about a session above the stack's own ceiling. None where it would not stop `pulumi up`."""
+    given = read_config(folder, stack)
+    try:
+        (policy,) = merge((_CEILING,), {name: given[name] for name in ("all", _CEILING.name) if name in given}, "")
+    except ValueError as error:
+        raise PolicyError(f"{config_file(stack)}: {error}") from error
+    ceiling = policy.settings.get("maxUsdPerHour")
     # With a contract's price, the policy compares that of the GPU nodes alone.
-    if not isinstance(limits, dict) or limits.get("usdPerNodeHour") is not None:
+    if policy.level not in STOPS or ceiling is None or policy.settings.get("usdPerNodeHour") is not None:
         return None
-    ceiling = limits.get("maxUsdPerHour")
     usd = max(run.price.usd_per_hour or 0 for run in runs)
-    if ceiling is None or usd <= ceiling:
+    if usd <= ceiling:
         return None
     return Finding(
-        id=_CEILING,
+        id=policy.name,
         subject=config_file(stack),
         found=f"maxUsdPerHour: {ceiling:g}",
         allowed=f"at least {ceil(usd)}",
-        why=f"the stack costs {format_usd(usd)} an hour during the session, and the policy {_CEILING} would stop `pulumi up`",
-        write=f'"{_CEILING}": {{"maxUsdPerHour": {ceil(usd)}}}',
+        why=f"the stack costs {format_usd(usd)} an hour during the session, and the policy {policy.name} would stop `pulumi up`",
+        write=f'"{policy.name}": {{"maxUsdPerHour": {ceil(usd)}}}',
     )
 
 

@@ -197,7 +197,7 @@ def status(
 ) -> int:
     """Show the declared canary and its verdict; with --outputs, --kubeconfig or --context, also its pods.
 
-    Exits with 1 if a pod of the canary is not ready.
+    Exits with 1 if fewer replicas of the canary are ready than declared. Terminating pods do not count.
     """
     from fleet.rollout import report
 

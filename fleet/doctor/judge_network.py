@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.finding import Finding
 from facts.ranges import smallest_ranges
 from fleet.doctor.rows import row
-from fleet.doctor.shapes import mapping, objects, unreadable, word
+from fleet.doctor.shapes import mapping, objects, texts, unreadable, word
 from infra.naming import name_of
 from settings.derived.google_cloud_needs import host_permissions
 
@@ -23,6 +23,8 @@ AGENT: Final = "roles/container.hostServiceAgentUser"
 GoogleCloudPlatform/cloud-foundation-fabric, shared_vpc_service_config, with `NETWORK_USER` for both agents."""
 NETWORK_USER: Final = "roles/compute.networkUser"
 """On the subnet or the host project, for GKE's service agent and Google APIs' service agent."""
+_ALL_PRIMARY: Final = "ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES"
+"""Source: Compute API v1, Router, `nats[].sourceSubnetworkIpRangesToNat`; for one subnet: `nats[].subnetworks[].sourceIpRangesToNat`."""
 
 Read = Callable[[Any], Iterator[Finding]]
 
@@ -238,31 +240,83 @@ def _proxy_only(settings: Settings, existing: ExistingVpc, subnets: Sequence[Map
 
 def _nat(settings: Settings, existing: ExistingVpc, routers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Nodes have no public address, and the weights come from the internet."""
-    serving = []
-    for router in routers:
-        if word(router.get("network")) != existing.vpc or word(router.get("region")) != settings.region:
-            continue
-        for nat in objects(router.get("nats", [])):
-            named = {word(one.get("name")) for one in objects(nat.get("subnetworks", []))}
-            # Either of the two ALL_SUBNETWORKS options, of which the primary ranges' alone leaves pods out.
-            whole = nat.get("sourceSubnetworkIpRangesToNat") == "ALL_SUBNETWORKS_ALL_IP_RANGES"
-            if whole or existing.subnet in named:
-                serving.append(word(nat.get("name")))
-    project = existing.project or settings.project
+    serving = [
+        (word(router.get("name")), nat, ranges)
+        for router in routers
+        if word(router.get("network")) == existing.vpc and word(router.get("region")) == settings.region
+        for nat in objects(router.get("nats", []))
+        if (ranges := _translated(nat, existing))
+    ]
+    absent = {"nodes", "pods"}.difference(*(ranges for _, _, ranges in serving))
+    where = f"--region={settings.region} --project={existing.project or settings.project}"
+    why = mend = ""
+    if absent and serving:
+        router, nat, _ = serving[0]
+        gap = " and ".join(
+            "the subnet's primary range, which nodes use"
+            if name == "nodes"
+            else f"{existing.pod_range}, the secondary range of pods"
+            for name in sorted(absent)
+        )
+        why = f"no NAT covers {gap}"
+        mend = (
+            f"gcloud compute routers nats update {word(nat.get('name'))} --router={router} {where} "
+            f"{_widened(nat, existing, absent)}"
+        )
+    elif absent:
+        why = "private nodes reach Hugging Face through NAT alone; an appliance of yours is not seen here"
+        mend = (
+            f"gcloud compute routers nats create NAME --router=ROUTER {where} "
+            f"--nat-custom-subnet-ip-ranges={existing.subnet}:ALL --auto-allocate-nat-external-ips"
+        )
     yield row(
         area="network",
         name=f"Cloud NAT of {existing.subnet}",
-        state="ready" if serving else "missing",
+        state="missing" if absent else "ready",
         needed="a NAT for the subnet's nodes and pods",
-        granted=", ".join(serving) or "none",
-        why=""
-        if serving
-        else "private nodes reach Hugging Face through NAT alone; an appliance of yours is not seen here",
-        mend=""
-        if serving
-        else f"gcloud compute routers nats create NAME --router=ROUTER --region={settings.region} --project={project} "
-        f"--nat-custom-subnet-ip-ranges={existing.subnet}:ALL --auto-allocate-nat-external-ips",
+        granted=", ".join(f"{word(nat.get('name'))} for {' and '.join(sorted(ranges))}" for _, nat, ranges in serving)
+        or "none",
+        missing=" and ".join(sorted(absent)),
+        why=why,
+        mend=mend,
     )
+
+
+def _translated(nat: Mapping[str, Any], existing: ExistingVpc) -> set[str]:
+    """Who of the subnet's "nodes" and "pods" reaches the internet through this NAT."""
+    if nat.get("type") == "PRIVATE":  # between networks only
+        return set()
+    option = nat.get("sourceSubnetworkIpRangesToNat")
+    if option == "ALL_SUBNETWORKS_ALL_IP_RANGES":
+        return {"nodes", "pods"}
+    if option == _ALL_PRIMARY:
+        return {"nodes"}
+    by_range = {
+        f"{existing.subnet}:ALL": {"nodes", "pods"},
+        existing.subnet: {"nodes"},
+        f"{existing.subnet}:{existing.pod_range}": {"pods"},
+    }
+    return set().union(*(by_range.get(covered, set()) for covered in _listed(nat)))
+
+
+def _listed(nat: Mapping[str, Any]) -> list[str]:
+    """Ranges of a NAT's list of subnets as gcloud's --nat-custom-subnet-ip-ranges writes them."""
+    ranges = []
+    for subnet in objects(nat.get("subnetworks", [])):
+        name, options = word(subnet.get("name")), texts(subnet.get("sourceIpRangesToNat", []))
+        ranges += [f"{name}:ALL"] if "ALL_IP_RANGES" in options else []
+        ranges += [name] if "PRIMARY_IP_RANGE" in options else []
+        if "LIST_OF_SECONDARY_IP_RANGES" in options:
+            ranges += [f"{name}:{secondary}" for secondary in texts(subnet.get("secondaryIpRangeNames", []))]
+    return ranges
+
+
+def _widened(nat: Mapping[str, Any], existing: ExistingVpc, absent: set[str]) -> str:
+    """The option of `gcloud compute routers nats update` that adds what is absent. The list replaces the NAT's: it keeps all others."""
+    if nat.get("sourceSubnetworkIpRangesToNat") == _ALL_PRIMARY:
+        return "--nat-all-subnet-ip-ranges"
+    added = {"nodes": existing.subnet, "pods": f"{existing.subnet}:{existing.pod_range}"}
+    return f"--nat-custom-subnet-ip-ranges={','.join([*_listed(nat), *(added[name] for name in sorted(absent))])}"
 
 
 def _attached(settings: Settings, host: str, said: Any) -> Iterator[Finding]:
@@ -315,9 +369,7 @@ def _grants(policy: Any) -> dict[str, set[str]]:
     """Members by role, without conditional grants."""
     grants: dict[str, set[str]] = {}
     for binding in objects(mapping(policy).get("bindings", [])):
-        members = binding.get("members", [])
-        if not isinstance(members, list) or not all(isinstance(member, str) for member in members):
-            raise unreadable()
+        members = texts(binding.get("members", []))
         if not binding.get("condition"):
             grants.setdefault(str(binding.get("role")), set()).update(members)
     return grants

@@ -28,6 +28,16 @@ RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
 COMPUTE = "https://compute.googleapis.com/compute"
 """The same for one subnet: `subnetworks.testIamPermissions`."""
 REGISTRY = "https://{region}-docker.pkg.dev"
+MANIFESTS: Final = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+"""Media types of an image: of all its platforms, then of one. Without them a registry may return the digest of one platform, or 404.
+Source: OCI image specification 1.1 and CNCF Distribution 3.0, registry/handlers/manifests.go."""
 
 
 def ask_all(settings: Settings) -> dict[str, Answer]:
@@ -203,7 +213,7 @@ def _images(settings: Settings) -> Mapping[str, Any]:
     image = settings.serving.image
     manifest = image.digest or image.tag
     url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{manifest}"
-    code, digest = rest.header(url, rest.token(), "Docker-Content-Digest")
+    code, digest = rest.header(url, rest.token(), "Docker-Content-Digest", accept=MANIFESTS)
     return {"repository": found, "pull": code, "digest": digest}
 
 

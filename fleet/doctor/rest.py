@@ -49,18 +49,20 @@ def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = Non
     return code, _json(said)
 
 
-def header(url: str, bearer: str, name: str) -> tuple[int, str | None]:
-    """HTTP status and one header of a HEAD request. Raises NoAnswerError without a response."""
-    code, headers, _ = _ask("HEAD", url, bearer)
+def header(url: str, bearer: str, name: str, *, accept: str) -> tuple[int, str | None]:
+    """HTTP status and one header of a HEAD request for these media types. Raises NoAnswerError without a response."""
+    code, headers, _ = _ask("HEAD", url, bearer, accept=accept)
     return code, headers.get(name)
 
 
-def _ask(method: str, url: str, bearer: str, body: dict[str, Any] | None = None) -> tuple[int, Message, bytes]:
+def _ask(
+    method: str, url: str, bearer: str, body: dict[str, Any] | None = None, *, accept: str = "*/*"
+) -> tuple[int, Message, bytes]:
     request = Request(  # noqa: S310 - Google's addresses, written in this package
         url,
         method=method,
         data=None if body is None else json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", "Accept": "*/*"},
+        headers={"Authorization": f"Bearer {bearer}", "Content-Type": "application/json", "Accept": accept},
     )
     try:
         with _open(request, timeout=ANSWER_SECONDS) as reply:

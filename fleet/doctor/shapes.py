@@ -22,6 +22,13 @@ def objects(value: Any) -> Sequence[Mapping[str, Any]]:
     return value
 
 
+def texts(value: Any) -> Sequence[str]:
+    """The value, a list of texts. Raises NoAnswerError."""
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise unreadable()
+    return value
+
+
 def word(value: Any) -> str:
     """The value, a text; for a URL its last part: `.../zones/europe-west4-b`. Raises NoAnswerError."""
     if not isinstance(value, str) or not value:

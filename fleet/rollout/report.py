@@ -143,7 +143,12 @@ def status(settings: Settings, judged: Judged | None, place: str, pods: Sequence
     }
     if pods is not None:
         document["pods"] = [
-            {"name": pod.name, "ready": pod.ready, "whyNotReady": None if pod.ready else pod.why_not_ready}
+            {
+                "name": pod.name,
+                "ready": pod.ready,
+                "terminating": pod.going,
+                "whyNotReady": None if pod.ready else pod.why_not_ready,
+            }
             for pod in pods
         ]
     return Outline(
@@ -168,7 +173,7 @@ def _declared(settings: Settings) -> Section:
 
 
 def _pods(pods: Sequence[Pod] | None, wanted: int) -> tuple[Finding, ...]:
-    """One finding for each pod, then how many are ready."""
+    """One finding for each pod, then whether enough are ready: only the latter decides the exit code."""
     if pods is None:
         return (
             Finding(
@@ -179,21 +184,28 @@ def _pods(pods: Sequence[Pod] | None, wanted: int) -> tuple[Finding, ...]:
                 write="--outputs, --kubeconfig or --context",
             ),
         )
-    ready = sum(pod.ready for pod in pods)
+    staying = [pod for pod in pods if not pod.going]
+    ready, surplus = sum(pod.ready for pod in staying), len(staying) - wanted
+    suffices = ready >= wanted
     return (
-        *(
-            Finding(
-                id="canary-pod",
-                subject=pod.name,
-                severity="passed" if pod.ready else "error",
-                found="ready" if pod.ready else pod.why_not_ready,
-            )
-            for pod in pods
-        ),
+        *(_pod(pod, suffices=suffices) for pod in pods),
         Finding(
             id="canary-pods",
             subject="canary's pods",
-            severity="passed" if ready == wanted else "error",
-            found=f"{ready} of {wanted} ready",
+            severity="error" if not suffices else "warning" if surplus > 0 else "passed",
+            found=f"{ready} of {wanted} ready"
+            if surplus <= 0
+            else f"{ready} ready; {len(staying)} pods for {wanted} declared",
         ),
+    )
+
+
+def _pod(pod: Pod, *, suffices: bool) -> Finding:
+    """One pod. `suffices`: enough others are ready, so that one that is not ready does not block."""
+    if pod.going:
+        return Finding(id="canary-pod", subject=pod.name, severity="note", found="terminating")
+    if pod.ready:
+        return Finding(id="canary-pod", subject=pod.name, severity="passed", found="ready")
+    return Finding(
+        id="canary-pod", subject=pod.name, severity="warning" if suffices else "error", found=pod.why_not_ready
     )

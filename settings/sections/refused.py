@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_snake
@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_snake
 from facts.finding import Finding, redacted
 from facts.texts import nearest
 from settings.sections.docstrings import field_docs
+from settings.sections.place import place_of
 
 PATTERN_TEXTS: Final[dict[str, str]] = {}
 """Description of each text pattern; errors show it instead of the pattern."""
@@ -42,14 +43,13 @@ def of_section(error: ValidationError, section: type[BaseModel], path: str) -> l
 
 
 def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
-    # pydantic adds the branch of a union, such as "constrained-int": no key is called so.
-    keys = {key for model in _sections(section) for key in model.model_fields}
-    parts = [part if isinstance(part, int) else to_snake(str(part)) for part in detail["loc"]]
-    names = [part for i, part in enumerate(parts) if i == 0 or isinstance(part, int) or part in keys]
-    subject = path + "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in names)
-    name, kind, known = str((names or [path])[-1]), detail["type"], list(section.model_fields)
+    place = place_of(detail["loc"], section)
+    subject = path + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place.names)
+    name, kind = str(place.names[-1] if place.names else path), detail["type"]
+    model = place.model or section
     if kind == "extra_forbidden":
-        near = nearest(name, known)
+        known = list(model.model_fields)
+        near = nearest(to_snake(name), known)
         allowed, why = ", ".join(known), f"there is no such argument{f'; did you mean {near}?' if near else ''}"
         return Finding(
             id="unknown-argument",
@@ -59,7 +59,7 @@ def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
             why=why,
             write=f"{near or '...'}=...",
         )
-    doc = field_docs(section).get(name, "") if len(names) == 1 else ""
+    doc = field_docs(model).get(place.field, "")
     missing = kind == "missing"
     allowed = (
         doc.rstrip(".")
@@ -78,16 +78,6 @@ def _finding(detail: Any, section: type[BaseModel], path: str) -> Finding:
         why=doc or "the section's own limit",
         write=f"{name}={value}" if digits else f"{name}=..., {allowed}",
     )
-
-
-def _sections(type_: Any) -> Iterator[type[BaseModel]]:
-    """A section and those inside of it."""
-    if isinstance(type_, type) and issubclass(type_, BaseModel):
-        yield type_
-        for field in type_.model_fields.values():
-            yield from _sections(field.annotation)
-    for member in get_args(type_):
-        yield from _sections(member)
 
 
 def quoted(value: Any) -> Any:

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from fleet.preview.record.recorder import record
 from fleet.preview.record.values import reveal
 from lab.control_plane.api import NAMESPACE, ApiRefusedError, ClusterApi, Kind
+from settings.checks.placeholders import placeholders
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE as OURS
@@ -125,7 +126,7 @@ def refusals_of_settings(config: Config) -> list[str]:
         return [str(error)]
     if not parsed.owns_platform:
         return ["a guest is recorded with what its platform has put out"]
-    return [str(one) for one in check(parsed) if one.severity == "error"]
+    return [str(problem) for problem in (*placeholders(parsed), *check(parsed)) if problem.severity == "error"]
 
 
 def texts(config: Config) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from facts.machines import find
 from settings.sections.arguments import checked, hints_of
-from settings.sections.capacity import Spot, placement
+from settings.sections.capacity import Ladder, Spot, placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.network import Network
@@ -140,6 +140,26 @@ def test_a_secret_in_the_place_of_its_output_is_in_no_error() -> None:
             "Engine.max_model_length",
             "write:   max_model_len=...",
         ),  # type: ignore[call-arg]
+        "a key that no nested section has": (
+            lambda: Ladder(mode="ladder", reservation={"name": "b200", "projct": "host-project"}),  # type: ignore[arg-type]
+            "Ladder.reservation.projct",
+            "allowed: name, project\n  why:     there is no such argument; did you mean project?\n  write:   project=...",
+        ),
+        "a stack file's spelling of a key that no section has": (
+            lambda: Engine(maxModelLength=1),  # type: ignore[call-arg]
+            "Engine.maxModelLength",
+            "write:   max_model_len=...",
+        ),
+        "a wrong value in a nested section": (
+            lambda: Engine(yarn={"factor": "4"}),  # type: ignore[arg-type]
+            'Engine.yarn.factor: "4"',
+            "How many times the original context",
+        ),
+        "a wrong value of a user's own key": (
+            lambda: Engine(extra_env={"VLLM_Odd": 3}),  # type: ignore[dict-item]
+            "Engine.extra_env.VLLM_Odd: 3",
+            "text in quotes",
+        ),
         "a required key": (lambda: Model(id="a/b"), "Model.revision is missing", "revision"),
     }.values(),
 )

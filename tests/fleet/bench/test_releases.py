@@ -6,16 +6,20 @@ import json
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from facts.releases import VERSIONS
-from fleet.bench.releases import RELEASES, REPEATS, outline, session
+from fleet.bench.releases import _CEILING, RELEASES, REPEATS, outline, session
+from fleet.preview.policy_config import PolicyError
 from fleet.report.render import rendered
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet
+from tests.policy.samples import rule_named
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -68,19 +72,60 @@ def test_a_stack_that_must_not_run_it_is_refused_with_a_command_that_works(stack
     assert (tmp_path / "Pulumi.releases.yaml").is_file()
 
 
-@pytest.mark.parametrize(("limits", "blocked"), [({"maxUsdPerHour": 35}, True), ({"maxUsdPerHour": 36}, False)])
-def test_a_ceiling_that_would_block_the_session_is_told(
-    limits: dict[str, float], blocked: bool, tmp_path: Path
-) -> None:
+NAME = "hourly-cost-above-ceiling"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The policy config file of a stack dev of its own."""
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "policy/config").mkdir(parents=True)
-    (tmp_path / "policy/config/dev.json").write_text(json.dumps({"hourly-cost-above-ceiling": limits}))
+    return tmp_path / "policy/config/dev.json"
+
+
+@each_row(
+    ("given", "blocked"),
+    {
+        "below the price": ({NAME: {"maxUsdPerHour": 35}}, True),
+        "at the price": ({NAME: {"maxUsdPerHour": 36}}, False),
+        "a price of a contract": ({NAME: {"maxUsdPerHour": 35, "usdPerNodeHour": 20}}, False),
+        "no ceiling": ({NAME: "mandatory"}, False),
+        "advisory": ({NAME: {"maxUsdPerHour": 35, "enforcementLevel": "advisory"}}, False),
+        "disabled": ({NAME: {"maxUsdPerHour": 35, "enforcementLevel": "disabled"}}, False),
+        "all advisory": ({"all": "advisory", NAME: {"maxUsdPerHour": 35}}, False),
+        "all disabled": ({"all": {"enforcementLevel": "disabled"}, NAME: {"maxUsdPerHour": 35}}, False),
+        "all advisory but this": (
+            {"all": "advisory", NAME: {"maxUsdPerHour": 35, "enforcementLevel": "mandatory"}},
+            True,
+        ),
+        "remediate": ({NAME: {"maxUsdPerHour": 35, "enforcementLevel": "remediate"}}, True),
+        "of other policies": ({NAME: {"maxUsdPerHour": 35}, "broad-roles": "disabled"}, True),
+    }.values(),
+)
+def test_a_ceiling_blocks_the_session_where_its_policy_would_stop_the_update(
+    given: dict[str, Any], blocked: bool, config: Path
+) -> None:
+    config.write_text(json.dumps(given))
+    folder = config.parents[2]
     if not blocked:
-        assert session(tmp_path, "dev").stack == "dev"
+        assert session(folder, "dev").stack == "dev"
         return
     with pytest.raises(SettingsError) as refused:
-        session(tmp_path, "dev")
+        session(folder, "dev")
     (finding,) = refused.value.problems
-    assert (finding.id, finding.subject) == ("hourly-cost-above-ceiling", "policy/config/dev.json")
+    assert (finding.id, finding.subject) == (NAME, "policy/config/dev.json")
     assert finding.write.endswith('{"maxUsdPerHour": 36}')
+
+
+@pytest.mark.parametrize("limits", ["Mandatory", {"maxUsdPerHour": "35"}, {"maxUsd": 35}])
+def test_limits_that_the_pack_refuses_are_refused(limits: Any, config: Path) -> None:
+    config.write_text(json.dumps({NAME: limits}))
+    with pytest.raises(PolicyError, match=r"policy/config/dev\.json: hourly-cost-above-ceiling"):
+        session(config.parents[2], "dev")
+
+
+def test_the_ceilings_policy_is_declared_as_in_the_pack() -> None:
+    rule = rule_named(NAME)
+    assert (_CEILING.name, _CEILING.level) == (rule.name, rule.level)
+    assert _CEILING.schema == {setting.name: {"type": setting.type} for setting in rule.settings}

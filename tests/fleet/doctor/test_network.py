@@ -274,15 +274,70 @@ def test_the_proxy_only_subnet_is_there_or_can_be_made(
     assert bool(row.write) == (state == "error")
 
 
-def test_a_nat_may_name_the_subnet() -> None:
-    router = replies()["routers"][0]
-    for named, state in (("gke-west", "passed"), ("another", "error")):
-        nat = {
-            "name": "nat",
-            "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS",
-            "subnetworks": [{"name": f"{_COMPUTE}/regions/europe-west4/subnetworks/{named}"}],
-        }
-        assert rows(routers=[{**router, "nats": [nat]}])["Cloud NAT of gke-west"].severity == state
+def _listing(subnet: str, *options: str, secondary: tuple[str, ...] = ()) -> dict[str, Any]:
+    names = {"secondaryIpRangeNames": list(secondary)} if secondary else {}
+    name = f"{_COMPUTE}/regions/europe-west4/subnetworks/{subnet}"
+    return {"name": name, "sourceIpRangesToNat": list(options), **names}
+
+
+def _nat(*listed: dict[str, Any], name: str = "nat", **changed: Any) -> dict[str, Any]:
+    of_list = {"sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS", "subnetworks": list(listed)}
+    return {"name": name, "type": "PUBLIC", **of_list, **changed}
+
+
+UPDATE = "gcloud compute routers nats update nat --router=office-router --region=europe-west4 --project=host-project "
+SECONDARY = "LIST_OF_SECONDARY_IP_RANGES"
+OTHERS = (_listing("desks", "PRIMARY_IP_RANGE", SECONDARY, secondary=("phones",)), _listing("lab", "ALL_IP_RANGES"))
+
+
+@each_row(
+    ("nats", "granted", "write"),
+    {
+        "the whole subnet": ([_nat(_listing("gke-west", "ALL_IP_RANGES"))], "nat for nodes and pods", ""),
+        "nodes and pods": (
+            [_nat(_listing("gke-west", "PRIMARY_IP_RANGE", SECONDARY, secondary=("gke-pods",)))],
+            "nat for nodes and pods",
+            "",
+        ),
+        "a NAT for each": (
+            [
+                _nat(_listing("gke-west", "PRIMARY_IP_RANGE")),
+                _nat(_listing("gke-west", SECONDARY, secondary=("gke-pods",)), name="of-pods"),
+            ],
+            "nat for nodes, of-pods for pods",
+            "",
+        ),
+        "the primary range alone": (
+            [_nat(*OTHERS, _listing("gke-west", "PRIMARY_IP_RANGE"))],
+            "nat for nodes",
+            f"{UPDATE}--nat-custom-subnet-ip-ranges=desks,desks:phones,lab:ALL,gke-west,gke-west:gke-pods",
+        ),
+        "another secondary range": (
+            [_nat(_listing("gke-west", "PRIMARY_IP_RANGE", SECONDARY, secondary=("gke-services",)))],
+            "nat for nodes",
+            f"{UPDATE}--nat-custom-subnet-ip-ranges=gke-west,gke-west:gke-services,gke-west:gke-pods",
+        ),
+        "pods alone": (
+            [_nat(_listing("gke-west", SECONDARY, secondary=("gke-pods",)))],
+            "nat for pods",
+            f"{UPDATE}--nat-custom-subnet-ip-ranges=gke-west:gke-pods,gke-west",
+        ),
+        "every subnet's primary range": (
+            [_nat(sourceSubnetworkIpRangesToNat="ALL_SUBNETWORKS_ALL_PRIMARY_IP_RANGES")],
+            "nat for nodes",
+            f"{UPDATE}--nat-all-subnet-ip-ranges",
+        ),
+        "another subnet": ([_nat(*OTHERS)], "none", "routers nats create"),
+        "between networks": ([_nat(_listing("gke-west", "ALL_IP_RANGES"), type="PRIVATE")], "none", "nats create"),
+    }.values(),
+)
+def test_a_nat_serves_nodes_and_pods_or_is_told_with_the_command_that_adds_them(
+    nats: list[dict[str, Any]], granted: str, write: str
+) -> None:
+    row = rows(routers=[{**replies()["routers"][0], "nats": nats}])["Cloud NAT of gke-west"]
+    assert (row.severity, row.found) == ("error" if write else "passed", granted)
+    assert write in row.write
+    assert bool(row.write) == bool(write)
 
 
 def test_a_question_without_an_answer_is_unknown_and_never_ready() -> None:

@@ -43,6 +43,8 @@ from settings.stack import Settings
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet
 from tests.fleet.cli.test_rollout_judge import side
+from tests.fleet.verify.made_cluster import MadeCluster
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -384,6 +386,11 @@ STATUS: dict[str, tuple[Judged | None, tuple[Pod, ...] | None, dict[str, str]]] 
         {"canary-verdict": "warning", "canary-pod": "error", "canary-pods": "error"},
     ),
     "no pod": (None, (), {"canary-verdict": "unknown", "canary-pods": "error"}),
+    "two for one": (
+        None,
+        (pod("a"), pod("b")),
+        {"canary-verdict": "unknown", "canary-pod": "passed", "canary-pods": "warning"},
+    ),
 }
 
 
@@ -392,3 +399,51 @@ def test_status_has_a_finding_for_the_verdict_and_each_pod(root: Path, name: str
     judged, pods, expected = STATUS[name]
     told = status(started(root, **CANARIES["engine"]).settings, judged, "out/rollout/dev-TIME", pods)
     assert {finding.id: finding.severity for finding in told.findings} == expected
+
+
+def _changed(*, ready: bool = True, going: bool = False) -> dict[str, Any]:
+    """What differs from a ready pod."""
+    status = {
+        "conditions": [{"type": "Ready", "status": str(ready)}],
+        "containerStatuses": [] if ready else [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}],
+    }
+    return {"status": status, "metadata": {"deletionTimestamp": "2027-01-04T06:00:00Z"} if going else {}}
+
+
+@pytest.fixture
+def with_a_canary(root: Path) -> Rollout:
+    return started(root, **CANARIES["engine"])
+
+
+@each_row(
+    ("pods", "code", "severities"),
+    {
+        "not ready": ([_changed(ready=False)], 1, ["error", "error"]),
+        "ready, beside a terminating one": (
+            [_changed(), _changed(ready=False, going=True)],
+            0,
+            ["passed", "note", "passed"],
+        ),
+        "terminating alone, still ready": ([_changed(going=True)], 1, ["note", "error"]),
+        "ready, beside one that crashes": ([_changed(), _changed(ready=False)], 0, ["passed", "warning", "warning"]),
+    }.values(),
+)
+def test_status_exits_with_1_where_fewer_replicas_are_ready_than_declared(
+    pods: list[dict[str, Any]],
+    code: int,
+    severities: list[str],
+    with_a_canary: Rollout,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    canary = with_a_canary.settings.as_canary
+    assert canary is not None
+    assert canary.replicas == 1
+    cluster = MadeCluster(tmp_path_factory.mktemp("clusters") / "cluster", canary, ["http://none"] * len(pods))
+    for manifest, changed in zip(cluster.pods, pods, strict=True):
+        manifest["status"] |= changed["status"]
+        manifest["metadata"] |= changed["metadata"]
+    cluster.write()
+    asked = ("--stack", "dev", "--root", str(with_a_canary.path.parent), "--context", "blue", "--format", "json")
+    done = fleet("rollout", "status", *asked, path=cluster.path, FAKE_CLUSTER=str(cluster.folder))
+    findings = [one["severity"] for one in json.loads(done.stdout)["findings"] if one["id"].startswith("canary-pod")]
+    assert (done.returncode, findings) == (code, severities), done.stderr

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from facts.capacity import STEADY_GRACE_SECONDS
+from facts.capacity import MAX_GRACE_SECONDS
 from lab.cloud.autoscaler_events import Trouble
 from lab.cloud.node_objects import template
 from lab.cloud.offers import Offer, offers
@@ -99,7 +99,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         seen[app] = one
     servers = [value for app, value in seen.items() if app not in expected]
     assert len(servers) == (2 if "canary" in shape else 1)
-    assert all(server["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for server in servers)
+    assert all(server["spec"]["terminationGracePeriodSeconds"] <= MAX_GRACE_SECONDS for server in servers)
 
 
 def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:
