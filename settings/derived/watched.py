@@ -9,7 +9,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Watched
-from facts.time_to_serve import MB_PER_MIB, Start, download_mb_per_s, step_seconds, way_to_serve
+from facts.time_to_serve import Start, step_seconds, way_to_serve
 from settings.sections.capacity import Ladder, Spot
 
 if TYPE_CHECKING:
@@ -65,15 +65,16 @@ def _autoscaler(settings: Settings) -> str | None:
 
 
 def _start(settings: Settings) -> Start:
-    """Start of one more replica of a running fleet. Without a volume it downloads the weights through Cloud NAT."""
+    """Start of one more replica of a running fleet."""
     weights = settings.weights
     return Start(
         weights_gb=settings.serving.model.size_gb,
         volume_gib=weights.size_gib,
-        volume_mibps=weights.throughput_mibps if weights.has_volume else download_mb_per_s("high") / MB_PER_MIB,
-        readers=max(1, ceil(settings.replicas / len(settings.zones))) if weights.has_volume else 1,
+        volume_mibps=weights.throughput_mibps,
+        readers=max(1, ceil(settings.replicas / len(settings.zones))),
         platform_exists=True,
         weights_exist=True,
+        weights_from_hub=not weights.has_volume,
         gpus=settings.gpus_per_replica,
         articles_machine=settings.machine == DEFAULT_MACHINE,
     )

@@ -158,7 +158,8 @@ class ServerPod:
     @property
     def asks_for(self) -> PodResources:
         """Resource requests of the pod except GPUs."""
-        return self.resources.of_pod(self.placement.machine, self.placement.gpus)
+        downloaded_gb = self.model.size_gb if self.weights is None else 0.0
+        return self.resources.of_pod(self.placement.machine, self.placement.gpus, downloaded_gb=downloaded_gb)
 
     @property
     def drain(self) -> Drain:
