@@ -92,6 +92,8 @@ _METHODS: Final[Mapping[str, str]] = {
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
 _TOWER_STEP = 50e6
+# Source: vLLM, model_executor/models/: GELU in gemma3.py and gemma4.py, a clamped SwiGLU in gpt_oss.py.
+_OTHER_ACTIVATIONS: Final = ("gemma", "gpt_oss")
 # Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
 # memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
@@ -130,6 +132,8 @@ class ModelShape:
     """Whether vLLM's `--hf-overrides` can add YaRN to its rotary embedding."""
     adapter_widths: AdapterWidths
     """Size of a LoRA adapter's slot."""
+    uses_silu: bool
+    """Whether SiLU is the activation of its feed-forward layers."""
 
     @property
     def weights_gib(self) -> float:
@@ -217,6 +221,7 @@ class _Reader:
             context_tokens=self._count("max_position_embeddings"),
             adapter_widths=self._adapter_widths(kinds, dense),
             extends_by_yarn=self._extends_by_yarn(),
+            uses_silu=not self._type.startswith(_OTHER_ACTIVATIONS),
         )
 
     def _adapter_widths(self, kinds: Sequence[str], dense: Sequence[bool]) -> AdapterWidths:
