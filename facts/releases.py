@@ -299,6 +299,10 @@ class Release:
         """Default largest step, in tokens, that is captured as a CUDA graph. Source: config/vllm.py."""
         return 1_024 if gpu.compute_capability // 10 == _B200 and self.has("captures-1024-tokens") else 512
 
+    def caches_prefixes(self, asked: bool | None, *, hybrid: bool) -> bool:
+        """Whether prefix caching is on: as asked, else by default, which earlier releases do not have for hybrid models."""
+        return (not hybrid or self.has("caches-prefixes-of-hybrids")) if asked is None else asked
+
     @property
     def gpu_memory_share(self) -> float:
         """Default share of a GPU's memory. Source: config/cache.py."""

@@ -13,6 +13,7 @@ from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, is_of_qwen35, of_
 from facts.releases import USE_DEEP_GEMM, Defect, chosen_deep_gemm, of_tag
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
+_LEAST_LEVEL_OF_WHOLE_STEPS = 2
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 
@@ -235,9 +236,15 @@ class Served(ABC):
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is enabled. Default: on, except for hybrid models in older releases."""
-        asked = self.flags.on("enable-prefix-caching")
-        return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
+        """Whether prefix caching is enabled."""
+        return self.read_as.caches_prefixes(self.flags.on("enable-prefix-caching"), hybrid=self.is_hybrid)
+
+    @property
+    def needs_state_mode(self) -> bool:
+        """Whether prefix caching of this hybrid model needs `--mamba-cache-mode`. A release that caches by default chooses the mode, too,
+        and ignores the flag: prefix caching implies align (facts/data/h100.yaml).
+        """
+        return self.is_hybrid and self.prefix_caching and not self.read_as.has("caches-prefixes-of-hybrids")
 
     @property
     def layout(self) -> memory.CacheLayout | None:
@@ -292,6 +299,24 @@ class Served(ABC):
         )
 
     # Limits
+
+    @property
+    def refuses_sequences_above_states(self) -> bool:
+        """Whether vLLM exits at startup with more sequences than cache blocks of a hybrid model, instead of leaving them waiting.
+
+        Source: vLLM 0.33.0 (read, not run), config/compilation.py, resolve_cudagraph_mode_and_sizes: only with graphs of whole decode
+        steps; config/vllm.py: the modes of each `-O`. 0.18.1 captures smaller graphs instead (adjust_cudagraph_sizes_for_mamba_cache).
+        """
+        flags = self.flags
+        mode = str(flags.json("compilation-config").get("cudagraph_mode") or "").upper()
+        level = flags.count("optimization-level")
+        captures = "FULL" in mode if mode else level is None or level >= _LEAST_LEVEL_OF_WHOLE_STEPS
+        return self.read_as.has("refuses-sequences-above-states") and captures and flags.on("enforce-eager") is not True
+
+    @property
+    def has_measured_states(self) -> bool:
+        """Whether the memory that weights leave to recurrent states was measured: for the article's model on one B200 per engine."""
+        return self.is_on_b200 and self.flags.tensor_parallel_size == 1 and self.shape == of_the_article()
 
     @property
     def sequences(self) -> int:

@@ -189,16 +189,21 @@ def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> P
 
 
 def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
-    """The profile with `--max-num-seqs` raised to what the cache holds, up to what keeps steps within captured CUDA graphs.
+    """The profile with `--max-num-seqs` raised to what the cache holds, up to what keeps steps within captured CUDA graphs, or lowered to
+    the recurrent states that fit, above which vLLM may exit (finding sequences-above-states).
 
     The profile's own limit is for its model. Raises DoesNotFitError.
     """
     before = profile.shape
+    least = before.max_num_seqs
+    if profile.model_shape.architecture.linear_attention_layers:
+        room = budget(_one(profile, machine), workload)
+        least = min(least, memory.max_num_seqs_limit(room.layout, room.cache_gib))
     most = before.captured_tokens // (1 + before.speculative_tokens)
     for _ in range(_FILLINGS):  # A higher limit takes memory for its logits from the cache.
         shape = profile.shape
         held = int(budget(_one(profile, machine), workload).running_limit(workload))
-        sequences = max(before.max_num_seqs, min(most, held))
+        sequences = max(least, min(most, held))
         if sequences == shape.max_num_seqs:
             break
         profile = replace(profile, flags={**profile.flags, "max-num-seqs": sequences})
