@@ -219,6 +219,9 @@ class Server(Section):
     """CPU, memory and disk of a server pod."""
     startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
     """Minutes a pod may take from start to ready. The article measured about 10; compiling kernels at first start adds more."""
+    restart_stalled_seconds: Annotated[int, Field(ge=180, le=3_600)] | None = None
+    """Restart a pod when one of its engines has running requests and has taken no step for so many seconds, e.g. 300: /health stays 200
+    for a hung engine. A restart ends the requests of all engines of the pod. Default: alert only (`EngineStalled`)."""
     compile_cache: CompileCache = CompileCache()
     """A shared cache of what vLLM compiles at startup."""
     api_key_secret: SecretReference | None = None
