@@ -155,13 +155,18 @@ def probe(host: str, state: Path, limit_seconds: float, now: float) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """One probe; returns 1 where it fails."""
+def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of the command line."""
     parser = argparse.ArgumentParser(prog="check_heartbeat")
     parser.add_argument("--server", required=True, help="host and port of vLLM")
     parser.add_argument("--stalled-seconds", type=float, required=True)
     parser.add_argument("--state", type=Path, required=True, help="file for what the next probe compares with")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """One probe; returns 1 where it fails."""
+    options = options_of()
     # The clock of the machine's uptime: nobody sets it.
     why = probe(options.server, options.state, options.stalled_seconds, time.monotonic())
     if why:
