@@ -167,7 +167,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """One probe; returns 1 where it fails."""
     options = options_of()
-    # The clock of the machine's uptime: nobody sets it.
+    # The clock of the machine's uptime, which no correction of the time moves.
     why = probe(options.server, options.state, options.stalled_seconds, time.monotonic())
     if why:
         sys.stdout.write(f"{why}\n")
