@@ -15,9 +15,10 @@ from typing import Any
 from facts import ledger, prices
 from facts.ledger import Source
 from facts.machines import DEFAULT_MACHINE, Machine
-from facts.node_room import BOOT_DISK_GIB
+from facts.node_room import BOOT_DISK_BESIDE_LOCAL_SSD_GIB, GIB, boot_disk_gib
 from facts.prices import Mode, Price
 from facts.regions import nearest_region
+from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 
 # Source: Google Cloud price pages convert a monthly price to an hourly one with 730 hours.
 HOURS_PER_MONTH = 730
@@ -59,6 +60,8 @@ class FleetShape:
     """Their machine type."""
     local_ssd: bool = False
     """Whether they have optional local SSDs, which are billed separately."""
+    boot_disk_gib: int = BOOT_DISK_BESIDE_LOCAL_SSD_GIB
+    """GiB of each of their boot disks: `node_room.boot_disk_of`. Default: of a node with local SSDs."""
     region: str
     """Region of the prices; prices of other regions are never used."""
     capacity: str
@@ -339,13 +342,14 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.nodes:
         yield _item("autopilot-premium", shape.nodes, shape, stays=False)
     # C4, which the benchmark uses, supports only Hyperdisk.
-    hyperdisks = shape.benchmark_machines if shape.benchmark_machine_type else 0
+    clients = shape.benchmark_machines if shape.benchmark_machine_type else 0
+    hyperdisks_gib = clients * boot_disk_gib(BENCHMARK_CLIENT_DISK_GIB * GIB)
     if shape.machine.boot_disk == "hyperdisk-balanced":
-        hyperdisks += shape.nodes
+        hyperdisks_gib += shape.nodes * shape.boot_disk_gib
     elif shape.nodes:
-        yield _item("boot-disk-pd", shape.nodes * BOOT_DISK_GIB, shape, stays=False)
-    if hyperdisks:
-        yield _item("boot-disk", hyperdisks * BOOT_DISK_GIB, shape, stays=False)
+        yield _item("boot-disk-pd", shape.nodes * shape.boot_disk_gib, shape, stays=False)
+    if hyperdisks_gib:
+        yield _item("boot-disk", hyperdisks_gib, shape, stays=False)
     if shape.local_ssd and shape.nodes:
         yield _item("local-ssd", shape.nodes * shape.machine.local_ssd_gb, shape, stays=False)
     if shape.weights is not None:

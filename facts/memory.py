@@ -322,8 +322,8 @@ def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens
 
 
 def max_num_seqs_limit(layout: CacheLayout, cache_gib: float) -> int:
-    """Maximum `--max-num-seqs` of later releases: one recurrent-state block per sequence. vLLM 0.18 accepts more, never runs them, and
-    reserves memory for their logits: `startup_logits_gib`.
+    """Maximum `--max-num-seqs` of later releases for a hybrid model: one recurrent-state block per sequence. vLLM 0.18 accepts more, never
+    runs them, and reserves memory for their logits: `startup_logits_gib`.
 
     Measured: vLLM 0.20.2 did not start with 8192 for this model and reported about 810 state blocks with 42 GiB of cache.
     """

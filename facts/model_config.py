@@ -33,6 +33,9 @@ _MODEL_TYPES: Final[Mapping[str, Kind]] = {
 # Source: model cards of Qwen3.5, "Processing Ultra-Long Texts"; vLLM 0.18.1 and 0.33.0, config/model.py, _update_nested: an override is
 # merged into a config inside of the config, and replaces `rope_parameters` with its rope_theta anywhere else.
 _YARN_TYPES: Final = frozenset({"qwen3_5_text", "qwen3_5_moe_text"})
+# Source: vLLM 0.18.1 and 0.33.0, packed_modules_mapping of models/qwen3_5.py and qwen3_next.py: of Qwen3.5 in_proj_qkvz holds in_proj_qkv
+# and in_proj_z, of Qwen3-Next a matrix of that name.
+_SPLIT_INPUT_TYPES: Final = frozenset({"qwen3_5_text", "qwen3_5_moe_text"})
 _FULL, _LINEAR_LAYER, _WINDOW, _CHUNK = "full_attention", "linear_attention", "sliding_attention", "chunked_attention"
 # Source: transformers' configuration classes: order of layers if config.json has no layer_types. Every n-th layer is full.
 _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
@@ -92,6 +95,8 @@ _METHODS: Final[Mapping[str, str]] = {
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
 _TOWER_STEP = 50e6
+# Source: vLLM, model_executor/models/: GELU in gemma3.py and gemma4.py, a clamped SwiGLU in gpt_oss.py.
+_OTHER_ACTIVATIONS: Final = ("gemma", "gpt_oss")
 # Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
 # memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
@@ -130,6 +135,10 @@ class ModelShape:
     """Whether vLLM's `--hf-overrides` can add YaRN to its rotary embedding."""
     adapter_widths: AdapterWidths
     """Size of a LoRA adapter's slot."""
+    uses_silu: bool
+    """Whether SiLU is the activation of its feed-forward layers."""
+    splits_linear_inputs: bool
+    """Whether checkpoints have the input matrix of a linear layer in parts, which vLLM merges."""
 
     @property
     def weights_gib(self) -> float:
@@ -217,6 +226,8 @@ class _Reader:
             context_tokens=self._count("max_position_embeddings"),
             adapter_widths=self._adapter_widths(kinds, dense),
             extends_by_yarn=self._extends_by_yarn(),
+            uses_silu=not self._type.startswith(_OTHER_ACTIVATIONS),
+            splits_linear_inputs=self._type in _SPLIT_INPUT_TYPES,
         )
 
     def _adapter_widths(self, kinds: Sequence[str], dense: Sequence[bool]) -> AdapterWidths:

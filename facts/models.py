@@ -52,6 +52,11 @@ def called(names: Iterable[str]) -> ModelShape | None:
     return None
 
 
+def is_of_qwen35(name: str) -> bool:
+    """Whether a model of this name is of the article's family."""
+    return "Qwen3.5" in name
+
+
 def _entry(id_: str) -> Mapping[str, Any]:
     """An entry of the file, with inherited fields."""
     entries: Mapping[str, Any] = ledger.section("models", "models")

@@ -53,6 +53,10 @@ ALL_CPUS: Final = Quota(
     regional=False,
 )
 """32 or 64 in known projects. A4 machines need GPU quota only. Source: "Allocation quotas", GPU VMs."""
+SYSTEM_NODES: Final = 2
+SYSTEM_NODE: Final = "e2-standard-2"
+"""Nodes for Autopilot's own pods, which Google pays and which count against the project's quotas. Assumed: number and machine; a cluster
+with more of them, or with pods without GPUs, has more nodes."""
 FAMILIES_WITH_CPU_QUOTA: Final = frozenset({"a2", "g2"})
 """GPU machines whose vCPU also count against quotas. Source: A2_CPUS of projects with A2. That G2 counts as vCPU without a family, and
 newer machines not at all, is inferred from the names in Quota.Metric of the Compute API (unverified)."""
@@ -83,7 +87,8 @@ SSD_CAPACITY: Final = Quota(
     metric="SSD_TOTAL_GB",
     unit="GiB",
 )
-"""Boot disks of older families: pd-balanced counts as SSD. Source: "Allocation quotas", disks."""
+"""Boot disks of older families: pd-balanced counts as SSD. 250 GB in trial projects, 500 in many new ones. Source: "Allocation quotas",
+disks; huggingface/Google-Cloud-Containers#126, a pod with an L4 that stayed Pending for it."""
 
 _ARM_AND_X86_SHAPES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 72, 96)
 """vCPU of general-purpose machines. Source: Compute Engine docs, C4A and C4, standard types."""
@@ -115,11 +120,12 @@ def gpus(gpu: Gpu, *, spot: bool) -> Quota:
 
 
 def family_cpus(family: str) -> Quota:
-    """Quota of a machine family's vCPU in a region, e.g. "c4". Newer families share one quota; older ones (up to C3) have one each.
+    """Quota of a machine family's vCPU in a region, e.g. "c4". Newer families share one quota; older ones (up to C3) have one each, and E2
+    counts as vCPU without a family.
 
     Source: C4, C3D and N4 seen in CPUS-PER-VM-FAMILY; C4A (unverified).
     """
-    if family == "g2":
+    if family in ("e2", "g2"):
         return Quota(title="vCPU", ids=("CPUS-per-project-region",), metric="CPUS")
     return Quota(
         title=f"{family.upper()} vCPU",

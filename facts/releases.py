@@ -83,6 +83,12 @@ class Defect:
         """Share of throughput that remains with a `speed` defect, lowest and highest."""
         return (ledger.value(f"{self.kept}.low"), ledger.value(f"{self.kept}.high")) if self.kept else (1.0, 1.0)
 
+    @property
+    def effect(self) -> str:
+        """What a `speed` defect leaves, in one phrase."""
+        low, high = self.throughput_kept
+        return f"{self.id}: {low:.0%} to {high:.0%} of the throughput remains"
+
 
 CHANGES: Final = (
     Change(
@@ -179,6 +185,9 @@ DEFECTS: Final = (
     ),
 )
 """Defects that affect this project."""
+CUTLASS: Final = "cutlass"
+"""The linear backend without DeepGEMM."""
+USE_DEEP_GEMM: Final = "VLLM_USE_DEEP_GEMM"
 _WITHOUT_DEEP_GEMM: Final = (0, 18, 1)
 _DRAFTS: Final = "write speculative: {method: mtp, numSpeculativeTokens: 1}"
 _OF_V0: Final = "remove it: it belongs to an engine (V0) that vLLM no longer has"
@@ -290,6 +299,10 @@ class Release:
         """Default largest step, in tokens, that is captured as a CUDA graph. Source: config/vllm.py."""
         return 1_024 if gpu.compute_capability // 10 == _B200 and self.has("captures-1024-tokens") else 512
 
+    def caches_prefixes(self, asked: bool | None, *, hybrid: bool) -> bool:
+        """Whether prefix caching is on: as asked, else by default, which earlier releases do not have for hybrid models."""
+        return (not hybrid or self.has("caches-prefixes-of-hybrids")) if asked is None else asked
+
     @property
     def gpu_memory_share(self) -> float:
         """Default share of a GPU's memory. Source: config/cache.py."""
@@ -300,23 +313,17 @@ class Release:
         """Known defects of this release."""
         return tuple(defect for defect in DEFECTS if defect.touches(self.number))
 
-    def uses_deep_gemm(self, gpu: Gpu, *, qwen35: bool, chosen: bool | None) -> bool:
-        """Whether block-wise FP8 products run with DeepGEMM. `chosen`: VLLM_USE_DEEP_GEMM, None if not set.
+    def slow_product(self, gpu: Gpu, *, qwen35: bool, deep_gemm: bool | None) -> Defect | None:
+        """The defect that slows block-wise FP8 products on this GPU; None without one. `deep_gemm`: of `chosen_deep_gemm`.
 
-        Source: 0.18.1 and 0.33.0, config/vllm.py: switched off for Qwen3.5 on B200, whatever the variable says; utils/deep_gemm.py: on by
-        default, on Hopper and B200 only.
+        Source: 0.18.1 and 0.33.0, config/vllm.py: DeepGEMM is switched off for Qwen3.5 on B200, whatever the variable says;
+        utils/deep_gemm.py: on by default, on Hopper and B200 only.
         """
         family = gpu.compute_capability // 10
-        if family not in (_HOPPER, _B200) or chosen is False:
-            return False
-        return not (family == _B200 and qwen35 and self.number >= _WITHOUT_DEEP_GEMM)
-
-    def slow_product(self, gpu: Gpu, *, deep_gemm: bool) -> Defect | None:
-        """The defect that slows block-wise FP8 products on this GPU; None without one."""
-        family = gpu.compute_capability // 10
-        return next(
-            (one for one in self.defects if one.kind == "speed" and one.family == family and not deep_gemm), None
-        )
+        switched_off = family == _B200 and qwen35 and self.number >= _WITHOUT_DEEP_GEMM
+        if deep_gemm is not False and not switched_off:
+            return None
+        return next((defect for defect in self.defects if defect.kind == "speed" and defect.family == family), None)
 
 
 def _is_large(gpu: Gpu) -> bool:
@@ -369,6 +376,13 @@ def at(number: Number) -> Release:
     before = [release for release in _RELEASES.values() if release.number <= number]
     nearest = before[-1] if before else _RELEASES[VERSIONS[0]]
     return Release(version=version, table=nearest.table, known=False)
+
+
+def chosen_deep_gemm(linear_backend: object, variable: str | None) -> bool | None:
+    """Whether `--linear-backend` and VLLM_USE_DEEP_GEMM choose DeepGEMM for FP8 products; None if they leave it to vLLM."""
+    if linear_backend == CUTLASS:
+        return False
+    return None if variable is None else variable.strip() != "0"
 
 
 def of_tag(tag: str) -> Release | None:

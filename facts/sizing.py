@@ -21,6 +21,14 @@ from facts.ranges import RangeSizes, nat_ports_per_vm, smallest_ranges
 
 # Size of one vLLM image in the registry. Source: 9,578,701,871 bytes on disk, publicly reported for v0.18.1.
 VLLM_IMAGE_GIB = 9.0
+# The same on a node's disk. Assumed: unpacked, three times as large.
+VLLM_IMAGE_UNPACKED_GIB = 27
+# Disk request of the container that stores a pod's compile cache: it copies a file of 8 GiB at most, and an emptyDir counts against the
+# pod's disk.
+CACHE_SAVER_DISK_GIB = 10
+# Disk of a benchmark client's pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
+# dataset and the clients' slices of it a few GB. The smallest boot disk has room for it.
+BENCHMARK_CLIENT_DISK_GIB = 40
 GIB_PER_GB = 1e9 / 2**30
 # Source: weights_download.sh peaked at 1.0 times the model on ext4; the rest is margin.
 VOLUME_SPACE_FACTOR = 1.1

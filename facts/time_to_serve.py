@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Literal
 
 from facts import ledger
@@ -36,6 +37,8 @@ class Start:
     """Whether network and cluster exist."""
     weights_exist: bool = False
     """Whether the volume exists, as for a restart, a resumed fleet or one more node."""
+    weights_from_hub: bool = False
+    """Whether each server downloads the weights to its own disk, without a volume."""
     writer_mibps: float = MIN_THROUGHPUT_MIBPS
     """Throughput of the writer's volume."""
     warm_caches: bool = False
@@ -103,6 +106,7 @@ class TimeToServe:
         return tuple(step for step in self.steps if step.critical)
 
 
+@lru_cache(maxsize=256)
 def time_to_serve(start: Start) -> TimeToServe:
     """Time to first response, with levers, the strongest first."""
     way = way_to_serve(start)
@@ -146,6 +150,8 @@ def _steps(start: Start) -> Iterator[Step]:
 
 def _as_on(start: Start, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """The step's entry for that server, without the article's source on another machine type."""
+    if start.weights_from_hub and "from_hub" in entry:
+        return {**entry, **entry["from_hub"]}
     if start.gpus == 1 and "alone" in entry:
         return {**entry, **entry["alone"]}
     if not start.articles_machine and "elsewhere" in entry:
@@ -157,7 +163,7 @@ def _left_out(start: Start) -> frozenset[str]:
     left = {"engines" if start.warm_caches else "engines-warm"}
     if start.platform_exists:
         left |= {"apis", "cluster"}
-    if start.weights_exist:
+    if start.weights_exist or start.weights_from_hub:
         left |= {"writer-node", "download", "image", "volume"}
     if start.spare_nodes:
         left |= {"gpu-node", "image-pull"}
@@ -186,6 +192,8 @@ def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) ->
     if id_ == "volume":
         return float(entry["share_of_image"][bound]) * image_seconds(start.volume_gib, bound)
     if id_ == "weights-read":
+        if start.weights_from_hub:
+            return start.weights_gb * MB_PER_GB / download_mb_per_s(bound)
         return weights_read_seconds(
             size_gb=start.weights_gb,
             throughput_mibps=start.volume_mibps,
@@ -249,7 +257,7 @@ def _levers(start: Start, seconds: float) -> Iterator[Lever]:
         yield from lever("warm-caches", "compile caches of an earlier start (server.compileCache)", warm_caches=True)
     if not start.spare_nodes:
         yield from lever("spare-nodes", "one more node kept ready, idle", spare_nodes=True)
-    if not start.weights_exist:
+    if not start.weights_exist and not start.weights_from_hub:
         yield from lever("weights-first", "weights written before the start", weights_exist=True)
         yield from lever(
             "faster-writer", "twice the throughput of the writer's volume", writer_mibps=2 * start.writer_mibps

@@ -55,12 +55,9 @@ class Serving:
 
     @property
     def caches_prefixes(self) -> bool:
-        """Whether prefix caching is on: as set, else vLLM's default, which before 0.28 is off for hybrid models."""
-        asked = self.engine.enable_prefix_caching
-        by_default = (
-            self.shape is None or self.shape.kind != "hybrid" or self.engine.release.has("caches-prefixes-of-hybrids")
-        )
-        return by_default if asked is None else asked
+        """Whether prefix caching is on."""
+        hybrid = self.shape is not None and self.shape.kind == "hybrid"
+        return self.engine.release.caches_prefixes(self.engine.enable_prefix_caching, hybrid=hybrid)
 
     @property
     def served_model_name(self) -> str:

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from facts import node_room
+from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
 from facts.names import APP_LABEL, label_value, server_name, stack_namespace
+from facts.sizing import CACHE_SAVER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
@@ -198,15 +200,25 @@ class Settings(Section):
     @cached_property
     def resources(self) -> PodResources:
         """Requests of a server pod, without GPUs."""
-        return self.server.resources.of_pod(self.machine, self.gpus_per_replica)
+        downloaded_gb = 0.0 if self.weights.has_volume else self.serving.model.size_gb
+        return self.server.resources.of_pod(self.machine, self.gpus_per_replica, downloaded_gb=downloaded_gb)
 
     @property
     def local_ssd(self) -> bool:
-        """Whether nodes get optional local SSDs, because the pods need more disk than the boot disk has."""
-        share = node_room.of_machine(self.machine).share(self.gpus_per_replica, self.machine.gpus)
+        """Whether nodes get optional local SSDs, because the pods would need a large boot disk."""
         # The ladder's ComputeClass does not request them.
-        asked = self.machine.local_ssd == "optional" and not isinstance(self.capacity, Ladder)
-        return asked and self.resources.ephemeral_storage_gib > share.ephemeral_gib
+        can_ask = self.machine.local_ssd == "optional" and not isinstance(self.capacity, Ladder)
+        return can_ask and self._boot_disk_gib(local_ssd=False) > node_room.LOCAL_SSD_INSTEAD_ABOVE_GIB
+
+    @property
+    def boot_disk_gib(self) -> int:
+        """Size of the boot disk of a node with GPUs."""
+        return self._boot_disk_gib(local_ssd=self.local_ssd)
+
+    def _boot_disk_gib(self, *, local_ssd: bool) -> int:
+        pod_gib = self.resources.ephemeral_storage_gib + CACHE_SAVER_DISK_GIB * self.server.compile_cache.enabled
+        node_gib = self.machine.gpus // self.gpus_per_replica * pod_gib
+        return node_room.boot_disk_of(self.machine, requested_gib=node_gib, local_ssd=local_ssd)
 
     @property
     def proxy_only_subnet(self) -> bool:
@@ -259,6 +271,13 @@ class Settings(Section):
             "app.kubernetes.io/instance": label_value(self.stack),
             "app.kubernetes.io/managed-by": "pulumi",
         }
+
+    @property
+    def has_long_notice(self) -> bool:
+        """Whether the cluster is known to have a GKE version whose Spot nodes may take 120 s to shut down; not known of another
+        stack's cluster.
+        """
+        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
 
     @cached_property
     def placement(self) -> Placement:

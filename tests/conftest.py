@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 GOLDENS = Path(__file__).parent / "goldens"
 Golden = Callable[[str, str], None]
@@ -24,6 +25,8 @@ _RECORDINGS = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 hypothesis.settings.register_profile("fleet", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("new", deadline=None, derandomize=False, max_examples=500)
 hypothesis.settings.load_profile("fleet")
+# It also tries constants of the modules that are loaded, and so of the tests that happened to run before.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 # Prices age, and a finding says so: the day of every report that a test holds against its text.

@@ -157,15 +157,17 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
         if resource.type.startswith("kubernetes:") and resource.type != "kubernetes:helm.sh/v3:Release":
             assert problems(reveal(dict(resource.inputs))) == [], resource.urn
             judged += 1
-    assert judged > 15
+    assert judged >= (12 if stack == "smoke" else 16)
 
 
 @each_row("stack", STACKS)
 def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
     recording = recorded(stack, "known")
     (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
-    assert goes_before(recording, rules, "weights-download")
-    assert not goes_before(recording, rules, "server-deployment")
+    # smoke's server downloads the weights itself, so its pod is the first.
+    first = "server-deployment" if stack == "smoke" else "weights-download"
+    assert goes_before(recording, rules, first)
+    assert goes_before(recording, rules, "server-deployment") == (stack == "smoke")
 
 
 @each_row("stack", STACKS)

@@ -51,7 +51,9 @@ class AutoscalingArgs:
 class Autoscaling(pulumi.ComponentResource):
     """Autoscaler of one stack's servers. `Keda` installs KEDA, once per cluster.
 
-    It does not wait for the servers: it already requests further replicas while the first one starts.
+    KEDA's object waits for the servers' Deployment. Before it exists, KEDA fails and tries again after up to 1,000 seconds; before its
+    first replica serves, KEDA has no metric and logs its fallback at each poll. A first `up` therefore starts further replicas after
+    the first one.
     """
 
     def __init__(self, name: str, args: AutoscalingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -68,7 +70,7 @@ class Autoscaling(pulumi.ComponentResource):
                 opts=self._after(self._custom("metric", GKE_API, "AutoscalingMetric", server, metric)),
             )
         else:
-            needs, triggers = list[pulumi.Resource](), list(cron_triggers(policy))
+            needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
             if policy.mode == "load":
                 identity = {"podIdentity": {"provider": "gcp"}}
                 needs.append(

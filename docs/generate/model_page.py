@@ -28,6 +28,7 @@ from docs.generate.model_tables import (
 from facts import figures
 from facts.machines import B200
 from facts.models import of_the_article
+from facts.releases import DEFECTS
 from facts.workloads import named_workload
 from fleet.plan.model.calibrate import left_out
 from fleet.plan.model.calibration import FITTED, calibration, contents
@@ -108,6 +109,11 @@ def _errors() -> Mapping[str, str]:
     }
 
 
+def _kept(id_: str) -> str:
+    low, high = next(defect for defect in DEFECTS if defect.id == id_).throughput_kept
+    return f"{100 * low:.0f} to {100 * high:.0f} %"
+
+
 def _first_token() -> Mapping[str, str]:
     parameters, workload = calibration().parameters, named_workload("article")
     record = _record()
@@ -120,6 +126,8 @@ def _first_token() -> Mapping[str, str]:
         "wait_percent": f"{100 * parameters.wait_share:.0f}",
         "lost_ms": f"{parameters.host_ms_per_step - known(record_fleet(1)).engine.host_ms_per_step:.0f}",
         "gain_reading": f"{_gain_of_one_engine():.0f}",
+        "kept_b200": _kept("unaligned-fp8-rows-b200"),
+        "kept_hopper": _kept("unaligned-fp8-rows-hopper"),
         "best_mtp2": f"{_best_in_flight(PHASES['phases.mtp2-095']):,.0f}",
         "host_ms": f"{parameters.host_ms_per_step:.0f}",
         "gain_wait": f"{_gain_percent(without_wait, record):.0f}",

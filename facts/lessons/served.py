@@ -5,19 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from facts import memory
+from facts import experts, memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, DEFAULT_MACHINE, Gpu
 from facts.model_config import EXPERTS, ModelShape
-from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, of_the_article, parts_of
-from facts.releases import Defect, of_tag
+from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, is_of_qwen35, of_the_article, parts_of
+from facts.releases import USE_DEEP_GEMM, Defect, chosen_deep_gemm, of_tag
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
-USE_DEEP_GEMM = "VLLM_USE_DEEP_GEMM"
-USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
-"""Prefix for FP4 or FP8; 0 disables FlashInfer's kernels for experts."""
-CUTLASS = "cutlass"
-"""The linear backend without DeepGEMM."""
+_LEAST_LEVEL_OF_WHOLE_STEPS = 2
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
 
@@ -132,7 +128,7 @@ class Served(ABC):
     @property
     def is_of_qwen35(self) -> bool:
         """Whether the model is of the family whose drafts and kernels were measured."""
-        return self.is_called("Qwen3.5")
+        return any(map(is_of_qwen35, self.model_names))
 
     @property
     def is_hybrid(self) -> bool:
@@ -159,10 +155,8 @@ class Served(ABC):
 
     @property
     def expert_format(self) -> str:
-        """Number format of quantized experts by the model's name: FP4 or FP8; empty for other models."""
-        if not self.has_experts:
-            return ""
-        return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
+        """Number format of its experts, for `facts.experts`; empty for other models."""
+        return experts.expert_format(self.shape, self.model_names) if self.has_experts else ""
 
     @property
     def has_fp8_weights(self) -> bool:
@@ -206,18 +200,14 @@ class Served(ABC):
     @property
     def wants_deep_gemm(self) -> bool | None:
         """Whether the options choose DeepGEMM for FP8 products; None if they leave it to vLLM."""
-        if self.flags.text("linear-backend") == CUTLASS:
-            return False
-        chosen = self.env(USE_DEEP_GEMM)
-        return None if chosen is None else chosen.strip() != "0"
+        return chosen_deep_gemm(self.flags.text("linear-backend"), self.env(USE_DEEP_GEMM))
 
     @property
     def slow_product(self) -> Defect | None:
         """The release's defect that slows this server's FP8 products; None without one, or if release or GPU are unknown."""
         if self.release is None or self.gpu is None or not self.has_fp8_weights:
             return None
-        deep_gemm = self.release.uses_deep_gemm(self.gpu, qwen35=self.is_of_qwen35, chosen=self.wants_deep_gemm)
-        return self.release.slow_product(self.gpu, deep_gemm=deep_gemm)
+        return self.release.slow_product(self.gpu, qwen35=self.is_of_qwen35, deep_gemm=self.wants_deep_gemm)
 
     # Memory
 
@@ -246,9 +236,15 @@ class Served(ABC):
 
     @property
     def prefix_caching(self) -> bool:
-        """Whether prefix caching is enabled. Default: on, except for hybrid models in older releases."""
-        asked = self.flags.on("enable-prefix-caching")
-        return (not self.is_hybrid or self.read_as.has("caches-prefixes-of-hybrids")) if asked is None else asked
+        """Whether prefix caching is enabled."""
+        return self.read_as.caches_prefixes(self.flags.on("enable-prefix-caching"), hybrid=self.is_hybrid)
+
+    @property
+    def needs_state_mode(self) -> bool:
+        """Whether prefix caching of this hybrid model needs `--mamba-cache-mode`. A release that caches by default chooses the mode, too,
+        and ignores the flag: prefix caching implies align (facts/data/h100.yaml).
+        """
+        return self.is_hybrid and self.prefix_caching and not self.read_as.has("caches-prefixes-of-hybrids")
 
     @property
     def layout(self) -> memory.CacheLayout | None:
@@ -303,6 +299,24 @@ class Served(ABC):
         )
 
     # Limits
+
+    @property
+    def refuses_sequences_above_states(self) -> bool:
+        """Whether vLLM exits at startup with more sequences than cache blocks of a hybrid model, instead of leaving them waiting.
+
+        Source: vLLM 0.33.0 (read, not run), config/compilation.py, resolve_cudagraph_mode_and_sizes: only with graphs of whole decode
+        steps; config/vllm.py: the modes of each `-O`. 0.18.1 captures smaller graphs instead (adjust_cudagraph_sizes_for_mamba_cache).
+        """
+        flags = self.flags
+        mode = str(flags.json("compilation-config").get("cudagraph_mode") or "").upper()
+        level = flags.count("optimization-level")
+        captures = "FULL" in mode if mode else level is None or level >= _LEAST_LEVEL_OF_WHOLE_STEPS
+        return self.read_as.has("refuses-sequences-above-states") and captures and flags.on("enforce-eager") is not True
+
+    @property
+    def has_measured_states(self) -> bool:
+        """Whether the memory that weights leave to recurrent states was measured: for the article's model on one B200 per engine."""
+        return self.is_on_b200 and self.flags.tensor_parallel_size == 1 and self.shape == of_the_article()
 
     @property
     def sequences(self) -> int:

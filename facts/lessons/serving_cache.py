@@ -11,7 +11,6 @@ from facts.ledger import value
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import CONTEXT_SLACK, STATES_MARGIN
 from facts.lessons.served import Served
-from facts.models import of_the_article
 from facts.releases import DEFECTS, number_of
 
 _FULL: Final = value("phases.figures.dp8")
@@ -29,9 +28,7 @@ _CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-cac
 
 
 def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:
-    # A release that caches by default chooses the mode, too: prefix caching implies align (facts/data/h100.yaml).
-    asked = server.flags.on("enable-prefix-caching") is True
-    if not server.is_hybrid or not asked or "mamba-cache-mode" in server.flags:
+    if not server.needs_state_mode or "mamba-cache-mode" in server.flags:
         return
     if any(_never_hits(server, limits)):
         return  # prefix-cache-never-hits reports it; no mode helps
@@ -143,12 +140,8 @@ def _block_above_batch(server: Served, _: Limits) -> Iterator[Breach]:
 
 
 def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Breach]:
-    # The limit is known for this GPU without tensor parallelism.
-    if not server.is_on_b200 or server.flags.tensor_parallel_size > 1 or "max-num-seqs" not in server.flags:
-        return
     layout = server.layout
-    # The memory that the weights leave was measured for this model only.
-    if layout is None or server.shape != of_the_article():
+    if layout is None or not server.has_measured_states or "max-num-seqs" not in server.flags:
         return
     limit = memory.max_num_seqs_limit(layout, server.cache_gib())
     if server.sequences > limit * margin:
@@ -163,7 +156,7 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bre
 
 def _refused_above_state(server: Served, limits: Limits) -> Iterator[Breach]:
     for broken in _above_state(server, limits, STATES_MARGIN):
-        if server.read_as.has("refuses-sequences-above-states"):
+        if server.refuses_sequences_above_states:
             yield broken
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from facts.names import spending_namespace
 from facts.signals import logs
 from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
-from facts.signals.recordings import OUTPUT, USD_PER_HOUR
+from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
 from facts.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
 
 FAILED_SHARE: Final = 0.05
@@ -34,8 +34,17 @@ SERVING_SHARE: Final = 0.9
 UNEQUAL: Final = 2
 """Allowed load of one engine, as a multiple of its pod's mean. With two engines, 2 is the maximum."""
 UNEQUAL_OF_TWO: Final = 1.5
+UNEQUAL_REPLICAS: Final = 2
+"""Allowed load of one replica, as a multiple of the mean of the others. Assumed."""
 BUSY_ENGINE: Final = 8
 """Requests per engine from which the spread is evaluated."""
+TRAFFIC_LEFT: Final = 0.1
+"""Share of the requests of a day before: Saturdays and nights have more. Assumed."""
+TRAFFIC_FLOOR: Final = 1
+"""Requests a second of the day before, below which missing traffic is not evaluated. Assumed."""
+CANNOT_START: Final = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
+"""Reasons of a waiting container that waiting does not end. Source: kubelet, pkg/kubelet/images and kuberuntime. Without ErrImagePull,
+which turns into ImagePullBackOff."""
 FELL_TO: Final = 0.8
 """Share of the value of the day before."""
 DRAFTS_FLOOR: Final = 10
@@ -51,11 +60,25 @@ LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
-_SPENDING: Final[tuple[tuple[str, Severity, str], ...]] = (
-    ("warned", "ticket", "passed a step of its spending limit"),
-    ("paused", "page", "is paused: its spending limit is reached"),
-    ("blind", "page", "has no spending limit in force: its spend guard cannot reach the API server"),
-)
+AFTER_PAUSE_MINUTES: Final = 8
+"""From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
+_SPENDING: Final[Mapping[str, tuple[tuple[str, Severity, str], ...]]] = {
+    "pause": (
+        ("warned", "ticket", "passed a step of its spending limit"),
+        ("paused", "page", "is paused: its spending limit is reached"),
+        ("blind", "page", "has no spending limit in force: its spend guard cannot count, or its sum was changed"),
+    ),
+    "warn": (
+        ("warned", "ticket", "passed a step of its spending limit"),
+        ("over", "ticket", "is over its spending limit, and nothing pauses it"),
+        ("blind", "ticket", "is not warned about its spending: its spend guard cannot count, or its sum was changed"),
+    ),
+}
+"""By what the guard does at the limit: step, severity and what is told. A guard that only warns leaves the users as they are."""
+_UNWATCHED: Final[Mapping[str, tuple[Severity, str]]] = {
+    "pause": ("page", "has no spending limit in force"),
+    "warn": ("ticket", "is not warned about its spending"),
+}
 _FELL: Final = (
     (
         "AcceptanceFell",
@@ -84,18 +107,19 @@ def alerts(watched: Watched) -> Iterator[Alert]:
 
 def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     available, start = of.declared("kube_deployment_status_replicas_available"), f"{watched.start_seconds // 60}m"
-    unless_paused = f" unless on () ({_paused(watched)})" if watched.spending else ""
-    served = f"count(max_over_time({of.of('vllm:num_requests_running')}[1h])) > 0"
+    pauses = watched.spending == "pause"
+    unless_paused = f" unless on () ({_paused(watched)})" if pauses else ""
+    served = f"max(last_over_time({of.of(SERVED)}[1h])) > 0"
     # A fleet resumed within the hour gets the time of a start.
     wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{start}])")
     yield Alert(
         name="NothingServes",
         expr=f"{available} == 0 and {wanted} > 0 and {served}{unless_paused}",
         # The guard's log entry is counted a minute or two after its pause.
-        for_seconds=180 if watched.spending else 60,
+        for_seconds=180 if pauses else 60,
         severity="page",
         question="serving",
-        summary=f"{watched.server}: no replica is available; one served within the last hour",
+        summary=f"{watched.server}: no replica is available; one served before",
         panel="Replicas",
     )
     # A progressing rolling update has one replica missing; one without progress for the time of a start gets no allowance.
@@ -174,17 +198,48 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         summary=f"{watched.server}: clients abort more than {ABORTED_SHARE:.0%} of requests",
         panel="Failed and aborted requests",
     )
+    yield _stopped(watched, of)
     if watched.gateway_pool is not None:
         yield _picker(watched, watched.gateway_pool)
+        yield _balancer(watched, of)
 
 
 def _paused(watched: Watched) -> str:
-    """The guard paused the fleet within the last ten hours and has not resumed it; SpendingPaused alone reports that.
+    """The guard pauses the fleet, or did until so recently that its replicas still start; SpendingPaused alone reports that.
 
     Read from its log: GKE's package of kube-state-metrics has no series of quotas.
     """
-    paused, resumed = (_entries(logs.spending(watched).series(step=step), "10h") for step in ("paused", "resumed"))
-    return f"({paused}) unless on () ({resumed})"
+    window = f"{watched.start_seconds // 60 + AFTER_PAUSE_MINUTES}m"
+    return _entries(logs.spending(watched).series(step="paused"), window)
+
+
+def _stopped(watched: Watched, of: Series) -> Alert:
+    """Traffic of the day before and of the last hours, none now: a name, a certificate or a client broke, and no server sees it."""
+    now, before = (of.of("vllm:request_success_total"), f"{TRAFFIC_LEFT:g} * (sum(rate({{}})) > {TRAFFIC_FLOOR:g})")
+    yesterday, lately = (before.format(f"{now}[{window}") for window in ("30m] offset 1d", "4h] offset 15m"))
+    finished = f"sum(rate({now}[15m]))"
+    return Alert(
+        name="TrafficStopped",
+        expr=f"{finished} < {yesterday} and {finished} < {lately}",
+        for_seconds=300,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: requests stopped, with traffic in the last hours and at this time of the day before",
+        panel="Requests finished",
+    )
+
+
+def _balancer(watched: Watched, of: Series) -> Alert:
+    failed, every = (f"sum(rate({of.balanced(*matchers)}[5m]))" for matchers in (('response_code_class="500"',), ()))
+    return Alert(
+        name="BalancerFails",
+        expr=f"{failed} / ({every} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        for_seconds=180,
+        severity="page",
+        question="serving",
+        summary=f"{watched.server}: the gateway's load balancer answers more than {FAILED_SHARE:.0%} of requests with HTTP 5xx",
+        panel="Load balancer",
+    )
 
 
 def _picker(watched: Watched, pool: str) -> Alert:
@@ -283,14 +338,17 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         inactive = of.autoscaler(
             "kube_horizontalpodautoscaler_status_condition", 'condition="ScalingActive"', 'status="false"'
         )
-        blind = f"{inactive} == 1 and on () {of.declared('kube_deployment_spec_replicas')} > 0"
+        blind = f"sum({inactive}) == 1"
         if watched.by_keda:
-            blind = f"{blind} or {_entries(logs.fallbacks(watched).series(), '10m')}"
+            blind = f"({blind} or {_entries(logs.fallbacks(watched).series(), '10m')})"
+        # A fleet that starts or resumes has no series yet, which KEDA logs at each poll.
+        serves = of.declared("kube_deployment_status_replicas_available", "min_over_time({}[15m])")
         yield Alert(
             name="ScalingBlind",
-            expr=blind,
+            expr=f"{blind} and on () {serves} > 0",
             for_seconds=300,
-            severity="page",
+            # The fallback removes no replica: users wait only if the load grows, and Backlog pages then.
+            severity="ticket",
             question="full",
             summary=f"{watched.server}: the autoscaler has no metric",
             panel="Autoscaler",
@@ -298,9 +356,21 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
 
 
 def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
+    running, floor = of.of("vllm:num_requests_running"), BUSY_ENGINE * watched.engines_per_pod
+    if watched.max_replicas != 1:
+        pods = f"sum by (pod) ({running})"
+        others = f"(sum({pods}) - max({pods})) / (count({pods}) - 1 > 0)"
+        yield Alert(
+            name="ReplicasUnequal",
+            expr=f"max({pods}) > {UNEQUAL_REPLICAS:g} * {others} and max({pods}) > {floor}",
+            for_seconds=900,
+            severity="ticket",
+            question="fair",
+            summary=f"{watched.server}: one replica has more than {UNEQUAL_REPLICAS} times the requests of the others",
+            panel="Requests by pod",
+        )
     if watched.engines_per_pod == 1:
         return
-    running, floor = of.of("vllm:num_requests_running"), BUSY_ENGINE * watched.engines_per_pod
     most = unequal(watched)
     yield Alert(
         name="EnginesUnequal",
@@ -348,6 +418,31 @@ def pending(watched: Watched) -> str:
     return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
 
 
+def waiting_containers(watched: Watched, reasons: str) -> str:
+    """The fleet's containers that wait for one of these reasons."""
+    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
+    return f'kube_pod_container_status_waiting_reason{{{ours},reason=~"{reasons}"}}'
+
+
+def _stuck(watched: Watched) -> Iterator[Alert]:
+    """Containers that do not start, each with Kubernetes' reason."""
+    for name, reasons, window, what in (
+        # A crashing server runs for minutes between two waits.
+        ("CrashLoop", "CrashLoopBackOff", "15m", "crashes again after each restart"),
+        ("CannotStart", "|".join(CANNOT_START), "5m", "has an image or a setting that it cannot start with"),
+    ):
+        seen = f"max_over_time({waiting_containers(watched, reasons)}[{window}])"
+        yield Alert(
+            name=name,
+            expr=f"max by (pod, reason) ({seen}) > 0",
+            for_seconds=120,
+            severity="ticket",
+            question="healthy",
+            summary=f"{watched.server}: a pod {what}",
+            panel="Waiting containers",
+        )
+
+
 def _healthy(watched: Watched) -> Iterator[Alert]:
     yield Alert(
         name="Restarted",
@@ -358,6 +453,7 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         summary=f"{watched.server}: vLLM restarted in a pod",
         panel="Restarts",
     )
+    yield from _stuck(watched)
     yield Alert(
         name="PodLate",
         expr=f"sum by (pod) ({pending(watched)}) > 0",
@@ -388,6 +484,7 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         question="healthy",
         summary=f"{watched.server}: a GPU of its cluster reported an Xid error",
         panel=HOTTEST,
+        by="node",
     )
     yield Alert(
         name="GpuHot",
@@ -428,7 +525,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
             every_seconds=300,
         )
     if watched.spending:
-        for step, severity, what in _SPENDING:
+        for step, severity, what in _SPENDING[watched.spending]:
             yield _counted(
                 logs.spending(watched),
                 name=f"Spending{step.capitalize()}",
@@ -440,14 +537,15 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
             )
         home, app = spending_namespace(watched.namespace), logs.SPENDING_CONTAINER
         ready = f'kube_deployment_status_replicas_available{{namespace="{home}",deployment="{app}"}}'
+        urgency, lacks = _UNWATCHED[watched.spending]
         yield Alert(
             name="SpendingUnwatched",
             # A deleted Deployment takes its series with it.
             expr=f"sum({ready}) == 0 or absent({ready})",
             for_seconds=UNWATCHED_SECONDS,
-            severity="page",
+            severity=urgency,
             question="cost",
-            summary=f"Stack {watched.stack} has no spending limit in force: its spend guard is not running",
+            summary=f"Stack {watched.stack} {lacks}: its spend guard is not running",
             panel="Spend guard",
         )
 
@@ -461,11 +559,12 @@ def _counted(
     panel: str,
     severity: Severity = "ticket",
     labels: Mapping[str, str] | None = None,
+    by: str = "",
 ) -> Alert:
-    """An alert on new entries of a log."""
+    """An alert on new entries of a log, for each value of the label `by`."""
     return Alert(
         name=name,
-        expr=_entries(signal.series(**(labels or {})), "10m"),
+        expr=_entries(signal.series(**(labels or {})), "10m", by),
         for_seconds=0,
         severity=severity,
         question=question,
@@ -474,6 +573,7 @@ def _counted(
     )
 
 
-def _entries(series: str, window: str) -> str:
+def _entries(series: str, window: str, by: str = "") -> str:
     """New entries of a log. The counter starts with the first entry, so its first value counts too."""
-    return f"sum(increase({series}[{window}])) > 0 or sum({series} unless {series} offset {window}) > 0"
+    total = f"sum by ({by}) " if by else "sum"
+    return f"{total}(increase({series}[{window}])) > 0 or {total}({series} unless {series} offset {window}) > 0"

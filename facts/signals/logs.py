@@ -74,6 +74,8 @@ def gpu_faults(watched: Watched) -> LogSignal:
             'resource.labels.namespace_name="kube-system"',
             '"XidCriticalError: Xid="',
         ),
+        # Source: GKE's logging agent, as gitpod-io/gitpod filters a node's container logs; on Autopilot (unverified).
+        labels={"node": 'EXTRACT(labels."compute.googleapis.com/resource_name")'},
         why="a failed GPU stops all engines of its pod, and the node stays",
     )
 
@@ -97,7 +99,7 @@ def fallbacks(watched: Watched) -> LogSignal:
 
 
 def spending(watched: Watched) -> LogSignal:
-    """Steps of the spend guard, one JSON object each."""
+    """Steps of the spend guard, one JSON object each. `paused`, `over` and `blind` are repeated while they last."""
     return LogSignal(
         name=log_name(watched, "spending"),
         resource="k8s_container",

@@ -41,11 +41,15 @@ class Watched:
     prefix_caching: bool = False
     autoscaler: str | None = None
     """Name of the HorizontalPodAutoscaler; None without one."""
-    spending: bool = False
-    """Whether a spend guard watches the namespace, from one of its own."""
+    spending: Literal["pause", "warn"] | None = None
+    """What the spend guard of the namespace does at its limit; None without a guard."""
+    canary: bool = False
+    """Whether a canary of the next release is declared."""
     spot: bool = False
     gateway_pool: str | None = None
     """InferencePool of the gateway; None without one."""
+    gateway_is_external: bool = False
+    """Whether the gateway's load balancer is the external one."""
     cluster: str | None = None
     """Name of the cluster; None where another stack owns it."""
     zones: tuple[str, ...] = ()

@@ -61,7 +61,23 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
         queries=tuple(Query(expr=f"{part} / ({all_} > 0)", legend=legend) for legend, part, all_ in ends),
         thresholds=(limits.FAILED_SHARE, limits.ABORTED_SHARE),
     )
+    yield Panel(
+        title="Requests finished",
+        section="serving",
+        unit="{request}/s",
+        queries=(Query(expr=finished, legend="now"),),
+    )
     if watched.gateway_pool is not None:
+        yield Panel(
+            title="Load balancer",
+            section="serving",
+            unit="{request}/s",
+            queries=(
+                Query(
+                    expr=f"sum by (response_code_class) (rate({of.balanced()}[5m]))", legend="{{response_code_class}}"
+                ),
+            ),
+        )
         ours = f'namespace="{watched.namespace}",name="{watched.gateway_pool}"'
         yield Panel(
             title="Endpoint picker",
@@ -183,6 +199,13 @@ def _healthy(watched: Watched) -> Iterator[Panel]:
         section="healthy",
         unit="{pod}",
         queries=(Query(expr=f"sum({limits.pending(watched)})", legend="pending"),),
+    )
+    waits = limits.waiting_containers(watched, "|".join(("CrashLoopBackOff", *limits.CANNOT_START)))
+    yield Panel(
+        title="Waiting containers",
+        section="healthy",
+        unit="{container}",
+        queries=(Query(expr=f"sum by (reason) ({waits})", legend="{{reason}}"),),
     )
     events = [Query(expr=_new(logs.stock_outs(watched)), legend="scale-up failures")]
     if watched.spot:

@@ -12,6 +12,8 @@ PODS = "fleet:pods:count"
 USD_PER_HOUR = "fleet:usd_per_hour:sum"
 ACCEPTANCE = "fleet:draft_acceptance:ratio"
 PREFIX_HITS = "fleet:prefix_cache_hits:ratio"
+SERVED = "fleet:served:bool"
+"""1 once a replica was available: it reads itself, so no window ends it. Forgotten an hour after the Deployment's end."""
 
 
 def recordings(watched: Watched) -> Iterator[Recording]:
@@ -33,6 +35,9 @@ def recordings(watched: Watched) -> Iterator[Recording]:
         hits, queries = (f"vllm:prefix_cache_{kind}_total" for kind in ("hits", "queries"))
         yield Recording(name=PREFIX_HITS, expr=of.ratio(hits, queries, window))
     yield Recording(name=PODS, expr=of.pods)
+    available = of.declared("kube_deployment_status_replicas_available")
+    before = f"max_over_time({of.of(SERVED)}[1h])"
+    yield Recording(name=SERVED, expr=f"max({before} or {available} > bool 0) and {available}")
     if watched.node_usd_per_hour is not None:
         each = watched.node_usd_per_hour / watched.pods_per_node
         yield Recording(name=USD_PER_HOUR, expr=f"{each:.6g} * {of.pods}")

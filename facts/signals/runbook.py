@@ -13,10 +13,12 @@ from facts.signals.model import Watched
 FILE: Final = Path(__file__).with_name("runbook.md")
 MOST_CHARACTERS: Final = 8192
 """Source: Cloud Monitoring API v3, Documentation.content."""
-POD: Final = "${{metric_or_resource.label.{}}}"
+LABEL: Final = "${{metric_or_resource.label.{}}}"
 """Cloud Monitoring replaces it with a label of the firing series, `(none)` if missing. Source: Google Cloud CLI, `monitoring policies
 migrate`, for Prometheus' `{{ $labels.NAME }}`."""
 _HEADING: Final = re.compile(r"^## (\w+)\n", re.MULTILINE)
+_CASE: Final = re.compile(r"<!-- (with|without) (\w+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+"""Text for some stacks only."""
 
 
 @cache
@@ -27,11 +29,34 @@ def sections() -> dict[str, str]:
 
 
 def section(alert: str, watched: Watched) -> str:
-    """The section of one alert with the fleet's names filled in. Raises KeyError for an unknown alert."""
-    text = sections()[alert]
-    named = {"NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
+    """The section of one alert for one fleet: its cases, with its names filled in. Raises KeyError for an unknown alert."""
+    has = _cases(watched)
+    text = _CASE.sub(lambda case: case[3] if has[case[2]] is (case[1] == "with") else "", sections()[alert])
+    named = {"UNDO": _undo(watched), "NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
-    named["POD"] = POD.format("pod_name" if alert == "Restarted" else "pod")
+    named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
+    named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason")}
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)
     return text
+
+
+def _cases(watched: Watched) -> dict[str, bool]:
+    """What the sections tell apart."""
+    return {
+        "autoscaler": watched.autoscaler is not None,
+        "gateway": watched.gateway_pool is not None,
+        "keda": watched.by_keda,
+        "pause": watched.spending == "pause",
+        "spot": watched.spot,
+    }
+
+
+def _undo(watched: Watched) -> str:
+    """How to take a change back. Never `kubectl rollout undo`: an earlier release's account, volume and caches may be gone."""
+    if watched.canary:
+        return (
+            "`git checkout COMMIT -- Pulumi.STACK.yaml && pulumi up --stack STACK` with the commit of `fleet rollout start`, then "
+            "`fleet rollout abort --stack STACK && pulumi up --stack STACK`"
+        )
+    return "`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"

@@ -35,13 +35,19 @@ KUBERNETES: Final = (
     "kube_deployment_status_replicas_available",
     "kube_deployment_status_replicas_updated",
     "kube_pod_status_phase",
+    "kube_pod_container_status_waiting_reason",
     "kube_horizontalpodautoscaler_spec_max_replicas",
     "kube_horizontalpodautoscaler_status_desired_replicas",
     "kube_horizontalpodautoscaler_status_condition",
 )
 """Series of GKE's kube-state-metrics package. Source: GKE docs, "Collect and view kube state metrics"; kube-state-metrics, docs/metrics."""
-GOOGLE: Final = ("kubernetes_io:container_restart_count",)
-"""Series of GKE. Source: Cloud Monitoring, "Kubernetes metrics", container/restart_count."""
+GOOGLE: Final = (
+    "kubernetes_io:container_restart_count",
+    "loadbalancing_googleapis_com:https_internal_request_count",
+    "loadbalancing_googleapis_com:https_external_regional_request_count",
+)
+"""Series of Google Cloud. Sources: Cloud Monitoring, "Kubernetes metrics", container/restart_count; "Google Cloud metrics",
+loadbalancing: https/internal/request_count and https/external/regional/request_count."""
 DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
 """Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
 PICKER: Final = (
@@ -102,6 +108,19 @@ class Series:
         watched = self.watched
         named = (f'namespace="{watched.namespace}"', f'horizontalpodautoscaler="{watched.autoscaler}"')
         return f"{metric}{{{','.join((*named, *matchers))}}}"
+
+    def balanced(self, *matchers: str) -> str:
+        """Requests at the gateway's load balancer. GKE names it gkegw1-ID-NAMESPACE-GATEWAY-HASH and shortens long names in it;
+        public examples keep at least seven characters of the namespace.
+        """
+        external, begins = self.watched.gateway_is_external, self.watched.namespace[:7]
+        kind, resource = (
+            ("external_regional", "http_external_regional_lb_rule")
+            if external
+            else ("internal", "internal_http_lb_rule")
+        )
+        named = (f'monitored_resource="{resource}"', f'forwarding_rule_name=~"gkegw1-[^-]+-{begins}.*"')
+        return f"loadbalancing_googleapis_com:https_{kind}_request_count{{{','.join((*named, *matchers))}}}"
 
     def own(self, label: str) -> str:
         """Matcher of the Deployment's pods, excluding servers with this name as a prefix, such as a canary."""

@@ -11,7 +11,7 @@ from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load
 from fleet.plan.model.gpu_memory import budget
 from fleet.plan.model.performance import Performance
-from fleet.plan.model.roofline import known
+from fleet.plan.model.roofline import planned
 from fleet.plan.money import node_hour_usd
 from fleet.plan.nodes_for import MOST_NODES
 from fleet.plan.plan import BatchRun, PerMillion
@@ -36,11 +36,11 @@ def batch_nodes(
     if batch.deadline_hours is None:
         return one.nodes
     deadline = batch.deadline_hours
-    room = budget(one, question.workload)
+    room, parameters = budget(one, question.workload), planned(one)
 
     def hours(nodes: int) -> float:
         offered = OfferedLoad(in_flight=min(in_flight_per_node * nodes, float(batch.documents)))
-        load = fleet_load(one.with_nodes(nodes), question.workload, offered, known(one).planned(one.reading), room)
+        load = fleet_load(one.with_nodes(nodes), question.workload, offered, parameters, room)
         work = batch.documents / (load.requests_per_s * question.load_share)
         return (start_seconds(nodes) + work) / SECONDS_PER_HOUR
 

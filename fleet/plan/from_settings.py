@@ -44,4 +44,5 @@ def deployment_of(settings: Settings) -> Deployment:
         gpu=settings.machine.gpu,
         gpus_per_node=settings.gpus_per_replica,
         routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        slow_product=facts.slow_product,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.figures import published
@@ -12,10 +12,8 @@ from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
 from fleet.plan.words import format_mean_lengths
-from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
-    from facts.releases import Defect
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from settings.stack import Settings
@@ -88,7 +86,7 @@ def modelled(settings: Settings) -> Modelled | None:
     except (LookupError, DoesNotFitError, ContextTooShortError):
         return None
     return Modelled(
-        performance=_with_defect(performance, DeclaredServer(settings).slow_product),
+        performance=performance,
         requests=requests,
         in_flight=in_flight,
         failed=_failed(facts_of_stack(settings).reproduces),
@@ -98,30 +96,3 @@ def modelled(settings: Settings) -> Modelled | None:
 def _failed(row: str | None) -> str | None:
     figure = None if row is None else published(row)
     return None if figure is None or figure.total_tokens_per_s else figure.outcome
-
-
-def _with_defect(performance: Performance, defect: Defect | None) -> Performance:
-    """The estimate of a release that is slower than the model assumes: rates keep a share, of which only the ends are known."""
-    if defect is None:
-        return performance
-    low, high = defect.throughput_kept
-    middle = (low + high) / 2
-
-    def kept(rate: Estimate) -> Estimate:
-        reasons = (*rate.reasons, f"{defect.id}: {low:.0%} to {high:.0%} of the throughput remains")
-        value = rate.value * middle
-        return replace(rate, value=value, low=rate.low * low, high=rate.high * high, as_engine=None, reasons=reasons)
-
-    def longer(latency: Estimate) -> Estimate:
-        return replace(
-            latency, value=latency.value / middle, low=latency.low / high, high=latency.high / low, as_engine=None
-        )
-
-    return replace(
-        performance,
-        total_tokens_per_s=kept(performance.total_tokens_per_s),
-        output_tokens_per_s=kept(performance.output_tokens_per_s),
-        requests_per_s=kept(performance.requests_per_s),
-        seconds_per_request=longer(performance.seconds_per_request),
-        tpot_ms=longer(performance.tpot_ms),
-    )

@@ -7,11 +7,13 @@ from math import ceil
 from facts import cost
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
 from facts.disks import throughput_floor_mibps
+from facts.node_room import boot_disk_of
 from facts.sizing import VLLM_IMAGE_GIB, Sizing
 from fleet.plan.economics import api_prices, break_even_utilisation, usd_per_month
 from fleet.plan.model.performance import Performance
 from fleet.plan.plan import ApiComparison, Money, PerMillion
 from fleet.plan.question.goals import PlanQuestion
+from settings.sections.server import Resources
 
 # Of the endpoint picker in a written stack. Source: the article settled on 10 vCPU.
 EPP_VCPUS = 10
@@ -21,11 +23,13 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
     """Hourly bill of a stack with that many machines and the benchmark off."""
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
+    pod = Resources().of_pod(question.machine, question.machine.gpus)
     gateway = question.routing == "inference-gateway"
     return cost.bill(
         FleetShape(
             nodes=machines,
             machine=question.machine,
+            boot_disk_gib=boot_disk_of(question.machine, requested_gib=pod.ephemeral_storage_gib),
             region=question.region,
             capacity=question.capacity,
             usd_per_node_hour=question.usd_per_node_hour,

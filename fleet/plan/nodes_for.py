@@ -11,9 +11,9 @@ from fleet.plan.asked import DEFAULT_HEADROOM
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import best_in_flight, fleet_load, most_in_flight_per_node
-from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.performance import Performance, check_context, estimate
-from fleet.plan.model.roofline import known
+from fleet.plan.model.roofline import planned
 from fleet.plan.model.step_time import step_costs
 
 DEFAULT_LOAD_SHARE = 1 - DEFAULT_HEADROOM
@@ -82,22 +82,24 @@ class Sizing:
 def nodes_for(deployment: Deployment, workload: Workload, goal: Goal) -> Sizing:
     """Resize `deployment` to the fewest nodes that reach the goal. Raises ImpossibleGoalError, and what `estimate` raises."""
     check_context(deployment, workload)
-    most = _most_in_flight_per_node(deployment, workload, goal)
     room = budget(deployment, workload)
-    per_node = best_in_flight(deployment, workload, known(deployment).planned(deployment.reading), room, most)
+    most = _most_in_flight_per_node(deployment, workload, room, goal)
+    per_node = best_in_flight(deployment, workload, planned(deployment), room, most)
     rate = goal.rate(workload)
     if rate is None:
         assert goal.in_flight is not None
         nodes = _fewest(
             goal.in_flight / goal.load_share,
-            lambda count: count * most + _thinking(deployment.with_nodes(count), workload, most, goal.think_seconds),
+            lambda count: (
+                count * most + _thinking(deployment.with_nodes(count), workload, room, most, goal.think_seconds)
+            ),
             deployment,
             "users",
         )
     else:
         nodes = _fewest(
             rate / goal.load_share,
-            lambda count: _rate(deployment.with_nodes(count), workload, per_node),
+            lambda count: _rate(deployment.with_nodes(count), workload, room, per_node),
             deployment,
             "rate",
         )
@@ -108,19 +110,22 @@ def users_in_flight(deployment: Deployment, workload: Workload, users: float, th
     """Requests in flight, while the other users think."""
     if not think_seconds:
         return users
+    room = budget(deployment, workload)
     low, high = 0.0, users
     for _ in range(_USER_HALVINGS):
         middle = (low + high) / 2
-        if middle + _thinking(deployment, workload, middle / deployment.nodes, think_seconds) < users:
+        if middle + _thinking(deployment, workload, room, middle / deployment.nodes, think_seconds) < users:
             low = middle
         else:
             high = middle
     return high
 
 
-def _thinking(deployment: Deployment, workload: Workload, per_node: float, think_seconds: float) -> float:
+def _thinking(
+    deployment: Deployment, workload: Workload, room: MemoryBudget, per_node: float, think_seconds: float
+) -> float:
     """Users who think at that load, by Little's law."""
-    return think_seconds * _rate(deployment, workload, per_node) if think_seconds else 0.0
+    return think_seconds * _rate(deployment, workload, room, per_node) if think_seconds else 0.0
 
 
 def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployment, what: str) -> int:
@@ -144,18 +149,14 @@ def _fewest(wanted: float, ability: Callable[[int], float], deployment: Deployme
     return most
 
 
-def _rate(deployment: Deployment, workload: Workload, per_node: float) -> float:
+def _rate(deployment: Deployment, workload: Workload, room: MemoryBudget, per_node: float) -> float:
     offered = OfferedLoad(in_flight=per_node * deployment.nodes)
-    return fleet_load(
-        deployment, workload, offered, known(deployment).planned(deployment.reading), budget(deployment, workload)
-    ).requests_per_s
+    return fleet_load(deployment, workload, offered, planned(deployment), room).requests_per_s
 
 
-def _most_in_flight_per_node(deployment: Deployment, workload: Workload, goal: Goal) -> float:
+def _most_in_flight_per_node(deployment: Deployment, workload: Workload, room: MemoryBudget, goal: Goal) -> float:
     """Most requests in flight per node: without a queue, within the limits."""
-    costs = step_costs(
-        deployment, workload, known(deployment).planned(deployment.reading), budget(deployment, workload)
-    )
+    costs = step_costs(deployment, workload, planned(deployment), room)
     most = most_in_flight_per_node(deployment, costs)
     for name, limit, of in (
         ("TTFT p99", goal.ttft_p99_ms, lambda performance: performance.ttft_p99_ms),

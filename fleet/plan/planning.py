@@ -20,7 +20,7 @@ from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import OverloadedError, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.performance import ContextTooShortError, Performance, check_context, estimate
-from fleet.plan.model.roofline import known
+from fleet.plan.model.roofline import known, planned
 from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
@@ -103,7 +103,8 @@ def _nodes_with_readers(question: PlanQuestion) -> int | None:
 
 def _nodes_as_engine(question: PlanQuestion) -> int | None:
     """Nodes that would do as one engine. None where the question asks that already, or nothing was measured."""
-    if question.reading == "engine" or known(_one(question)).bound is not None:
+    one = _one(question)
+    if question.reading == "engine" or known(one).bound is not None or one.slow_product is not None:
         return None
     try:
         return _fleet(replace(question, reading="engine")).deployment.nodes
@@ -154,6 +155,7 @@ def _one(question: PlanQuestion) -> Deployment:
         gpus_per_node=question.machine.gpus,
         routing=question.routing,
         reading=question.reading,
+        slow_product=profile.slow_product,
     )
 
 
@@ -426,8 +428,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
 
 
 def _full_load_limit(question: PlanQuestion, deployment: Deployment, per_node: float) -> FullLoadLimit:
-    parameters = known(deployment).planned(deployment.reading)
-    costs = step_costs(deployment, question.workload, parameters, budget(deployment, question.workload))
+    costs = step_costs(deployment, question.workload, planned(deployment), budget(deployment, question.workload))
     most = most_in_flight_per_node(deployment, costs)
     if per_node < _ALL_OF * most:
         limited = question.limits.ttft_p99_ms is not None or question.limits.tpot_ms is not None

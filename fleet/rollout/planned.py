@@ -107,6 +107,7 @@ def _way(after: Settings, canary: Settings) -> TimeToServe:
             readers=canary.replicas,
             platform_exists=True,
             weights_exist=weights_ending(after) is None,
+            weights_from_hub=not weights.has_volume,
             gpus=canary.gpus_per_replica,
             articles_machine=canary.machine == DEFAULT_MACHINE,
         )

@@ -12,6 +12,7 @@ from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import OUT_OF_TIME, Facts, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
+from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -166,7 +167,8 @@ def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) ->
 def prefix_caching(facts: Facts, settings: Settings) -> Check:
     """The second of two equal prompts is partly served from the cache."""
     title = "Prefix caching"
-    if not settings.serving.caches_prefixes:
+    server = DeclaredServer(settings)
+    if not server.prefix_caching:
         return told("prefix-caching", title, "not declared")
     if declared.prompt_to_hit(settings) is None:
         context = declared.context_tokens(settings)
@@ -222,5 +224,5 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         differences,
         held=f"{hits:,.0f} of {twice.prompt_tokens:,} tokens of a repeated prompt came from the cache (blocks of {block:,})",
         failed="every request computes its whole prompt, even if it shares a prefix",
-        lessons=(lessons.known("hybrid-prefix-cache-flags"),) if declared.is_hybrid(settings) else (),
+        lessons=(lessons.known("hybrid-prefix-cache-flags"),) if server.needs_state_mode else (),
     )

@@ -10,9 +10,8 @@ from facts import machines as gpu_machines
 from facts import node_room
 from lab.cloud.pod_needs import GIB, Amounts
 
-DEFAULT_BOOT_DISK_GB: Final = 250
-CLASS_BOOT_DISK_GB: Final = node_room.BOOT_DISK_GIB
-"""Autopilot's boot disks; the larger one for Performance and Accelerator. Source: GKE cluster autoscaler, disks.go."""
+SHARED_BOOT_DISK_GIB: Final = 250
+"""Boot disk of a node that later pods share. Assumed: GKE's autoscaler estimates their number and disks."""
 PODS_PER_NODE: Final = 32
 """Source: GKE docs, Autopilot: a /26 of addresses and 32 pods a node."""
 SMALLEST_GENERAL_VCPU: Final = 4
@@ -28,7 +27,8 @@ class Machine:
     vcpu: int
     memory_gib: float
     gpus: int = 0
-    ephemeral_gb: int = CLASS_BOOT_DISK_GB
+    disk_gib: int = node_room.LARGEST_BOOT_DISK_GIB
+    """Size of the disk with the pods' ephemeral storage, GB of local SSDs included. A boot disk is the largest until `trimmed`."""
     local_ssd: bool = False
     """Whether ephemeral storage is on local SSDs instead of the boot disk."""
 
@@ -60,7 +60,7 @@ class Machine:
         return Amounts(
             cpu_milli=self.vcpu * 1000,
             memory_bytes=int(self.memory_gib * GIB),
-            ephemeral_bytes=self.ephemeral_gb * 10**9,
+            ephemeral_bytes=self.disk_gib * (10**9 if self.local_ssd else GIB),
             gpus=self.gpus,
             pods=PODS_PER_NODE,
         )
@@ -72,9 +72,8 @@ class Machine:
         left = node_room.room(
             vcpu=self.vcpu,
             memory_gib=self.memory_gib,
-            ephemeral_gb=self.ephemeral_gb,
+            ephemeral_bytes=(node_room.local_ssd_room if self.local_ssd else node_room.boot_disk_room)(self.disk_gib),
             gpus=self.gpus > 0,
-            local_ssd=self.local_ssd,
         )
         return replace(
             whole,
@@ -85,18 +84,26 @@ class Machine:
             pods=PODS_PER_NODE - 8,
         )
 
+    def trimmed(self, requested_bytes: int) -> Machine:
+        """The machine with the boot disk that GKE makes for these requests of its pods. A disk of another size stays."""
+        if self.local_ssd or self.disk_gib != node_room.LARGEST_BOOT_DISK_GIB:
+            return self
+        return replace(self, disk_gib=node_room.boot_disk_gib(requested_bytes))
+
 
 ARM_FAMILIES: Final = frozenset({"c4a", "n4a", "t2a", "a4x"})
 PERSISTENT_DISK_FAMILIES: Final = frozenset({"e2", "n1", "n2", "n2d", "c3", "c3d", "t2a", "t2d"})
 # Source: GKE cluster autoscaler and Compute Engine docs: C4, C4A, C4D and N4 take Hyperdisk only.
 
 
-def with_gpus(machine_type: str, *, local_ssd: bool = False, boot_disk_gb: int = CLASS_BOOT_DISK_GB) -> Machine:
+def with_gpus(
+    machine_type: str, *, local_ssd: bool = False, boot_disk_gib: int = node_room.LARGEST_BOOT_DISK_GIB
+) -> Machine:
     """A machine type of facts/machines.py. `local_ssd`: requested where optional. Raises ValueError."""
-    found = gpu_machines.find(machine_type)
-    has_ssd = local_ssd or found.local_ssd == "always"
-    ephemeral_gb = found.local_ssd_gb if has_ssd else boot_disk_gb
-    return Machine(found.type, found.vcpu, found.memory_gib, found.gpus, ephemeral_gb, has_ssd)
+    known = gpu_machines.find(machine_type)
+    has_ssd = local_ssd or known.local_ssd == "always"
+    disk_gib = known.local_ssd_gb if has_ssd else boot_disk_gib
+    return Machine(known.type, known.vcpu, known.memory_gib, known.gpus, disk_gib, has_ssd)
 
 
 # vCPU sizes, and GiB per vCPU by variant. Source: Compute Engine docs, machine families; the sizes used by GKE.
@@ -119,9 +126,9 @@ FAMILIES: Final = frozenset(_FAMILIES)
 def machines(family: str) -> tuple[Machine, ...]:
     """Machine types of a family, smallest first, by vCPU, then memory."""
     sizes, variants = _FAMILIES.get(family, ((), {}))
-    ephemeral = DEFAULT_BOOT_DISK_GB if family == "e2" else CLASS_BOOT_DISK_GB
+    disk_gib = SHARED_BOOT_DISK_GIB if family == "e2" else node_room.LARGEST_BOOT_DISK_GIB
     every = (
-        Machine(f"{family}-{variant}-{vcpu}", vcpu, vcpu * gib, ephemeral_gb=ephemeral)
+        Machine(f"{family}-{variant}-{vcpu}", vcpu, vcpu * gib, disk_gib=disk_gib)
         for vcpu in sizes
         for variant, gib in variants.items()
     )
@@ -129,8 +136,10 @@ def machines(family: str) -> tuple[Machine, ...]:
 
 
 def smallest(family: str, needs: Amounts, *, machine_type: str | None = None) -> Machine | None:
-    """The family's smallest machine type that fits these amounts; None if none fits."""
-    return first_that_holds(needs, (machine for machine in machines(family) if machine_type in (None, machine.name)))
+    """The family's smallest machine type that fits these amounts, with a boot disk for one such pod; None if none fits."""
+    named = (machine for machine in machines(family) if machine_type in (None, machine.name))
+    machine = first_that_holds(needs, named)
+    return machine and machine.trimmed(needs.ephemeral_bytes)
 
 
 def first_that_holds(needs: Amounts, candidates: Iterable[Machine]) -> Machine | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from facts import machines as gpu_machines
+from facts.node_room import LARGEST_BOOT_DISK_GIB
 from lab.cloud.autoscaler_events import Trouble, no_machine
 from lab.cloud.machines import (
-    CLASS_BOOT_DISK_GB,
     FAMILIES,
     Machine,
     first_that_holds,
@@ -173,18 +173,19 @@ def _gpu_machine(
     candidates: Iterable[gpu_machines.Machine],
     *,
     local_ssd: bool = False,
-    boot_disk_gb: int = CLASS_BOOT_DISK_GB,
+    boot_disk_gib: int = LARGEST_BOOT_DISK_GIB,
 ) -> Machine | None:
-    """The first candidate that fits the pod."""
+    """The first candidate that fits the pod, with a boot disk for as many as its GPUs allow."""
     wanted = needs.wanted(INSTANCE_TYPE)
-    return first_that_holds(
+    machine = first_that_holds(
         needs.amounts,
         (
-            with_gpus(candidate.type, local_ssd=local_ssd, boot_disk_gb=boot_disk_gb)
+            with_gpus(candidate.type, local_ssd=local_ssd, boot_disk_gib=boot_disk_gib)
             for candidate in candidates
             if wanted in (None, candidate.type)
         ),
     )
+    return machine and machine.trimmed(machine.gpus // needs.amounts.gpus * needs.amounts.ephemeral_bytes)
 
 
 def _mode(needs: PodNeeds) -> Mode | Trouble:
@@ -374,7 +375,7 @@ def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
             needs,
             candidates,
             local_ssd=bool(storage.get("localSSDCount")) or needs.wanted(LOCAL_SSD) == "true",
-            boot_disk_gb=int(storage.get("bootDiskSize") or CLASS_BOOT_DISK_GB),
+            boot_disk_gib=int(storage.get("bootDiskSize") or LARGEST_BOOT_DISK_GIB),
         )
     if gpu or family in GPU_FAMILIES:
         return None

@@ -41,11 +41,6 @@ class Standby:
             for timer in self._waiting.values():
                 timer.cancel()
 
-    def leader(self, namespace: str, pool: str) -> str | None:
-        """The leading picker's name, if any."""
-        with self._lock:
-            return self._leaders.get((namespace, pool))
-
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
         pool = (metadata.get("labels") or {}).get(POOL_LABEL)

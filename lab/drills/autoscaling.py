@@ -178,7 +178,7 @@ def _metrics_outage(stage: Stage, proof: Proof) -> None:
 def _scale_in_slow(stage: Stage, proof: Proof) -> None:
     policy, target, busy = _at_night(stage)
     least = stage.servers
-    with requests_during(stage, proof) as requests:
+    with requests_during(stage, proof, planned=True) as requests:
         began = stage.clock.now_seconds()
         stage.keda.in_flight.offer(least * target / 2)
         allowance = policy.down_window_seconds + (busy - least + 1) * policy.down_period_seconds
@@ -254,7 +254,7 @@ DRILLS = (
     Drill(
         name="scale-in-slow",
         title="Load ends",
-        proves="replicas are removed one at a time, after the scale-down window; no request is lost after one retry",
+        proves="replicas are removed one at a time, after the scale-down window, and no stream is cut",
         play=_scale_in_slow,
         fast=False,
         skip=all_of(by_keda, by_load),

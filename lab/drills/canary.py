@@ -33,7 +33,7 @@ _GONE_SECONDS: Final = 3_600.0
 def _whole_rollout(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     former, downloads = _claims(stage, stage.server), stage.writer.attempts_since(0)
-    with requests_during(stage, proof) as requests:
+    with requests_during(stage, proof, planned=True) as requests:
         _starts_beside(stage, proof, _ENGINE, "a canary")
         proof.succeeds("aborting it succeeds", stage.up())
         stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)

@@ -193,7 +193,7 @@ def _drain(stage: Stage, proof: Proof) -> None:
     allowed = _disruptions_allowed(stage)
     first, second = stage.ready_pods()[:2]
     name = first["metadata"]["name"]
-    with requests_during(stage, proof):
+    with requests_during(stage, proof, planned=True):
         stage.timeline.note("operator", _node_of(first), "kubectl drain")
         stage.api.patch(NODE, _node_of(first), None, {"spec": {"unschedulable": True}})
         _evict(stage, name)
@@ -220,7 +220,7 @@ def _rolling_update(stage: Stage, proof: Proof) -> None:
     before = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     minutes = stage.settings.server.startup_minutes + 1
     changed = {"server": {"startupMinutes": minutes}}
-    with requests_during(stage, proof):
+    with requests_during(stage, proof, planned=True):
         report = stage.up(changed)
         done = stage.until_ready(servers)
     after = {pod["metadata"]["name"] for pod in stage.ready_pods()}
@@ -294,7 +294,7 @@ DRILLS = (
     Drill(
         name="drain",
         title="A node is drained for maintenance",
-        proves="the disruption budget allows one eviction at a time",
+        proves="the disruption budget allows one eviction at a time, and no stream is cut",
         play=_drain,
         alerts=(),
         skip=needs_servers(2),
@@ -302,7 +302,7 @@ DRILLS = (
     Drill(
         name="rolling-update",
         title="A rolling update on scarce GPUs",
-        proves="replicas are updated one at a time, without a spare node",
+        proves="replicas are updated one at a time, without a spare node, and no stream is cut",
         play=_rolling_update,
         alerts=(),
         may_page=ALONE,

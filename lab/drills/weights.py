@@ -74,7 +74,7 @@ def _new_revision(stage: Stage, proof: Proof) -> None:
     served = stage.settings.serving.model
     model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
     changed = {"model": model}
-    with requests_during(stage, proof) as requests:
+    with requests_during(stage, proof, planned=True) as requests:
         report = stage.up(changed)
         done = stage.until_ready(servers)
     proof.succeeds("pulumi up succeeds", report)

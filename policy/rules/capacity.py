@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES
@@ -261,10 +261,11 @@ RULES: Final = (
     ResourceRule(
         name="spot-grace-above-budget",
         subject="capacity",
-        statement="A Spot pod's grace period fits into the Spot notice.",
-        evidence=f"of the notice's 30 s the kubelet leaves such pods {SPOT_GRACE_SECONDS} s, and no pod gets more than 25 s (GKE "
-        "documentation, Spot VMs). Mandatory: a longer drain is cut off, with its requests",
-        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS}",
+        statement="A Spot pod's grace period is one that GKE grants.",
+        evidence=f"GKE waits at most {MAX_GRACE_SECONDS} s at a scale-down; a pod with more is extended-duration, which Spot does not "
+        "support (GKE documentation, extended run time; cluster autoscaler). A notice shortens any grace period to "
+        f"{SPOT_NOTICE_SECONDS} s; scale-ins, updates and drained nodes do not. Mandatory: the pod has no node",
+        fix=f"terminationGracePeriodSeconds: {MAX_GRACE_SECONDS}",
         level="mandatory",
         severity="medium",
         settings=(
@@ -272,8 +273,8 @@ RULES: Final = (
                 name="mostSeconds",
                 type="number",
                 unit="s",
-                default=25,
-                why="longest grace period; clusters that set the kubelet's shutdown grace period allow more",
+                default=MAX_GRACE_SECONDS,
+                why="longest grace period, GKE's own maximum at a scale-down",
             ),
         ),
         judge=_spot_grace,
@@ -294,9 +295,9 @@ RULES: Final = (
         name="compute-class-mismatch",
         subject="capacity",
         statement="Pods match the nodes of their ComputeClass.",
-        evidence="the class alone chooses the machine: another GPU count never fits, and a Spot priority leaves 15 s whatever the pod's "
-        "grace period (GKE documentation, ComputeClass and Spot VMs). Mandatory: pods stay Pending, or requests are cut off",
-        fix=f"terminationGracePeriodSeconds: {SPOT_GRACE_SECONDS} where a priority is Spot",
+        evidence="the class alone chooses the machine: another GPU count never fits, and a Spot priority supports no extended-duration pod "
+        "(GKE documentation, ComputeClass and extended run time). Mandatory: pods stay Pending",
+        fix=f"terminationGracePeriodSeconds: {MAX_GRACE_SECONDS} where a priority is Spot",
         level="mandatory",
         severity="medium",
         settings=(
@@ -304,7 +305,7 @@ RULES: Final = (
                 name="mostSpotSeconds",
                 type="number",
                 unit="s",
-                default=25,
+                default=MAX_GRACE_SECONDS,
                 why="longest grace period where a priority is Spot",
             ),
         ),

@@ -1,4 +1,4 @@
-"""Checks of the model's LoRA adapters: names, slots, weights, drafts and experts."""
+"""Checks of the model's LoRA adapters: names, slots, weights, drafts, linear layers and experts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import parse
+from facts.experts import expert_format, has_trtllm
 from facts.finding import Finding
 from facts.memory import DEFAULT_LORA_RANK
-from facts.releases import number_of
+from facts.releases import CURRENT, number_of
+from settings.profiles import NAMES, profile
+from settings.sections.engine import Engine
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -16,21 +19,30 @@ if TYPE_CHECKING:
 
 _MODULES: Final = "lora-modules"
 # Source: vLLM 0.18.1, lora/layers/fused_moe.py: FusedMoEWithLoRA asserts that experts are not spread over ranks, and that their kernels
-# are Triton's, which do not compute NVFP4. 0.33.0 allows both. Releases between them were not read.
+# are Triton's, which do not compute NVFP4; column_parallel_linear.py: set_lora takes a matrix for each of the four slices of Qwen3.5's
+# in_proj_qkvz, and gets two. 0.33.0 has adapters for all of these, but not for every way to spread experts (_refused_by_current).
+# Releases between them were not read.
 _LAST_LIMITED: Final = number_of("0.18.1")
 # Source: vLLM 0.33.0, fused_moe/modular_kernel.py: kernels without supports_lora are refused if asked for, and passed over otherwise.
 # Other formats, and FP8 in 0.18.1, take kernels with LoRA whatever is asked for (fused_moe/oracle).
 _KERNELS_WITH_ADAPTERS: Final = {"nvfp4": ("auto", "marlin"), "fp8": ("auto", "marlin", "triton")}
+# And fused_moe/oracle/unquantized.py: for adapters on experts in BF16 it takes TRT-LLM's kernels wherever they run, before it looks at
+# --moe-backend.
+# Source: vLLM 0.33.0, config/parallel.py: the default, and the two that vLLM replaces with it. With it vLLM also splits the tokens where
+# several engines have several GPUs each (use_sequence_parallel_moe).
+_EXCHANGES_WITH_ADAPTERS: Final = (None, "allgather_reducescatter", "naive", "pplx")
 
 
 def adapter_problems(settings: Settings) -> Iterator[Finding]:
-    """Every problem with the model's adapters; none without adapters."""
+    """Every problem with slots for adapters, and with the model's adapters."""
+    if settings.serving.engine.enable_lora:
+        yield from _linear_layers(settings)
+        yield from _experts(settings)
     if settings.serving.model.adapters:
         yield from _names(settings)
         yield from _slots(settings)
         yield from _weights(settings)
         yield from _drafts(settings)
-        yield from _experts(settings)
 
 
 def _names(settings: Settings) -> Iterator[Finding]:
@@ -120,6 +132,28 @@ def _drafts(settings: Settings) -> Iterator[Finding]:
         )
 
 
+def _linear_layers(settings: Settings) -> Iterator[Finding]:
+    serving = settings.serving
+    engine, shape = serving.engine, serving.shape
+    if shape is None or not shape.splits_linear_inputs or number_of(engine.version) > _LAST_LIMITED:
+        return
+    yield Finding(
+        id="adapters-on-linear-layers",
+        subject=key("server.engine.version"),
+        found=engine.version,
+        allowed=f"{CURRENT}, with adapters on the linear layers of Qwen3.5",
+        why=f"vLLM {engine.version} cannot load an adapter into these layers. It tries at startup, for each CUDA graph, and exits",
+        write=f"version: {CURRENT}"
+        if CURRENT in serving.profile.versions
+        else f"profile: {_current_profile(serving.profile.workload)}, with version: {CURRENT}",
+    )
+
+
+def _current_profile(workload: str) -> str:
+    """The first profile for this workload that is valid for the current release."""
+    return next(name for name in NAMES if (p := profile(name)).workload == workload and CURRENT in p.versions)
+
+
 def _experts(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
     engine = serving.engine
@@ -132,25 +166,62 @@ def _experts(settings: Settings) -> Iterator[Finding]:
             id="adapters-on-nvfp4-experts",
             subject=key("server.engine.version"),
             found=engine.version,
-            allowed="0.33.0, with model.adapters on NVFP4 experts",
+            allowed=f"{CURRENT}, with adapters on NVFP4 experts",
             why=f"vLLM {engine.version} has no adapters for experts in NVFP4, and exits at startup",
-            write="version: 0.33.0, or no model.adapters",
+            write=f"version: {CURRENT}, or no adapters",
         )
     elif kernels and not limited and (engine.moe_backend or "auto") not in kernels:
         yield Finding(
             id="adapters-on-expert-kernels",
             subject=key("server.engine.moeBackend"),
             found=engine.moe_backend,
-            allowed=f"{', '.join(kernels)}, with model.adapters on {form.upper()} experts",
+            allowed=f"{', '.join(kernels)}, with adapters on {form.upper()} experts",
             why="these kernels have no adapters, and vLLM exits at startup",
             write=f"moeBackend: {kernels[-1]}",
         )
-    if engine.enable_expert_parallel and limited:
+    elif not limited and expert_format(serving.shape, ()) == "bf16" and has_trtllm(settings.machine.gpu):
         yield Finding(
-            id="adapters-on-spread-experts",
-            subject=key("server.engine.enableExpertParallel"),
-            found=True,
-            allowed="left out, with model.adapters",
-            why=f"vLLM {engine.version} has no adapters for experts that are spread over ranks, and exits at startup",
-            write="no enableExpertParallel, or version: 0.33.0",
+            id="adapters-on-bf16-experts",
+            subject=key("machine"),
+            found=settings.machine.type,
+            allowed="a GPU without TRT-LLM kernels, with adapters on experts in BF16",
+            why=f"vLLM {engine.version} runs them on {settings.machine.gpu.name} for adapters whatever moeBackend says, and they exit at "
+            "startup: they download headers into the image",
+            write="machine: a3-highgpu-8g, another with H100 or H200, or no adapters",
         )
+    if engine.enable_expert_parallel and engine.gpus > 1:
+        yield from _spread_experts(engine, limited=limited)
+
+
+def _spread_experts(engine: Engine, *, limited: bool) -> Iterator[Finding]:
+    still_refused = _refused_by_current(engine)
+    if limited:
+        spread, otherwise = "", "" if still_refused else f", or version: {CURRENT}"
+    elif still_refused:
+        spread, otherwise = still_refused
+    else:
+        return
+    yield Finding(
+        id="adapters-on-spread-experts",
+        subject=key("server.engine.enableExpertParallel"),
+        found=True,
+        allowed="left out, with adapters",
+        why=f"vLLM {engine.version} has no adapters for experts that are spread over GPUs{spread}, and exits at startup",
+        write=f"no enableExpertParallel{otherwise}",
+    )
+
+
+def _refused_by_current(engine: Engine) -> tuple[str, str] | None:
+    """How experts are spread that have no adapters in 0.33.0 either, and what else to write; None if they have.
+
+    Source: vLLM 0.33.0, lora/layers/fused_moe.py, _ep_check and _verify_ep_fs.
+    """
+    options = parse(engine.extra_args)
+    exchange = options.text("all2all-backend")
+    if engine.tensor_parallel_size > 1 and engine.data_parallel_size > 1:
+        return " of several engines with several GPUs each", ""
+    if exchange not in _EXCHANGES_WITH_ADAPTERS:
+        return f" by {exchange}", ", or no --all2all-backend"
+    if options.on("fully-sharded-loras"):
+        return " with --fully-sharded-loras", ", or no --fully-sharded-loras"
+    return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from facts.finding import Finding
 from facts.fit import gpus_needed
 from facts.machines import MACHINES, Machine
-from facts.memory import GIB, startup, startup_concurrency
+from facts.memory import GIB, max_num_seqs_limit, startup, startup_concurrency
 from facts.models import CATALOGUE, ModelShape
 from facts.prices import published
 from facts.releases import number_of
@@ -155,9 +155,14 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
         step_width=shape.step_width // ranks,
         drafts=engine.speculative_tokens > 0,
     )
-    if startup_concurrency(layout, max(0.0, share_gib - weights_gib - start.total_gib), context) >= 1:
+    most_gib = max(0.0, share_gib - weights_gib)
+    cache_gib = max(0.0, most_gib - start.total_gib)
+    if startup_concurrency(layout, cache_gib, context) >= 1:
+        if layout.architecture.linear_attention_layers:
+            limits = (max_num_seqs_limit(layout, gib) for gib in (cache_gib, most_gib))
+            yield from _sequences_above_states(path, server, *limits)
         return
-    certain = startup_concurrency(layout, max(0.0, share_gib - weights_gib), context) < 1
+    certain = startup_concurrency(layout, most_gib, context) < 1
     counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
     # Enough for the weights, with 30 % on top for everything else.
     enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
@@ -174,6 +179,32 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
         if enough
         else _larger(shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",
+    )
+
+
+def _sequences_above_states(path: str, server: EngineServer, limit: int, most: int) -> Iterator[Finding]:
+    """More sequences than recurrent states. `limit`: states by the estimate of memory for startup; `most`: without it."""
+    if server.sequences <= limit or (server.has_measured_states and "max-num-seqs" in server.flags):
+        # Lessons max-num-seqs-refused and max-num-seqs-above-state have the measured limit.
+        return
+    release, certain = server.read_as.version, server.sequences > most
+    offered, admitted = server.offered_concurrency, limit * server.flags.engines
+    if server.refuses_sequences_above_states:
+        outcome = f"vLLM {release} exits at startup, on a node that is billed"
+    else:
+        outcome = f"vLLM {release} starts, never runs more, and reserves memory for the logits of all"
+    yield Finding(
+        id="sequences-above-states",
+        subject=f"{path}.maxNumSeqs",
+        found=server.sequences,
+        allowed=f"up to {most if certain else limit:,}",
+        why="each sequence of a hybrid model needs a block of the cache for its state, and a GPU has memory for "
+        + (f"{most:,} at most" if certain else f"about {limit:,}, by an estimate of the memory for startup")
+        + f": {outcome}",
+        write=f"server: {{engine: {{maxNumSeqs: {limit}}}, needs: {{concurrencyPerReplica: {admitted}}}}}"
+        if offered and offered > admitted
+        else f"maxNumSeqs: {limit}",
+        severity="note" if not server.refuses_sequences_above_states else "error" if certain else "warning",
     )
 
 

@@ -10,6 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.cost import bill, node_price, priced_items
+from facts.engines import EXIT_SECONDS
 from facts.finding import Finding
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
@@ -23,6 +24,7 @@ from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
+from settings.derived.drain import drain
 from settings.derived.figures import fleet_shape
 from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
@@ -366,6 +368,17 @@ def _exposure(settings: Settings) -> Iterator[Finding]:
 
 def _shutdown(settings: Settings) -> Iterator[Finding]:
     timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
+    grace, drain_seconds = settings.placement.grace_seconds, settings.server.drain_seconds
+    planned = drain(grace, drain_seconds, engine.api_servers)
+    if drain_seconds is not None and drain_seconds + EXIT_SECONDS > grace:
+        yield Finding(
+            id="drain-above-grace",
+            subject=key("server.drainSeconds"),
+            found=drain_seconds,
+            allowed=f"up to {max(0, grace - EXIT_SECONDS)} with this grace period",
+            why=f"the pod is killed {grace} s after its end begins (capacity.graceSeconds), and vLLM needs {EXIT_SECONDS} s to exit",
+            write="remove capacity.graceSeconds: it is then 600, GKE's maximum",
+        )
     if timeout and engine.api_servers > 1:
         yield Finding(
             id="shutdown-timeout-without-effect",
@@ -376,14 +389,14 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             "the pause before the stop signal drains requests instead",
             write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
         )
-    elif timeout and timeout + settings.placement.pre_stop_seconds + 10 > settings.placement.grace_seconds:
+    elif timeout and timeout + planned.pre_stop_seconds + EXIT_SECONDS > grace:
         yield Finding(
             id="shutdown-timeout-above-grace",
             subject=key("server.engine.shutdownTimeoutSeconds"),
             found=timeout,
-            allowed=f"up to {max(0, settings.placement.grace_seconds - settings.placement.pre_stop_seconds - 10)} with this capacity mode",
-            why=f"the pod is killed {settings.placement.grace_seconds} s after its termination begins, "
-            f"including {settings.placement.pre_stop_seconds} s of pause before the stop signal",
+            allowed=f"up to {max(0, grace - planned.pre_stop_seconds - EXIT_SECONDS)} with this grace period",
+            why=f"the pod is killed {grace} s after its termination begins, "
+            f"including {planned.pre_stop_seconds} s of pause before the stop signal",
             write="remove shutdownTimeoutSeconds: the server then uses the longest that fits",
         )
 

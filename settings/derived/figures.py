@@ -140,6 +140,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         nodes=settings.nodes,
         machine=settings.machine,
         local_ssd=settings.local_ssd,
+        boot_disk_gib=settings.boot_disk_gib,
         region=settings.region,
         capacity=settings.placement.price_key,
         ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),

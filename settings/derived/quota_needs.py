@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.disks import throughput_floor_mibps
-from facts.node_room import BOOT_DISK_GIB
+from facts.node_room import GIB, SMALLEST_BOOT_DISK_GIB, boot_disk_gib
 from facts.quotas import (
     ALL_CPUS,
     ALL_GPUS,
@@ -17,11 +17,14 @@ from facts.quotas import (
     HYPERDISK_ML_CAPACITY,
     HYPERDISK_ML_THROUGHPUT,
     SSD_CAPACITY,
+    SYSTEM_NODE,
+    SYSTEM_NODES,
     Quota,
     family_cpus,
     gpus,
     machine_for_cpus,
 )
+from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
@@ -72,20 +75,23 @@ def _bought(settings: Settings) -> bool:
 
 
 def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
-    total, parts = 0, list[str]()
-    by_family: dict[str, list[tuple[str, int]]] = {}
-    servers = [(settings.machine.type, settings.nodes)]
-    if settings.machine.family not in FAMILIES_WITH_CPU_QUOTA or not settings.nodes or not _bought(settings):
-        servers = []
-    for machine, count in (*servers, *_c4(settings), *_writer(settings)):
-        by_family.setdefault(machine.partition("-")[0], []).append((machine, count))
-    for family, machines in sorted(by_family.items()):
-        amount = sum(_vcpus(settings, machine) * count for machine, count in machines)
-        because = " and ".join(f"{count} {machine}" for machine, count in machines)
-        yield QuotaNeed(quota=family_cpus(family), amount=amount, because=because)
-        total, parts = total + amount, [*parts, because]
-    yield QuotaNeed(
-        quota=ALL_CPUS, amount=total, because=f"{' and '.join(parts)}, plus nodes for Autopilot's system pods"
+    machines = [*_c4(settings), *_writer(settings), *_system(settings)]
+    if settings.machine.family in FAMILIES_WITH_CPU_QUOTA and settings.nodes and _bought(settings):
+        machines.insert(0, (settings.machine.type, settings.nodes))
+    quotas = {quota.metric: quota for quota in (family_cpus(_family(machine)) for machine, _ in machines)}
+    for metric, quota in sorted(quotas.items()):
+        yield _cpu_need(settings, quota, [one for one in machines if family_cpus(_family(one[0])).metric == metric])
+    yield _cpu_need(settings, ALL_CPUS, machines)
+
+
+def _cpu_need(settings: Settings, quota: Quota, machines: Sequence[tuple[str, int]]) -> QuotaNeed:
+    return QuotaNeed(
+        quota=quota,
+        amount=sum(_vcpus(settings, machine) * count for machine, count in machines),
+        because=" and ".join(
+            f"{count} {machine}{' of Autopilot itself' if machine == SYSTEM_NODE else ''}"
+            for machine, count in machines
+        ),
     )
 
 
@@ -105,22 +111,38 @@ def _disks(settings: Settings) -> Iterator[QuotaNeed]:
             amount=releases * (slowest + read * zones),
             because=f"{slowest} MiB/s for the writer, {read} each for {', '.join(settings.zones)}{twice}",
         )
-    hyperdisks, ssds = sum(count for _, count in (*_c4(settings), *_writer(settings))), 0
-    if settings.machine.boot_disk == "hyperdisk-balanced":
-        hyperdisks += settings.nodes
-    else:
-        ssds = settings.nodes
+    yield from _boot_disks(settings)
+
+
+def _boot_disks(settings: Settings) -> Iterator[QuotaNeed]:
+    servers = (settings.machine.type, settings.nodes, settings.boot_disk_gib)
+    hyperdisks = [
+        (machine, count, SMALLEST_BOOT_DISK_GIB) for machine, count in (*_picker(settings), *_writer(settings))
+    ]
+    client_gib = boot_disk_gib(BENCHMARK_CLIENT_DISK_GIB * GIB)
+    hyperdisks += [(machine, count, client_gib) for machine, count in _clients(settings)]
+    ssds = [(f"{machine} of Autopilot itself", count, SMALLEST_BOOT_DISK_GIB) for machine, count in _system(settings)]
+    if settings.nodes:
+        (hyperdisks if settings.machine.boot_disk == "hyperdisk-balanced" else ssds).insert(0, servers)
     for quota, nodes in ((HYPERDISK_BALANCED_CAPACITY, hyperdisks), (SSD_CAPACITY, ssds)):
         yield QuotaNeed(
             quota=quota,
-            amount=nodes * BOOT_DISK_GIB,
-            because=f"boot disks of {nodes} nodes, {BOOT_DISK_GIB} GiB each",
+            amount=sum(count * gib for _, count, gib in nodes),
+            because=f"boot disks: {' and '.join(f'{count} {name}, {gib} GiB each' for name, count, gib in nodes)}",
         )
 
 
 def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
+    yield from _clients(settings)
+    yield from _picker(settings)
+
+
+def _clients(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.benchmark.enabled:
         yield settings.benchmark.machine_type, load_of(settings).pods
+
+
+def _picker(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.gateway.enabled and settings.gateway.epp.on_c4:
         yield f"c4-standard-{machine_for_cpus(settings.gateway.epp.cpu)}", settings.gateway.epp.replicas
 
@@ -129,6 +151,15 @@ def _writer(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.weights.source == "hyperdisk":
         writer = settings.weights.writer
         yield f"{writer.machine_family}-standard-{machine_for_cpus(writer.cpu)}", 1
+
+
+def _system(settings: Settings) -> Iterator[tuple[str, int]]:
+    if settings.owns_platform:
+        yield SYSTEM_NODE, SYSTEM_NODES
+
+
+def _family(machine: str) -> str:
+    return machine.partition("-")[0]
 
 
 def _vcpus(settings: Settings, machine: str) -> int:

@@ -9,7 +9,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Watched
-from facts.time_to_serve import MB_PER_MIB, Start, download_mb_per_s, step_seconds, way_to_serve
+from facts.time_to_serve import Start, step_seconds, way_to_serve
 from settings.sections.capacity import Ladder, Spot
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         engines_per_pod=engine.data_parallel_size,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
-        spending=settings.spending is not None,
+        spending=None if settings.spending is None else settings.spending.then,
+        canary=settings.rollout.canary is not None,
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
+        gateway_is_external=settings.gateway.gateway_class != "gke-l7-rilb",
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,
         zones=settings.zones,
         ttft_seconds=promised.ttft_seconds,
@@ -63,15 +65,16 @@ def _autoscaler(settings: Settings) -> str | None:
 
 
 def _start(settings: Settings) -> Start:
-    """Start of one more replica of a running fleet. Without a volume it downloads the weights through Cloud NAT."""
+    """Start of one more replica of a running fleet."""
     weights = settings.weights
     return Start(
         weights_gb=settings.serving.model.size_gb,
         volume_gib=weights.size_gib,
-        volume_mibps=weights.throughput_mibps if weights.has_volume else download_mb_per_s("high") / MB_PER_MIB,
-        readers=max(1, ceil(settings.replicas / len(settings.zones))) if weights.has_volume else 1,
+        volume_mibps=weights.throughput_mibps,
+        readers=max(1, ceil(settings.replicas / len(settings.zones))),
         platform_exists=True,
         weights_exist=True,
+        weights_from_hub=not weights.has_volume,
         gpus=settings.gpus_per_replica,
         articles_machine=settings.machine == DEFAULT_MACHINE,
     )

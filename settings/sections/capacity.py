@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, SPOT_GRACE_SECONDS, STEADY_GRACE_SECONDS
+from facts.capacity import (
+    CLASS_IDLE_SECONDS,
+    FLEX_START_MAX_SECONDS,
+    FLEX_START_MIN_SECONDS,
+    IDLE_SECONDS,
+    MAX_GRACE_SECONDS,
+)
 from facts.machines import DRIVER_VERSION, Machine
 from settings.sections.arguments import checked
 from settings.sections.section import Moment, Name, ProjectId, Section
@@ -35,6 +41,9 @@ class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
     one, nodes have no price."""
+    grace_seconds: Annotated[int, Field(ge=0, le=MAX_GRACE_SECONDS)] = MAX_GRACE_SECONDS
+    """Seconds until a stopping server is killed, 0 to 600, GKE's maximum at a scale-down. A server stops earlier when its requests are
+    done: `server.drainSeconds`. A Spot notice leaves 15 s whatever this says."""
 
 
 class OnDemand(_Mode):
@@ -47,8 +56,6 @@ class Spot(_Mode):
     """Spot nodes: cheapest, reclaimed within 30 seconds of a notice, not guaranteed to be available."""
 
     mode: Literal["spot"]
-    grace_seconds: Annotated[int, Field(ge=0, le=25)] = SPOT_GRACE_SECONDS
-    """Grace period in seconds between the stop signal and the kill. A Spot notice leaves 15; more than 25 has no effect."""
 
 
 class FlexStart(_Mode):
@@ -148,8 +155,8 @@ class Placement:
     tolerations: tuple[Mapping[str, Any], ...]
     grace_seconds: int
     """terminationGracePeriodSeconds of a server pod."""
-    pre_stop_seconds: int
-    """Minimum sleep before the stop signal, so that endpoints are removed before streams end; the server may sleep longer."""
+    idle_seconds: int
+    """Time until GKE removes a node without pods."""
     interruptible: bool
     """Whether Google may reclaim a node at any time, which a disruption budget does not prevent."""
     price_key: PriceKey
@@ -193,7 +200,7 @@ def placement(
     if machine.arch != "amd64":
         selector["kubernetes.io/arch"] = machine.arch
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
-    grace, interruptible = STEADY_GRACE_SECONDS, False
+    interruptible = False
     key: PriceKey
     match capacity:
         case OnDemand():
@@ -201,7 +208,7 @@ def placement(
         case Spot():
             selector[f"{_GKE}/gke-spot"] = "true"
             tolerations += (SPOT_TOLERATION,)
-            grace, interruptible, key = capacity.grace_seconds, True, "spot"
+            interruptible, key = True, "spot"
         case FlexStart():
             selector[f"{_GKE}/gke-flex-start"] = "true"
             selector[f"{_GKE}/gke-max-run-duration-seconds"] = str(capacity.run_duration_seconds)
@@ -225,16 +232,15 @@ def placement(
             if capacity.spot:
                 # Nodes that GKE creates for a ComputeClass have no Spot taint (cluster autoscaler, injection.go); others may.
                 tolerations += (SPOT_TOLERATION,)
-                grace, interruptible = SPOT_GRACE_SECONDS, True
+                interruptible = True
     return Placement(
         machine=machine,
         gpus=gpus,
         local_ssd=local_ssd,
         node_selector=selector,
         tolerations=tolerations,
-        grace_seconds=grace,
-        # Spot leaves 15 s for everything: 5 s for endpoints to go, the rest for streams to end.
-        pre_stop_seconds=5 if interruptible else 30,
+        grace_seconds=capacity.grace_seconds,
+        idle_seconds=CLASS_IDLE_SECONDS if isinstance(capacity, Ladder) else IDLE_SECONDS,
         interruptible=interruptible,
         price_key=key,
         zones=zones,

@@ -73,6 +73,7 @@ class Canary(Section):
             image=image,
             resources=self.resources or server.resources,
             startup_minutes=server.startup_minutes,
+            drain_seconds=server.drain_seconds,
             restart_stalled_seconds=server.restart_stalled_seconds,
             compile_cache=server.compile_cache,
             api_key_secret=server.api_key_secret,

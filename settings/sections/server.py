@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -11,9 +12,12 @@ from pydantic_core import PydanticCustomError
 
 from facts import node_room
 from facts.advisories import every
+from facts.capacity import MAX_GRACE_SECONDS
+from facts.engines import EXIT_SECONDS
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
+from facts.sizing import VLLM_IMAGE_UNPACKED_GIB
 from facts.texts import nearest
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
@@ -98,10 +102,13 @@ SHM_GIB_PER_GPU: Final = 8
 and the coordinator more than 2. Assumed: the rest is margin."""
 SHARE_PERCENT: Final = 90
 """Maximum default request, as a share of the machine's capacity for the pod. Assumed: the requests of system pods are not published."""
-EPHEMERAL_STORAGE_GIB: Final = 500
-"""Default disk request per pod: image layers, logs, compile caches."""
+LOCAL_SSD_REQUEST_GIB: Final = 500
+"""Default disk request per pod on a machine type that always has local SSDs, where a request costs nothing."""
 LEAST_EPHEMERAL_STORAGE_GIB: Final = 20
 """Minimum disk request without weights. Assumed: logs, a tokenizer and compile caches are a few GiB."""
+BOOT_DISK_REQUEST_GIB: Final = VLLM_IMAGE_UNPACKED_GIB + LEAST_EPHEMERAL_STORAGE_GIB
+"""Default disk request per pod elsewhere, without weights: GKE makes the boot disk as large as the requests need, and it counts against
+the project's SSD quota. The kubelet does not count image layers as the pod's, but they are on the same disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,19 +130,23 @@ class Resources(Section):
     """Memory of the pod in GiB, including /dev/shm. Default: 125 per GPU (1,000 of an A4's 3,968), at most 90 % of its share of the
     node."""
     ephemeral_storage_gib: Annotated[int, Field(ge=LEAST_EPHEMERAL_STORAGE_GIB, le=12_000)] | None = None
-    """Disk space of the pod in GiB: image layers, logs, compile caches. Default: 500, at most 90 % of its share of the node. It is on
-    local SSDs if the machine type has them; optional SSDs are added if the pod needs more than the boot disk has."""
+    """Disk space of the pod in GiB: image layers, logs, compile caches, and the weights with `source: huggingface`. Default: 500 on a
+    machine type that always has local SSDs, at most 90 % of its share of them; else 47 plus the weights. GKE makes the boot disk as
+    large as the requests need; optional local SSDs are used instead of a boot disk above 400 GiB."""
     shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
-    def of_pod(self, machine: Machine, gpus: int) -> PodResources:
-        """Requests of a pod with this number of the machine's GPUs."""
+    def of_pod(self, machine: Machine, gpus: int, *, downloaded_gb: float = 0) -> PodResources:
+        """Requests of a pod with this number of the machine's GPUs. `downloaded_gb`: weights that it downloads to its own disk."""
         share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
         memory_gib = self.memory_gib or min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib)
+        disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
+        if machine.local_ssd == "always":
+            disk_gib = min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib)
         return PodResources(
             cpu=self.cpu or min(CPU_PER_GPU * gpus, share.cpu),
             memory_gib=memory_gib,
-            ephemeral_storage_gib=self.ephemeral_storage_gib or min(EPHEMERAL_STORAGE_GIB, share.ephemeral_gib),
+            ephemeral_storage_gib=self.ephemeral_storage_gib or disk_gib,
             shm_gib=self.shm_gib or max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
         )
 
@@ -219,6 +230,9 @@ class Server(Section):
     """CPU, memory and disk of a server pod."""
     startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
     """Minutes a pod may take from start to ready. The article measured about 10; compiling kernels at first start adds more."""
+    drain_seconds: Annotated[int, Field(ge=5, le=MAX_GRACE_SECONDS - EXIT_SECONDS)] | None = None
+    """Seconds that requests in flight have when a server is stopped: at a scale-in, an update or a drained node. Longer requests are cut.
+    5 to 590. Default: 120, twice the record's slowest request; with one API server, until they are done."""
     restart_stalled_seconds: Annotated[int, Field(ge=180, le=3_600)] | None = None
     """Restart a pod when one of its engines has running requests and has taken no step for so many seconds, e.g. 300: /health stays 200
     for a hung engine. A restart ends the requests of all engines of the pod. Default: alert only (`EngineStalled`)."""

@@ -25,6 +25,7 @@ def first_start(stack: str) -> TimeToServe:
             volume_gib=weights.size_gib,
             volume_mibps=weights.throughput_mibps,
             readers=max(1, ceil(settings.replicas / len(settings.zones))),
+            weights_from_hub=not weights.has_volume,
             gateway=settings.gateway.enabled,
             gpus=settings.gpus_per_replica,
             articles_machine=settings.machine == DEFAULT_MACHINE,

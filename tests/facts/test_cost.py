@@ -297,11 +297,13 @@ def test_a_bill_is_that_of_the_machine_with_its_own_boot_disk_and_the_ssds_it_as
     g2 = FleetShape(nodes=2, region="us-central1", capacity="on-demand", machine=find("g2-standard-12"), local_ssd=True)
     cheap = bill(g2)
     assert cheap.nodes.unit_price_usd == pytest.approx(1.0, abs=0.01)
-    assert line(cheap, "boot-disk-pd").usd_per_month == pytest.approx(2 * 400 * 0.1)
+    assert line(cheap, "boot-disk-pd").usd_per_month == pytest.approx(2 * 250 * 0.1)
     assert line(cheap, "local-ssd").usd_per_month == pytest.approx(2 * 375 * 0.08)
-    assert {item.id for item in bill(replace(g2, local_ssd=False)).items}.isdisjoint({"local-ssd", "boot-disk"})
+    plain = bill(replace(g2, local_ssd=False, boot_disk_gib=128))
+    assert {item.id for item in plain.items}.isdisjoint({"local-ssd", "boot-disk"})
+    assert line(plain, "boot-disk-pd").quantity == 2 * 128
     both = bill(replace(g2, benchmark_machine_type="c4-standard-16"))
-    assert line(both, "boot-disk").quantity == 400
+    assert line(both, "boot-disk").quantity == 100
 
 
 def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None:

@@ -43,6 +43,15 @@ def test_from_nothing_the_weights_are_written_before_a_gpu_is_asked_for() -> Non
     assert path[-1] == "engines"
 
 
+def test_from_the_hub_the_server_downloads_and_nothing_is_written_before() -> None:
+    way = time_to_serve(replace(SPOT, weights_from_hub=True))
+    assert {step.id for step in way.steps}.isdisjoint({"writer-node", "download", "image", "volume"})
+    (read,) = (step for step in way.steps if step.id == "weights-read")
+    assert (read.low_seconds, read.likely_seconds) == (29_000 / 300, 29_000 / 100)
+    assert read.needs == ("image-pull",)
+    assert {lever.id for lever in way.levers}.isdisjoint({"weights-first", "faster-writer", "faster-volume"})
+
+
 def test_each_step_begins_when_the_last_it_needs_has_ended() -> None:
     way = time_to_serve(replace(SPOT, gateway=True))
     ends = {step.id: step.ends_seconds for step in way.steps}

@@ -363,7 +363,14 @@ PAGES: Final[Mapping[str, Page]] = {
         {"smoke": False},
     ),
     "facts/signals/runbook.md": Page(
-        (*pause("STACK"), Typed("pulumi up --stack STACK", (UNCHANGED,))), {"STACK": "smoke"}, {"smoke": True}
+        (
+            Typed("pulumi up --stack STACK", (UNCHANGED,)),
+            *pause("STACK"),
+            Typed("pulumi up --stack STACK", (UNCHANGED,)),
+            Typed("pulumi up --stack STACK", (UNCHANGED,)),
+        ),
+        {"STACK": "smoke"},
+        {"smoke": True},
     ),
     **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_volume"))),
 }

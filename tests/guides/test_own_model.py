@@ -43,8 +43,8 @@ def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: 
 
 
 def test_the_pages_adapters_are_served_by_name_and_nothing_is_refused() -> None:
-    (section,) = (block["vllm-fleet:model"] for block in BLOCKS if "adapters" in str(block))
-    settings = make_settings(model=section)
+    (block,) = (block for block in BLOCKS if "adapters" in str(block))
+    settings = make_settings(**{name.removeprefix("vllm-fleet:"): section for name, section in block.items()})
     assert {problem.id for problem in check(settings) if problem.severity == "error"} == set()
     engine = settings.serving.engine
     assert (engine.enable_lora, engine.max_loras, engine.max_lora_rank) == (True, 2, 32)

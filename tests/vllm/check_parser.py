@@ -48,6 +48,8 @@ VARIABLES = Path(__file__).parent
 
 FOUR_BITS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first with a 4-bit cache."""
+LINEAR_ADAPTERS_SINCE = (0, 33, 0)
+"""Of the releases checked here, the first that loads adapters into the linear layers of Qwen3.5."""
 ROPE: dict[str, Any] = {
     "rope_theta": 10_000_000,
     "partial_rotary_factor": 0.25,
@@ -179,6 +181,11 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     for ranks in (1, 2):
         yield f"slots of adapters on one of {ranks} GPUs have the size that vLLM allocates", partial(_slots, ranks)
         yield f"slots of experts' adapters on one of {ranks} GPUs have that size, too", partial(_expert_slots, ranks)
+    if find(version).number >= LINEAR_ADAPTERS_SINCE:
+        yield "an adapter of Qwen3.5's linear layers is loaded", _loads_a_linear_adapter
+    else:
+        cannot = partial(_must_raise, _loads_a_linear_adapter, (RuntimeError,))
+        yield "an adapter of Qwen3.5's linear layers is not loaded, as adapters-on-linear-layers says", cannot
     yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
     if find(version).number >= FOUR_BITS_SINCE:
         yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)
@@ -426,6 +433,26 @@ def _expert_slots(ranks: int) -> None:
     _equal(round(slots(2 * experts) - slots(experts) - router), allocated)
 
 
+def _loads_a_linear_adapter() -> None:
+    """An adapter's matrices for in_proj_qkvz, by the model's own names, in vLLM's own layer with the model's slices: q, k, v, z."""
+    from torch import bfloat16, ones
+    from vllm.config.lora import LoRAConfig
+    from vllm.lora.layers import MergedColumnParallelLinearWithLoRA
+    from vllm.model_executor.models.qwen3_5 import Qwen3_5ForConditionalGeneration
+
+    rank, hidden, slices = 8, 64, (16, 16, 32, 32)
+    chosen = LoRAConfig(max_loras=1, max_lora_rank=rank, lora_dtype=bfloat16)
+    layer = MergedColumnParallelLinearWithLoRA.__new__(MergedColumnParallelLinearWithLoRA)
+    fields = {"device": "cpu", "tp_size": 1, "n_slices": len(slices), "input_size": hidden}
+    vars(layer).update(fields, output_sizes=list(slices), output_slices=slices)
+    layer.create_lora_weights(1, chosen)
+    rows = {"in_proj_qkv": sum(slices[:3]), "in_proj_z": slices[3]}
+    named = Qwen3_5ForConditionalGeneration.packed_modules_mapping["in_proj_qkvz"]
+    inputs = [ones(rank, hidden, dtype=bfloat16) for _ in named]
+    layer.set_lora(0, inputs, [ones(rows[name], rank, dtype=bfloat16) for name in named])
+    _equal([int(stack.sum()) for stack in layer.lora_b_stacked], [size * rank for size in slices], "slices")
+
+
 def _extends(vllm: Vllm) -> None:
     yarn = Yarn(factor=4.0)
     extended = {"maxModelLen": yarn.longest_context_tokens, "yarn": {"factor": yarn.factor}}
@@ -493,10 +520,10 @@ def _refusals(vllm: Vllm) -> Iterator[Check]:
         yield f"{title} is refused by the engine", partial(_must_raise, partial(vllm.configure, engine))
 
 
-def _must_raise(action: Callable[[], object]) -> None:
+def _must_raise(action: Callable[[], object], errors: tuple[type[Exception], ...] = (RefusedError, ValueError)) -> None:
     try:
         action()
-    except (RefusedError, ValueError):
+    except errors:
         return
     raise AssertionError("vLLM accepted it")
 

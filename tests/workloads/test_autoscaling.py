@@ -61,7 +61,10 @@ def test_without_metrics_the_fleet_keeps_what_it_has() -> None:
     spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
     assert spec["fallback"] == {"failureThreshold": 4, "replicas": 2, "behavior": "currentReplicasIfHigher"}
     assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 8)
-    assert needs(recording, objects(recording)["ScaledObject/qwen35-server"]) == {"TriggerAuthentication/gmp"}
+    assert needs(recording, objects(recording)["ScaledObject/qwen35-server"]) == {
+        "TriggerAuthentication/gmp",
+        "Deployment/qwen35-server",
+    }
 
 
 def test_it_goes_up_at_once_and_down_by_one_a_quarter_hour_after_two_leads() -> None:

@@ -130,7 +130,7 @@ def test_streams_may_last_as_long_as_the_settings_say() -> None:
 
 
 def test_draining_fits_the_capacitys_grace() -> None:
-    assert made(f"GCPBackendPolicy/{POOL}")["spec"]["default"]["connectionDraining"] == {"drainingTimeoutSec": 15}
+    assert made(f"GCPBackendPolicy/{POOL}")["spec"]["default"]["connectionDraining"] == {"drainingTimeoutSec": 600}
 
 
 def test_the_health_check_names_a_fixed_port_and_outwaits_prefill() -> None:

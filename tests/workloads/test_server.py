@@ -132,9 +132,12 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
 
 def test_an_update_is_given_time_for_every_replica_in_turn() -> None:
     one, twelve = (deployment(server={"replicas": count}).custom_timeouts for count in (1, 12))
-    # 15 minutes for a node, 30 to start, and a Spot pod's 15 seconds count as one minute.
-    assert dict(one) == {"create": "45m", "update": "46m", "delete": "6m"}
-    assert dict(twelve) == {"create": "45m", "update": f"{15 + 12 * 31}m", "delete": "6m"}
+    # 15 minutes for a node, 30 to start, and ten of grace.
+    assert dict(one) == {"create": "45m", "update": "55m", "delete": "15m"}
+    assert dict(twelve) == {"create": "45m", "update": f"{15 + 12 * 40}m", "delete": "15m"}
+    short = deployment(capacity={"mode": "spot", "graceSeconds": 15}, server={"replicas": 12}).custom_timeouts
+    # A part of a minute counts as one.
+    assert dict(short) == {"create": "45m", "update": f"{15 + 12 * 31}m", "delete": "6m"}
 
 
 def test_an_update_of_unknown_size_is_given_time_for_the_articles_fleet() -> None:
@@ -144,7 +147,7 @@ def test_an_update_of_unknown_size_is_given_time_for_the_articles_fleet() -> Non
 
 def test_kubernetes_allows_a_node_and_a_start_before_it_calls_a_rollout_stuck() -> None:
     spec = manifest(deployment(server={"replicas": 1, "startupMinutes": 20}))["spec"]
-    assert spec["progressDeadlineSeconds"] == 15 + (15 + 20) * 60
+    assert spec["progressDeadlineSeconds"] == 600 + (15 + 20) * 60
 
 
 def test_the_service_waits_for_no_pod_and_the_deployment_does() -> None:

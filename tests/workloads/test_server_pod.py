@@ -7,7 +7,9 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.engines import EXIT_SECONDS
 from settings.checks.declarations import declarations
+from settings.derived.drain import Drain
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.rows import each_row
@@ -16,7 +18,6 @@ from tests.support.settings import make_settings
 from tests.workloads.args import server_args
 from workloads import names
 from workloads.server import api_key, check_heartbeat, heartbeat
-from workloads.server import pod as server_pod
 from workloads.server.pod import pod_template
 from workloads.server.server import ServerArgs
 from workloads.weights.weights import WeightsMount
@@ -116,7 +117,7 @@ def test_place_and_grace_come_from_the_capacity_alone(capacity: dict[str, Any]) 
 def test_with_several_api_servers_the_drain_is_all_sleep() -> None:
     settings = make_settings(capacity=STEADY, server=server())
     assert settings.serving.engine.api_servers == 8
-    assert pod_args(settings).drain == server_pod.Drain(pre_stop_seconds=120, grace_seconds=600)
+    assert pod_args(settings).drain == Drain(pre_stop_seconds=120, after_signal_seconds=0, grace_seconds=600)
     container = the_container(settings)
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 120}}}
     assert not any("shutdown-timeout" in argument for argument in container["args"])
@@ -128,7 +129,7 @@ def test_with_one_api_server_the_engines_finish_what_they_have() -> None:
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 30}}}
     assert "--shutdown-timeout=560" in container["args"]
     # Sleep, time-out and the exit fit into the grace exactly.
-    assert 30 + 560 + server_pod.EXIT_SECONDS == 600
+    assert 30 + 560 + EXIT_SECONDS == 600
 
 
 def test_a_shutdown_timeout_of_the_stack_is_kept() -> None:
@@ -136,8 +137,29 @@ def test_a_shutdown_timeout_of_the_stack_is_kept() -> None:
     assert "--shutdown-timeout=45" in the_container(settings)["args"]
 
 
-def test_spot_sleeps_five_of_its_fifteen_seconds() -> None:
-    assert pod_args(make_settings(server=server())).drain == server_pod.Drain(pre_stop_seconds=5, grace_seconds=15)
+@pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
+def test_streams_of_every_mode_have_as_long_at_a_planned_end(capacity: dict[str, Any]) -> None:
+    expected = 0 if capacity.get("graceSeconds") == 0 else 120
+    assert pod_args(make_settings(capacity=capacity, server=server())).drain.stream_seconds == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "seconds", "sleep", "flag"),
+    [
+        ({}, 400, 400, None),
+        ({}, 5, 5, None),
+        ({"apiServerCount": 1}, 90, 30, 60),
+        ({"apiServerCount": 1}, 20, 20, None),
+    ],
+)
+def test_a_stack_says_how_long_its_streams_may_continue(
+    engine: dict[str, Any], seconds: int, sleep: int, flag: int | None
+) -> None:
+    settings = make_settings(server=server(engine=engine, drainSeconds=seconds))
+    container = the_container(settings)
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": sleep}}}
+    found = [one for one in container["args"] if one.startswith("--shutdown-timeout")]
+    assert found == ([] if flag is None else [f"--shutdown-timeout={flag}"])
 
 
 @each_row("grace", range(26))

@@ -255,7 +255,9 @@ def test_it_pauses_before_the_limit_by_what_idle_machines_still_cost(cluster: Cl
     for _ in range(40):
         cluster.passes(30)
         steps += guard.steps()
-    assert steps == ["warned"]
+    # Said again every five minutes of these twenty.
+    assert [step for step in steps if step != "paused"] == ["warned"]
+    assert steps.count("paused") == 4
     assert cluster.kept["usd"] == pytest.approx(100, abs=1)
     assert cluster.quota is not None
 
@@ -286,7 +288,7 @@ def test_a_higher_limit_takes_the_quota_away_and_wakes_what_it_refused(cluster: 
         name: {"metadata": {"name": name}, "status": {"conditions": [one]}}
         for name, one in (("a", refused), ("b", other))
     }
-    assert guarding(limit_usd=1.0).steps() == ["started"]
+    assert guarding(limit_usd=1.0).steps() == ["started", "paused"]  # the alert stays open
     guard = guarding(limit_usd=500.0)
     assert guard.steps() == ["started", "resumed"]
     assert cluster.quota is None
@@ -317,11 +319,25 @@ def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) 
     cluster.pod("a", "n1")
     guard = guarding(limit_usd=1.0, then="warn")
     lines = guard.turn()
-    assert [line["step"] for line in lines] == ["started", "warned"]
-    assert lines[-1]["share"] == 1.0
+    assert [line["step"] for line in lines] == ["started", "warned", "over"]
+    assert lines[1]["share"] == 1.0
+    assert lines[2]["reason"] == ""  # of a pause
     cluster.passes(30)
     assert guard.steps() == []
     assert (cluster.quota, cluster.deleted) == (None, [])
+
+
+def test_a_passed_sum_is_said_every_five_minutes_until_it_is_not_passed(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    guard = guarding(limit_usd=1.0, then="warn")
+    guard.turn()
+    over = []
+    for _ in range(40):
+        cluster.passes(30)
+        over += [cluster.wall for step in guard.steps() if step == "over"]
+    assert over == [300, 600, 900, 1200]
+    assert guarding(limit_usd=1.0, then="warn").steps() == ["started", "over"]
+    assert guarding(limit_usd=1e6, then="warn").steps() == ["started"]
 
 
 @pytest.mark.parametrize(("choice", "steps"), [("warn", ["started"]), ("pause", ["started", "paused"])])

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
 from workloads.server import api_key, vllm_args
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 SYSTEM_CPU: Final = 2
 """vCPU left to the node. Assumed: Autopilot's system pods request less than one, the kubelet reserves a tenth of one."""
-EPHEMERAL_GIB: Final = 40
-"""Disk of the pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
-dataset and the clients' slices of it a few GB; a node's 100 GB boot disk leaves pods some 45 GiB."""
 PROTOCOL_VERSION: Final = 1
 """How the pods measure. Part of the Job's name: raise it when their programs measure differently, and the next `pulumi up`
 runs every finished benchmark again. A change that measures the same (an error message, a faster upload) keeps it.
@@ -295,7 +293,7 @@ def _container(
     amounts = {
         "cpu": str(cpu - SYSTEM_CPU),
         "memory": f"{pod_memory_gib(measurement.machine_type)}Gi",
-        "ephemeral-storage": f"{EPHEMERAL_GIB}Gi",
+        "ephemeral-storage": f"{BENCHMARK_CLIENT_DISK_GIB}Gi",
     }
     return {
         "name": name,

@@ -17,7 +17,7 @@ from workloads.server.server import Server
 from workloads.space import Space
 
 if TYPE_CHECKING:
-    from workloads.server.pod import Drain
+    from settings.derived.drain import Drain
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.sizing import CACHE_SAVER_DISK_GIB
 from settings.arguments import checked, refuse_field
 from workloads import pod_programs
 from workloads.names import HTTP_PORT
@@ -33,8 +34,8 @@ _PROGRAM: Final = "keep_compile_cache.py"
 _FOLDER: Final = "/opt/vllm-fleet"
 """Folder of the program in both containers."""
 _PROGRAM_VOLUME: Final = "compile-cache-program"
-_CPU, _MEMORY, _DISK = "500m", "1Gi", "10Gi"
-"""Resources of the storing container. It copies a file of 8 GiB at most; an emptyDir counts against the pod's disk."""
+_CPU, _MEMORY, _DISK = "500m", "1Gi", f"{CACHE_SAVER_DISK_GIB}Gi"
+"""Resources of the storing container."""
 
 
 @checked

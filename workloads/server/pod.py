@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from facts.engines import EXIT_SECONDS
 from facts.models import CATALOGUE
 from settings.arguments import checked, refuse, refuse_field, within_limits
 from settings.checks.declared_server import EngineServer
 from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
+from settings.derived.drain import Drain, drain
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
@@ -52,9 +52,6 @@ PROVISIONING_MINUTES: Final = 15
 """Minutes to wait for a node. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
 
 PROBE_PERIOD_SECONDS: Final = 10
-LONGEST_DRAIN_SECONDS: Final = 120
-"""Sleep before the stop signal with several API servers, which cut streams at it. Measured: a request of the record
-takes 24 s on average, and 11.6 s + 512 x 0.073 s = 49 s at both 99th percentiles; twice that, rounded."""
 
 API_KEY_VERSION: Final = "vllm-fleet.dev/api-key-version"
 HF_TOKEN_VERSION: Final = "vllm-fleet.dev/hf-token-version"  # noqa: S105 - an annotation's name
@@ -70,21 +67,6 @@ value in vLLM's own CUDA 13 image begins the same."""
 _TMP, _CACHE, _SHM = "tmp", "cache", "shm"
 _CACHE_PATH: Final = compile_cache.PATH
 """Volume for compiled kernels, graphs and other library caches. It outlives the container, not the pod."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
-    """Shutdown of a server pod: sleep while endpoints are removed, stop signal, kill."""
-
-    pre_stop_seconds: int
-    """Seconds before the stop signal; requests in flight continue."""
-    grace_seconds: int
-    """Seconds until the kill, including the sleep."""
-
-    @property
-    def after_signal_seconds(self) -> int:
-        """Seconds for running requests after the stop signal, if vLLM can use them."""
-        return max(0, self.grace_seconds - self.pre_stop_seconds - EXIT_SECONDS)
 
 
 @checked
@@ -121,6 +103,9 @@ class ServerPod:
     """CPU, memory, disk and shared memory of the pod, in GiB. Default: from the placement's machine and GPUs."""
     startup_minutes: int = 30
     """Minutes from start to ready, 5 to 120. The article measured about 10."""
+    drain_seconds: int | None = None
+    """Seconds that requests in flight have when a server is stopped, 5 to 590. None: 120 with several API servers; with one, until they
+    are done, within the placement's grace period."""
     restart_stalled_seconds: int | None = None
     """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -134,7 +119,7 @@ class ServerPod:
     too."""
 
     def __post_init__(self) -> None:
-        within_limits(self, Server, ("name", "startup_minutes", "restart_stalled_seconds"))
+        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds", "restart_stalled_seconds"))
         if self.engine.gpus > self.placement.gpus:
             refuse_field(
                 self,
@@ -177,22 +162,13 @@ class ServerPod:
     @property
     def asks_for(self) -> PodResources:
         """Resource requests of the pod except GPUs."""
-        return self.resources.of_pod(self.placement.machine, self.placement.gpus)
+        downloaded_gb = self.model.size_gb if self.weights is None else 0.0
+        return self.resources.of_pod(self.placement.machine, self.placement.gpus, downloaded_gb=downloaded_gb)
 
     @property
     def drain(self) -> Drain:
         """Shutdown of the pod."""
-        return drain(self.placement, self.engine)
-
-
-def drain(placement: Placement, engine: Engine) -> Drain:
-    """The shutdown sequence for the capacity's grace and the number of API servers; docs/decisions/07-server.md gives the reasons."""
-    grace, pre_stop = placement.grace_seconds, placement.pre_stop_seconds
-    if engine.api_servers > 1:
-        # The parent stops its API servers first, so no response is delivered after the signal: draining is the sleep.
-        pre_stop = max(pre_stop, min(LONGEST_DRAIN_SECONDS, grace - EXIT_SECONDS))
-    # The API refuses a sleep longer than the grace period.
-    return Drain(pre_stop_seconds=max(0, min(pre_stop, grace - 1)), grace_seconds=grace)
+        return drain(self.placement.grace_seconds, self.drain_seconds, self.engine.api_servers)
 
 
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
@@ -280,7 +256,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
 def engine(args: ServerPod) -> Engine:
     """The engine, with a default shutdown timeout if it has a single API server."""
     chosen, left = args.engine, args.drain.after_signal_seconds
-    if chosen.shutdown_timeout_seconds is None and chosen.api_servers == 1 and left > 0:
+    if chosen.shutdown_timeout_seconds is None and left > 0:
         return chosen.but({"shutdownTimeoutSeconds": left})
     return chosen
 

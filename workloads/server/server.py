@@ -11,12 +11,13 @@ import pulumi_kubernetes as k8s
 
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
 from settings.arguments import checked, within_limits
+from settings.derived.drain import Drain
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, heartbeat
-from workloads.server.pod import PROVISIONING_MINUTES, Drain, ServerPod, pod_template
+from workloads.server.pod import PROVISIONING_MINUTES, ServerPod, pod_template
 from workloads.space import once_created
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ AT_ONCE: Final = 20
 MOST_GRACE_SECONDS: Final = 600
 # How long to wake ReplicaSets after a pause: an API server may enforce a deleted quota a little longer.
 WAKE_SECONDS: Final = 300.0
-# A failure is logged after this long, and repeatedly while it lasts, so that an alert stays open.
+# A failure is logged after this long. It, a pause and a passed term are logged again while they last, so that an alert stays open.
 LASTS_SECONDS: Final = 120.0
 AGAIN_SECONDS: Final = 300.0
 # Until the next turn after a failure or while work is in progress.
@@ -51,7 +51,14 @@ SOON_SECONDS: Final = 5.0
 ALIVE: Final = "/run/spending/turn"
 """A file that each turn touches; the pod is Ready while it is new."""
 _NOT_OVER: Final = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
-_LEVELS: Final = {"started": "INFO", "resumed": "NOTICE", "warned": "WARNING", "blind": "WARNING", "paused": "ERROR"}
+_LEVELS: Final = {
+    "started": "INFO",
+    "resumed": "NOTICE",
+    "warned": "WARNING",
+    "over": "WARNING",
+    "blind": "WARNING",
+    "paused": "ERROR",
+}
 
 
 class Troubles:
@@ -104,6 +111,8 @@ class Guard:
         self._has_started = False
         self._is_settled = False
         """Whether no earlier guard's pause can be left."""
+        self._next_line = 0.0
+        """When a pause or a passed term is logged again, on the process's clock."""
         self._undeletable: set[str] = set()
         """UIDs of pods whose deletion was refused."""
 
@@ -229,8 +238,12 @@ class Guard:
             self._tell("warned", f"{what} reached", share=verdict.warned_share)
         total.warned = verdict.warned_share
         is_done = True
-        if verdict.action is Action.PAUSE:
+        if not verdict.reason:
+            self._next_line = 0.0
+        elif verdict.action is Action.PAUSE:
             is_done = self._pause(verdict.reason, observed.pods)
+        else:
+            self._tell_again("over", f"{verdict.reason} is reached, and then is warn")
         # Before a resume, so that the next process does not pause again by an older sum.
         is_stored = self._store.write(total)
         if is_stored and verdict.action is Action.RESUME:
@@ -253,8 +266,8 @@ class Guard:
         if not applied:
             return True
         if self._sum.reason != reason:
-            self._sum.reason = reason
-            self._tell("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
+            self._sum.reason, self._next_line = reason, 0.0
+        self._tell_again("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
         if applied["spec"] != quota["spec"]:  # another's, with a scope, which no update can change
             self._requests.ask("pause", "DELETE", self._quota)
             return False
@@ -317,6 +330,12 @@ class Guard:
         lower = f"; a lower bound, as no price is known of: {', '.join(unknown)}" if unknown else ""
         severity = "WARNING" if unknown else _LEVELS["started"]
         self._tell("started", f"counting since {self._sum.began}{lower}", unpriced=unknown, severity=severity)
+
+    def _tell_again(self, step: str, message: str) -> None:
+        """Logs what lasts: at once, then every five minutes."""
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + AGAIN_SECONDS
+            self._tell(step, message)
 
     def _tell(self, step: str, message: str, **more: Any) -> None:
         total, terms = self._sum, self._terms

@@ -14,21 +14,18 @@ from fleet.bench.measurement import GpuReading, Gpus, GpuTimeline
 from fleet.bench.merge.client_data import Floats
 
 POWER: Final = "power_watts"
-# Source: DCGM's field identifiers; managed Prometheus keeps their names.
 _DCGM: Final[Mapping[str, str]] = {
     "DCGM_FI_DEV_POWER_USAGE": POWER,
-    "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
-    "DCGM_FI_DEV_MEMORY_TEMP": "memory_temperature_celsius",
     "DCGM_FI_DEV_GPU_UTIL": "gpu_percent",
-    "DCGM_FI_DEV_FB_USED": "memory_mib",
+    "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
     "DCGM_FI_DEV_SM_CLOCK": "sm_clock_mhz",
-    "DCGM_FI_DEV_MEM_CLOCK": "memory_clock_mhz",
-    "DCGM_FI_PROF_GR_ENGINE_ACTIVE": "graphics_active_share",
-    "DCGM_FI_PROF_SM_ACTIVE": "sm_active_share",
-    "DCGM_FI_PROF_SM_OCCUPANCY": "sm_occupancy_share",
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": "tensor_active_share",
+    "DCGM_FI_PROF_SM_ACTIVE": "sm_active_share",
     "DCGM_FI_PROF_DRAM_ACTIVE": "dram_active_share",
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": "nvlink_sent_bytes_per_s",
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": "nvlink_received_bytes_per_s",
 }
+"""Names of the series that `fleet.clients.prometheus` collects; another series of dcgm.json keeps its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

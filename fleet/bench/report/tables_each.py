@@ -89,16 +89,13 @@ def engines(run: Run, server: ServerMetrics) -> Table:
 _GPU_NAMES = {
     "power_watts": ("Power", " W", ""),
     "temperature_celsius": ("Temperature", " °C", ""),
-    "memory_temperature_celsius": ("Temperature of the memory", " °C", ""),
     "gpu_percent": ("GPU busy", " %", "share of time with any kernel running"),
-    "memory_mib": ("Memory in use", " MiB", "weights and the reserved KV cache"),
     "sm_clock_mhz": ("Clock of the processors", " MHz", "drops at the power or heat limit"),
-    "memory_clock_mhz": ("Clock of the memory", " MHz", ""),
-    "graphics_active_share": ("GPU active", "share", "share of time with any part active"),
     "sm_active_share": ("Processors (SMs) active", "share", "mean share with work"),
-    "sm_occupancy_share": ("Processors (SMs) filled", "share", "resident warps of those that fit"),
     "tensor_active_share": ("Tensor cores active", "share", "share of cycles with matrix multiplication"),
     "dram_active_share": ("Memory traffic", "share", "share of cycles with data transfer"),
+    "nvlink_sent_bytes_per_s": ("NVLink, sent", " B/s", ""),
+    "nvlink_received_bytes_per_s": ("NVLink, received", " B/s", ""),
 }
 
 

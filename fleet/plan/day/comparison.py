@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
+from facts.releases import Defect
 from facts.workloads import countable_name, named_workload
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
@@ -76,6 +77,8 @@ class Subject:
     """The stack's own policy."""
     bounded_by: str | None = None
     """The stack's setting that limits the number of servers."""
+    slow_product: Defect | None = None
+    """The release's defect that slows the servers."""
     reservation_first: bool = False
     """Whether nodes come from a reservation of unknown size first."""
 
@@ -120,6 +123,20 @@ class Comparison:
     mistakes: tuple[Judged, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trace:
+    """One shape of load."""
+
+    shape: Shape
+    before: Load
+    """The week from which policies are derived."""
+    week: Load
+    busiest: Load
+    """The busiest day of `week`, once more."""
+    highest: int
+    """Second of `week` with the most arrivals."""
+
+
 def subject_of_plan(plan: Plan) -> Subject:
     """The plan's fleet. The peak is its goal, or full load less headroom for goals in users or dollars."""
     question, money, full = plan.question, plan.money, plan.maximum.requests_per_s.value
@@ -140,6 +157,7 @@ def subject_of_plan(plan: Plan) -> Subject:
         interruptible=question.capacity in INTERRUPTIBLE,
         at_least=money.at_least,
         label=plan.label,
+        slow_product=plan.deployment.slow_product,
     )
 
 
@@ -190,13 +208,15 @@ def comparisons(subject: Subject) -> tuple[Comparison, ...]:
     """Simulate every load shape. Raises ValueError if there is nothing to scale."""
     if subject.most <= subject.fewest:
         raise ValueError(f"{plural(subject.most, 'server')} at most, nothing to scale; {_more_servers(subject)}")
-    before = [load_of_day(shape, subject.peak_requests_per_s, first_day=0) for shape in SHAPES]
-    by_load = max((scaled_by_load(subject, load) for load in before), key=lambda policy: policy.min)
-    found = tuple(_comparison(subject, shape, load, by_load) for shape, load in zip(SHAPES, before, strict=True))
+    traces = {shape: _trace(shape, subject.peak_requests_per_s) for shape in SHAPES}
+    by_load = max((scaled_by_load(subject, trace.before) for trace in traces.values()), key=lambda policy: policy.min)
+    found = tuple(_comparison(subject, trace, by_load) for trace in traces.values())
     if not _could_save(subject, by_load) or meeting(subject, found) is not None:
         return found
     for policy in _with_more_room(subject, by_load):
-        more = tuple(replace(one, ways=(*one.ways, _judge(subject, one.shape, TO_OBJECTIVE, policy))) for one in found)
+        more = tuple(
+            replace(one, ways=(*one.ways, _judge(subject, traces[one.shape], TO_OBJECTIVE, policy))) for one in found
+        )
         if meeting(subject, more) is not None:
             return more
     return found
@@ -262,30 +282,33 @@ def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | N
         return None
 
 
-def _comparison(subject: Subject, shape: Shape, before: Load, by_load: ScalingPolicy) -> Comparison:
-    week = load_of_day(shape, subject.peak_requests_per_s)
-    ways = tuple(_judge(subject, shape, name, policy) for name, policy in _ways(subject, before, by_load))
-    highest = _highest_second(week)
-    blind = replace(subject.fleet, blind=(Span(begin=highest, end=highest + BLIND_SECONDS),))
+def _trace(shape: Shape, peak_requests_per_s: float) -> _Trace:
+    week = load_of_day(shape, peak_requests_per_s)
+    highest = week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
+    return _Trace(
+        shape=shape,
+        before=load_of_day(shape, peak_requests_per_s, first_day=0),
+        week=week,
+        busiest=load_of_day(shape, peak_requests_per_s, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1),
+        highest=highest,
+    )
+
+
+def _comparison(subject: Subject, trace: _Trace, by_load: ScalingPolicy) -> Comparison:
+    ways = tuple(_judge(subject, trace, name, policy) for name, policy in _ways(subject, trace.before, by_load))
+    blind = replace(subject.fleet, blind=(Span(begin=trace.highest, end=trace.highest + BLIND_SECONDS),))
     waiting = replace(by_load, target_in_flight=WAITING_TARGET)
     to_zero = replace(by_load, min=0)
     mistakes = (
-        Judged(name="waiting", policy=waiting, week=simulate(waiting, week, subject.fleet, signal="waiting")),
-        Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, week, blind, nulls_are_zero=True)),
+        Judged(name="waiting", policy=waiting, week=simulate(waiting, trace.week, subject.fleet, signal="waiting")),
+        Judged(name="to-zero", policy=to_zero, week=simulate(to_zero, trace.week, blind, nulls_are_zero=True)),
     )
-    return Comparison(shape=shape, ways=ways, mistakes=mistakes)
+    return Comparison(shape=trace.shape, ways=ways, mistakes=mistakes)
 
 
-def _highest_second(week: Load) -> int:
-    return week.requests_per_s.index(max(week.requests_per_s)) * week.step_seconds
-
-
-def _judge(subject: Subject, shape: Shape, name: str, policy: ScalingPolicy | int) -> Judged:
+def _judge(subject: Subject, trace: _Trace, name: str, policy: ScalingPolicy | int) -> Judged:
     """The policy's week, and its busiest day with failures."""
-    week = load_of_day(shape, subject.peak_requests_per_s)
-    highest = _highest_second(week)
-    day = load_of_day(shape, subject.peak_requests_per_s, first_day=_WEEK + highest // SECONDS_PER_DAY, days=1)
-    begin = max(0, highest % SECONDS_PER_DAY - 3600)
+    begin = max(0, trace.highest % SECONDS_PER_DAY - 3600)
     bad = replace(
         subject.fleet,
         stock_outs=(Span(begin=begin, end=begin + STOCK_OUT_SECONDS),),
@@ -293,7 +316,10 @@ def _judge(subject: Subject, shape: Shape, name: str, policy: ScalingPolicy | in
         losses=(begin,) if subject.interruptible else (),
     )
     return Judged(
-        name=name, policy=policy, week=simulate(policy, week, subject.fleet), bad_day=simulate(policy, day, bad)
+        name=name,
+        policy=policy,
+        week=simulate(policy, trace.week, subject.fleet),
+        bad_day=simulate(policy, trace.busiest, bad),
     )
 
 

@@ -6,7 +6,7 @@ Defaults of behaviors: pkg/apis/autoscaling/v2/defaults.go. Not modeled: other m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Final, Literal
@@ -155,5 +155,11 @@ class Hpa:
         return max(reached) if adds == (behavior.select == "Max") else min(reached)
 
 
-def _younger(entries: Iterable[tuple[int, float]], moment: float) -> list[int]:
-    return [value for value, at in entries if at > moment]
+def _younger(entries: Sequence[tuple[int, float]], moment: float) -> list[int]:
+    """Values after that moment; entries are in order of time."""
+    values = []
+    for value, at in reversed(entries):
+        if at <= moment:
+            break
+        values.append(value)
+    return values

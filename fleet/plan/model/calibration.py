@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,12 @@ class Parameters:
     """Added to a step with more tokens than the captured CUDA graphs. Not fitted."""
     traffic_over_arithmetic: float = 1.0
     """Bandwidth share over arithmetic share. Assumed 1; free in the variants."""
+    slowdown: float = 1.0
+    """Factor on the engine's times and the wait before it, for a release's defect. Not fitted."""
+
+    def keeping(self, share: float) -> Parameters:
+        """The same where a defect of the release leaves that share of throughput."""
+        return replace(self, slowdown=1 / share)
 
 
 FITTED = (

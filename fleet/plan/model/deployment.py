@@ -10,6 +10,7 @@ from facts.engines import DEFAULT, find
 from facts.machines import DEFAULT_MACHINE, Gpu
 from facts.memory import DEFAULT_LORA_RANK, CacheLayout
 from facts.models import ModelShape, of_the_article
+from facts.releases import Defect
 
 Routing = Literal["cluster-ip", "inference-gateway"]
 Reading = Literal["fleet", "engine"]
@@ -76,6 +77,8 @@ class Deployment:
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
     reading: Reading = "fleet"
+    slow_product: Defect | None = None
+    """The release's defect that slows this model's products on this GPU."""
 
     def __post_init__(self) -> None:
         _at_least("nodes", self.nodes, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import lru_cache
 
 from facts.workloads import Workload
 from fleet.plan.model.calibration import Parameters
@@ -108,6 +109,13 @@ def best_in_flight(
     Fewer than `most` where larger steps exceed the captured CUDA graphs, or API servers saturate.
     """
     one = deployment.with_nodes(2 if deployment.routing == "inference-gateway" else 1)
+    return _best_in_flight(one, workload, parameters, budget, most)
+
+
+@lru_cache(maxsize=1_024)
+def _best_in_flight(
+    one: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget, most: float
+) -> float:
     counts = range(one.engine.data_parallel, int(most) + 1)
 
     def rate(per_node: float) -> float:
@@ -203,7 +211,7 @@ def _at_rate(deployment: Deployment, costs: StepCosts, requests_per_s: float, pa
 def _wait(parameters: Parameters, deployment: Deployment, in_flight_per_node: float) -> Wait:
     """The wait before the engine. Assumed: in proportion to the requests in flight per GPU, up to the article's."""
     load = in_flight_per_node / deployment.gpus_per_node / MEASURED_IN_FLIGHT_PER_GPU
-    return Wait(seconds=parameters.wait_s, share=parameters.wait_share).times(load)
+    return Wait(seconds=parameters.slowdown * parameters.wait_s, share=parameters.wait_share).times(load)
 
 
 def _contention(parameters: Parameters, in_flight: float) -> float:

@@ -11,6 +11,7 @@ still costs memory (facts.memory.startup_logits_gib).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from facts import memory
 from facts.memory import CacheLayout, StartUp
@@ -69,7 +70,7 @@ class MemoryBudget:
 
     def blocks_per_sequence(self, workload: Workload) -> float:
         """Mean blocks per running sequence over its lifetime."""
-        return self._attention_blocks(workload) + self.state_blocks
+        return _attention_blocks(self.layout, workload) + self.state_blocks
 
     @property
     def state_blocks(self) -> int:
@@ -78,38 +79,15 @@ class MemoryBudget:
         A 16-bit cache holds as many as the start-up estimate. Inferred: phase 2 was 99.4 % full with 135 running, 10.6 blocks
         each, 9 of them states by the estimate. With an fp8 cache an H200 and the record hold 6.
         """
-        blocks = (
-            memory.startup_blocks_per_request
-            if self.layout.kv_cache_dtype in memory.TWO_BYTE_CACHES
-            else memory.running_blocks_per_request
-        )
-        return blocks(self.layout, 0)
+        return _state_blocks(self.layout)
 
     def attention_share(self, workload: Workload) -> float:
         """Share of a running sequence's blocks with keys and values; the rest holds recurrent state."""
-        return self._attention_blocks(workload) / self.blocks_per_sequence(workload)
+        return _attention_blocks(self.layout, workload) / self.blocks_per_sequence(workload)
 
     def used_percent(self, running: float, workload: Workload) -> float:
         """`vllm:kv_cache_usage_perc` in percent with that many running; at most 100, as vLLM queues the rest."""
         return min(100.0, 100 * running * self.blocks_per_sequence(workload) / self.usable_blocks)
-
-    def _attention_blocks(self, workload: Workload) -> float:
-        """Mean attention blocks, over prompt lengths and the growth of a mean-length answer."""
-        block, lengths, answer = (
-            memory.attention_block_tokens(self.layout),
-            workload.input_tokens,
-            workload.output_tokens,
-        )
-        prompts = [
-            low + (high - low) * (step + 0.5) / _PROMPTS
-            for low, high in ((lengths.min, lengths.mean), (lengths.mean, lengths.max))
-            for step in range(_PROMPTS)
-        ]
-        held = [
-            _blocks_times_tokens(prompt + answer.mean, block) - _blocks_times_tokens(prompt, block)
-            for prompt in prompts
-        ]
-        return sum(held) / len(held) / answer.mean
 
     @property
     def usable_blocks(self) -> int:
@@ -179,6 +157,28 @@ def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
         driver_gib=taken.activations_gib,
         graphs_gib=taken.cuda_graphs_gib,
     )
+
+
+@lru_cache(maxsize=1_024)
+def _state_blocks(layout: CacheLayout) -> int:
+    two_byte = layout.kv_cache_dtype in memory.TWO_BYTE_CACHES
+    blocks = memory.startup_blocks_per_request if two_byte else memory.running_blocks_per_request
+    return blocks(layout, 0)
+
+
+@lru_cache(maxsize=1_024)
+def _attention_blocks(layout: CacheLayout, workload: Workload) -> float:
+    """Mean attention blocks of a sequence, over prompt lengths and the growth of a mean-length answer."""
+    block, lengths, answer = memory.attention_block_tokens(layout), workload.input_tokens, workload.output_tokens
+    prompts = [
+        low + (high - low) * (step + 0.5) / _PROMPTS
+        for low, high in ((lengths.min, lengths.mean), (lengths.mean, lengths.max))
+        for step in range(_PROMPTS)
+    ]
+    held = [
+        _blocks_times_tokens(prompt + answer.mean, block) - _blocks_times_tokens(prompt, block) for prompt in prompts
+    ]
+    return sum(held) / len(held) / answer.mean
 
 
 def _blocks_times_tokens(tokens: float, block: int) -> float:

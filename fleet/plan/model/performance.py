@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache, partial
 from math import sqrt
 
 from facts import memory
+from facts.releases import Defect
 from facts.workloads import Workload, named_workload
 from fleet.plan.model import latency
 from fleet.plan.model.calibration import Accuracy, Parameters, calibration
@@ -25,7 +26,7 @@ from fleet.plan.model.fleet_rate import (
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.order_statistics import expected_maximum
-from fleet.plan.model.roofline import is_articles, known
+from fleet.plan.model.roofline import is_articles, known, planned_share
 from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the largest with a published throughput.
@@ -100,6 +101,8 @@ class _Frame:
     """Uncertainty factor; None where the calibration gives the interval."""
     bound: bool = False
     """Whether the central solution is the GPU's peak, which nothing passes."""
+    stated: tuple[str, ...] = ()
+    """Reasons that `others` include, so that they do not widen the interval further."""
 
     def estimate(
         self,
@@ -125,7 +128,7 @@ class _Frame:
             low=min(lowest, values[0]),
             high=max(highest, values[0]),
             basis=self.basis,
-            reasons=self.reasons,
+            reasons=(*self.reasons, *self.stated),
             factor=None if self.bound else self.factor,
             as_engine=None if self.engine is None else of(self.engine),
         )
@@ -144,15 +147,24 @@ class _Frame:
 
     def given(self, value: float) -> Estimate:
         """A value that the question gives."""
-        return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=self.reasons)
+        reasons = (*self.reasons, *self.stated)
+        return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=reasons)
 
 
 def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     """Estimate the fleet under that load. Raises DoesNotFitError, ContextTooShortError and OverloadedError."""
     check_context(deployment, workload)
+    return _estimate(deployment, workload, offered)
+
+
+@lru_cache(maxsize=1_024)
+def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     room = budget(deployment, workload)
     calibrated = is_articles(deployment) and deployment.reading == "fleet"
-    frame = (_frame if calibrated else _roofline_frame)(deployment, workload, offered, room)
+    frame_of = _frame if calibrated else _roofline_frame
+    frame = frame_of(deployment, workload, offered, room, planned_share(deployment))
+    if deployment.slow_product is not None:
+        frame = _slowed(frame, deployment.slow_product, partial(frame_of, deployment, workload), offered, room)
     accuracy, rate_percent = frame.accuracy, frame.rate_percent
     timed, counted = _latency_frames(frame, deployment)
     if offered.requests_per_s is None:
@@ -209,32 +221,31 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
         )
 
 
-def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget) -> _Frame:
+def _frame(
+    deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget, share: float
+) -> _Frame:
+    """The article's pair. `share`: of throughput, with a defect of the release."""
     taken = calibration()
-    central = fleet_load(deployment, workload, offered, taken.parameters, room)
+    parameters = taken.parameters.keeping(share)
+
+    def load(other: Parameters) -> FleetLoad:
+        return _at_most(deployment, workload, offered, other.keeping(share), room, GATEWAY_HALFWAY)
+
+    central = fleet_load(deployment, workload, offered, parameters, room)
     per_node = central.in_flight / deployment.nodes
     fitted = workload == named_workload("article") and FITTED_LOADS.get(deployment) == offered
     reasons = () if fitted else departures(deployment, workload, per_node)
-    others = [
-        _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
-        for variant in (taken.rounding if deployment.nodes > _FEWEST_SCALED else ())
-    ]
+    others = [load(variant) for variant in (taken.rounding if deployment.nodes > _FEWEST_SCALED else ())]
     if deployment.routing == "inference-gateway":
         others += [
-            _at_most(deployment, workload, offered, taken.parameters, room, gateway)
+            _at_most(deployment, workload, offered, parameters, room, gateway)
             for gateway in (GATEWAY_CONSTANT, GATEWAY_GROWING)
         ]
-    engine = _at_most(deployment, workload, offered, known(deployment).engine, room, GATEWAY_HALFWAY)
+    engine = load(known(deployment).engine)
     if reasons:
+        others += [engine, *map(load, taken.variants.values())]
         others += [
-            engine,
-            *(
-                _at_most(deployment, workload, offered, variant, room, GATEWAY_HALFWAY)
-                for variant in taken.variants.values()
-            ),
-        ]
-        others += [
-            _at_most(other, workload, offered, taken.parameters, budget(other, workload), GATEWAY_HALFWAY)
+            _at_most(other, workload, offered, parameters, budget(other, workload), GATEWAY_HALFWAY)
             for other in _alternatives(deployment, central)
         ]
     return _Frame(
@@ -247,13 +258,16 @@ def _frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, roo
     )
 
 
-def _roofline_frame(deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget) -> _Frame:
+def _roofline_frame(
+    deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget, share: float
+) -> _Frame:
+    """Any other model and GPU. `share`: of throughput, with a defect of the release."""
     what, reading = known(deployment), deployment.reading
 
     def load(parameters: Parameters) -> FleetLoad:
-        return _at_most(deployment, workload, offered, parameters, room, GATEWAY_HALFWAY)
+        return _at_most(deployment, workload, offered, parameters.keeping(share), room, GATEWAY_HALFWAY)
 
-    central = fleet_load(deployment, workload, offered, what.planned(reading), room)
+    central = fleet_load(deployment, workload, offered, what.planned(reading).keeping(share), room)
     engine = load(what.engine) if reading == "fleet" and what.bound is None else None
     reached = (load(what.reached(reading)),) if what.bound is not None else ()
     return _Frame(
@@ -265,6 +279,30 @@ def _roofline_frame(deployment: Deployment, workload: Workload, offered: Offered
         accuracy=calibration().accuracy,
         factor=what.line.factor,
         bound=what.bound is not None,
+    )
+
+
+def _slowed(
+    frame: _Frame,
+    defect: Defect,
+    frame_of: Callable[[OfferedLoad, MemoryBudget, float], _Frame],
+    offered: OfferedLoad,
+    room: MemoryBudget,
+) -> _Frame:
+    """The frame between both ends of what a defect leaves, which no run has narrowed: not as one engine either."""
+    ends: list[FleetLoad] = []
+    for share in defect.throughput_kept:
+        try:
+            end = frame_of(offered, room, share)
+        except OverloadedError as error:
+            end = frame_of(OfferedLoad(requests_per_s=error.capacity_per_s), room, share)
+        ends += [end.central, *end.others]
+    return replace(
+        frame,
+        others=(*frame.others, *ends),
+        engine=None,
+        basis="extrapolated" if frame.basis in ("fitted", "predicted") else frame.basis,
+        stated=(defect.effect,),
     )
 
 

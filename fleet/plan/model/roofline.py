@@ -80,11 +80,28 @@ class Known:
         return self.fleet if reading == "fleet" else self.engine
 
 
+def planned(deployment: Deployment) -> Parameters:
+    """What a plan counts on for the deployment."""
+    return known(deployment).planned(deployment.reading).keeping(planned_share(deployment))
+
+
+def planned_share(deployment: Deployment) -> float:
+    """Share of throughput that a plan counts on with a defect of the release: the middle of its interval, for a bound the high end."""
+    if deployment.slow_product is None:
+        return 1.0
+    low, high = deployment.slow_product.throughput_kept
+    return high if known(deployment).bound else (low + high) / 2
+
+
 def known(deployment: Deployment) -> Known:
     """Basis and both readings for the deployment's model and GPU."""
-    model, gpu = deployment.model, deployment.gpu
+    return _known(deployment.model, deployment.gpu)
+
+
+@cache
+def _known(model: ModelShape, gpu: Gpu) -> Known:
     line = efficiency(model, gpu)
-    if is_articles(deployment):
+    if _is_articles(model, gpu):
         articles = calibration().parameters
         return Known(
             basis="extrapolated",
@@ -131,7 +148,11 @@ def efficiency(model: ModelShape, gpu: Gpu) -> Roofline:
 
 def is_articles(deployment: Deployment) -> bool:
     """Whether it is a model of the article on its GPU: the 27B, or the 397B, which it measured once."""
-    return deployment.gpu == machines.B200 and deployment.model in (of_the_article(), _articles_large())
+    return _is_articles(deployment.model, deployment.gpu)
+
+
+def _is_articles(model: ModelShape, gpu: Gpu) -> bool:
+    return gpu == machines.B200 and model in (of_the_article(), _articles_large())
 
 
 @cache

@@ -122,7 +122,7 @@ def step_costs(
     engine, model, gpu, ranks = deployment.engine, deployment.model, deployment.gpu, deployment.engine.tensor_parallel
     flop_per_s = parameters.gpu_share * peak_flop_per_s(gpu, model.weight_format) * ranks
     bytes_per_s = parameters.gpu_share * parameters.traffic_over_arithmetic * gpu.bandwidth_bytes_per_s * ranks
-    layout = deployment.layout
+    layout = budget.layout
     gained = tokens_per_step(engine.speculative_tokens)
     prompt_tokens = workload.input_tokens.mean - _cached_tokens(layout, workload)
     chunks = max(1, ceil(prompt_tokens / engine.max_num_batched_tokens))
@@ -135,19 +135,24 @@ def step_costs(
     limit, limited_by = _running_limit(deployment, workload, budget, steps)
     weights_gib = model.text_weights_gib * read_share(model, min(sequences, limit) * drafted)
     weights_gib += model.draft_weights_gib if engine.speculative_tokens else 0.0
+    slowdown = parameters.slowdown
     prompt_s = prompt_tokens * token_s * _attention_factor(deployment, workload.input_tokens.mean / 2)
     return StepCosts(
-        fixed_s=weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
-        + _MS * parameters.host_ms_per_step
-        + _MS * parameters.context_ms_per_1000_tokens * engine.max_model_len_tokens / 1000
-        + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0),
-        uncaptured_s=_MS * parameters.uncaptured_ms_per_step,
+        fixed_s=slowdown
+        * (
+            weights_gib * GIB / ranks / gpu.bandwidth_bytes_per_s
+            + _MS * parameters.host_ms_per_step
+            + _MS * parameters.context_ms_per_1000_tokens * engine.max_model_len_tokens / 1000
+            + (_MS * parameters.tensor_parallel_ms_per_step if ranks > 1 else 0.0)
+        ),
+        uncaptured_s=slowdown * _MS * parameters.uncaptured_ms_per_step,
         captured_sequences=engine.captured_tokens / drafted,
-        prompt_s=prompt_s,
+        prompt_s=slowdown * prompt_s,
         prompt_steps=chunks,
         prompt_floor_s=prompt_s * parameters.gpu_share,
-        sequence_s=state_s + _cache_read_s(deployment, live_tokens),
-        tokens_s=drafted * token_s,
+        # At full bandwidth, a lower bound.
+        sequence_s=slowdown * (state_s + _cache_read_bytes(layout, live_tokens) / gpu.bandwidth_bytes_per_s),
+        tokens_s=slowdown * drafted * token_s,
         tokens_per_step=gained,
         steps_per_request=steps,
         running_limit=limit,
@@ -273,11 +278,10 @@ def _attention_factor(deployment: Deployment, position: float) -> float:
     return 1 + 4 * seen * model.attention_width / (2 * model.active_parameters)
 
 
-def _cache_read_s(deployment: Deployment, live_tokens: float) -> float:
-    """Time to read one sequence's keys and values at full bandwidth, a lower bound."""
-    layout = deployment.layout
+def _cache_read_bytes(layout: CacheLayout, live_tokens: float) -> float:
+    """One sequence's keys and values."""
     shape = layout.architecture
     read = live_tokens * memory.sequence_bytes_per_token(layout)
     if shape.window_layers:
         read += min(live_tokens, shape.window_tokens) * shape.window_layers * memory.window_bytes_per_token(layout)
-    return read / deployment.gpu.bandwidth_bytes_per_s
+    return read

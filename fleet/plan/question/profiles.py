@@ -10,8 +10,8 @@ from facts.engines import LONGEST_CONTEXT_TOKENS, Release, Scalar
 from facts.ledger import LedgerError
 from facts.machines import DEFAULT_MACHINE, Gpu
 from facts.memory import DEFAULT_LORA_RANK, DEFAULT_LORAS
-from facts.models import ModelShape, called
-from facts.releases import CURRENT, at, number_of
+from facts.models import ModelShape, called, is_of_qwen35
+from facts.releases import CURRENT, USE_DEEP_GEMM, Defect, at, chosen_deep_gemm, number_of
 from fleet.plan.model.deployment import EngineShape
 from settings import profile_file
 from settings.sections import engine_settings
@@ -54,6 +54,15 @@ class ProfileFacts:
     def model_shape(self) -> ModelShape:
         """The model's architecture. Raises LookupError if unknown."""
         return self.own_shape or model_shape(self.model)
+
+    @property
+    def slow_product(self) -> Defect | None:
+        """The release's defect that slows FP8 products with these options; None without one."""
+        if self.model_shape.weight_format != "fp8":
+            return None
+        chosen = chosen_deep_gemm(self.flags.get("linear-backend"), self.env.get(USE_DEEP_GEMM))
+        release = at(number_of(self.engine_version))
+        return release.slow_product(self.gpu, qwen35=is_of_qwen35(self.model), deep_gemm=chosen)
 
 
 def profile_names() -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
@@ -139,6 +139,11 @@ def remarks(subject: Subject) -> Iterator[str]:
             f"The peak exceeds the capacity of {plural(subject.most, 'server')}, {held} requests/s at full load. It needs "
             f"{subject.needed:,} with the headroom{larger}. No scaling policy helps until then."
         )
+    if subject.slow_product is not None:
+        yield (
+            f"The servers' release is slow here ({subject.slow_product.effect}): the week counts on the middle. `fleet check` names "
+            "a release without this defect."
+        )
     if fleet.paid_nodes is not None:
         yield (
             f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not, so scaling saves nothing and none "
@@ -261,7 +266,8 @@ def _judged(way: Judged) -> dict[str, Any]:
 
 
 def _result(result: DayResult) -> dict[str, Any]:
-    fields = {name: value for name, value in asdict(result).items() if name != "timeline"}
+    fields = asdict(replace(result, timeline=()))
+    del fields["timeline"]
     return {"slo_attainment": result.slo_attainment, **fields}
 
 

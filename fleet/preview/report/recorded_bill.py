@@ -11,7 +11,7 @@ from typing import Any, Final
 from facts import cost
 from facts.cost import Bill, FleetShape, LineItem, WeightsShape
 from facts.machines import MACHINES, Machine, of_accelerator
-from facts.node_room import first_with_room
+from facts.node_room import boot_disk_of, first_with_room
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import reveal
@@ -66,10 +66,14 @@ def recorded_bill(resources: Sequence[RecordedResource], region: str | None) -> 
         machine, capacity = placed
         nodes += pods.nodes
         local_ssd = _selector(resource).get(f"{_GKE}/gke-ephemeral-storage-local-ssd") == "true"
+        local_ssd = local_ssd and machine.local_ssd == "optional"
+        pod_disk_gib = sum(_asked(one, "ephemeral-storage") for one in _containers(resource)) / _GIB
+        node_disk_gib = pods.gpus_per_node // pods.gpus_per_replica * pod_disk_gib
         shape = FleetShape(
             nodes=pods.nodes,
             machine=machine,
-            local_ssd=local_ssd and machine.local_ssd == "optional",
+            local_ssd=local_ssd,
+            boot_disk_gib=boot_disk_of(machine, requested_gib=node_disk_gib, local_ssd=local_ssd),
             region=region,
             capacity=capacity,
             cluster=False,
@@ -147,11 +151,10 @@ def _placed(
         return (MACHINES[str(named)], capacity) if str(named) in MACHINES else None
     same = of_accelerator(str(selector.get(f"{_GKE}/gke-accelerator")))
     fitting = [one for one in same if one.gpus == pods.gpus_per_node]
-    containers = at(resource.inputs, "spec.template.spec.containers") or ()
     machine = first_with_room(
         fitting,
-        cpu_milli=1000 * sum(_asked(one, "cpu") for one in containers),
-        memory_bytes=sum(_asked(one, "memory") for one in containers),
+        cpu_milli=1000 * sum(_asked(one, "cpu") for one in _containers(resource)),
+        memory_bytes=sum(_asked(one, "memory") for one in _containers(resource)),
     )
     machine = machine or next(iter(fitting), None)
     return None if machine is None else (machine, capacity)
@@ -169,6 +172,10 @@ def _of_class(name: str, resources: Sequence[RecordedResource]) -> Machine | Non
 def _selector(resource: RecordedResource) -> Mapping[str, Any]:
     selector = reveal(at(resource.inputs, "spec.template.spec.nodeSelector"))
     return selector if isinstance(selector, Mapping) else {}
+
+
+def _containers(resource: RecordedResource) -> Sequence[Any]:
+    return at(resource.inputs, "spec.template.spec.containers") or ()
 
 
 def _asked(container: Any, what: str) -> float:

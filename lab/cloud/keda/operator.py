@@ -3,7 +3,8 @@
 KEDA is not built: its 2,271 packages would take as long as Kubernetes (2,424 packages, 4.5 minutes on two cores). The simulation
 follows the source, kedacore/keda v2.20.2:
 controllers/keda/hpa.go and scaledobject_controller.go, pkg/scaling/scale_handler.go, pkg/scaling/executor/scale_scaledobjects.go,
-pkg/fallback/fallback.go. Not simulated: scalingModifiers, idleReplicaCount, useCachedMetrics, triggers other than prometheus and cron.
+pkg/fallback/fallback.go; a failed reconciliation is retried as controller-runtime does. Not simulated: scalingModifiers,
+idleReplicaCount, useCachedMetrics, triggers other than prometheus and cron.
 """
 
 from __future__ import annotations
@@ -44,8 +45,22 @@ PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
 LOOK_WALL_SECONDS: Final = 0.2
 """Wall time between two reconciliations, and minimum of a polling interval."""
 STOP_WALL_SECONDS: Final = 10.0
+FIRST_RETRY_SECONDS: Final = 0.005
+MOST_RETRY_SECONDS: Final = 1000.0
+"""Time to the first retry of a failed reconciliation, doubled by each failure up to the second. Source: client-go, util/workqueue,
+DefaultTypedControllerRateLimiter, which controller-runtime uses; KEDA sets no other one (cmd/operator/main.go) and does not watch
+Deployments (controllers/keda/scaledobject_controller.go, SetupWithManager)."""
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 """Default date at the start of the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """The operator's log entry for a fallback in place of a metric: one for each poll, and for each query of the HPA."""
+
+    at_seconds: float
+    name: str
+    """Of the ScaledObject."""
 
 
 @dataclass(eq=False)
@@ -58,6 +73,10 @@ class _Scaled:
     """Consecutive failures by metric, for objects with a fallback."""
     last_active: datetime | None = None
     polled_seconds: float = float("-inf")
+    errors: int = 0
+    """Consecutive failures of the reconciliation, the retries between two looks included."""
+    retry_seconds: float = float("-inf")
+    """When the reconciliation is tried again after a failure."""
     conditions: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """Type -> status, reason, message."""
     status: Manifest = field(default_factory=dict)
@@ -68,6 +87,14 @@ class _Scaled:
         """The spec."""
         found: Manifest = self.manifest["spec"]
         return found
+
+    def put_off(self, now_seconds: float) -> None:
+        """The next retry after a failure, and after those that KEDA would have made since the last look."""
+        due = self.retry_seconds if self.errors else now_seconds
+        while due <= now_seconds:
+            due += min(FIRST_RETRY_SECONDS * 2**self.errors, MOST_RETRY_SECONDS)
+            self.errors += 1
+        self.retry_seconds = due
 
     @property
     def place(self) -> tuple[str, str]:
@@ -83,6 +110,8 @@ class Keda:
         self._calendar = A_MONDAY
         self.written: list[tuple[str, int]] = []
         """Deployments and replicas that KEDA wrote itself, without the HPA."""
+        self.suppressed: list[Suppressed] = []
+        """Its log entries for fallbacks, in order."""
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
@@ -178,7 +207,8 @@ class Keda:
         with self._lock:
             scaled = self._scaled.setdefault(key, _Scaled(manifest))
             known = scaled.manifest["metadata"].get("generation") == manifest["metadata"].get("generation")
-            if not known or not scaled.triggers or _paused(manifest) != _paused(scaled.manifest):
+            is_due = not scaled.triggers and self._world.clock.now_seconds() >= scaled.retry_seconds
+            if not known or is_due or _paused(manifest) != _paused(scaled.manifest):
                 scaled.manifest = manifest
                 self._reconcile(scaled)
             interval = max(
@@ -197,9 +227,11 @@ class Keda:
             scaled.triggers = self._checked(one)
         except SpecError as error:
             scaled.triggers = ()
+            scaled.put_off(self._world.clock.now_seconds())
             conditions["Ready"] = ("False", "ScaledObjectCheckFailed", str(error))
             conditions["Active"] = ("Unknown", "UnknownState", "ScaledObject check failed")
             return
+        scaled.errors, scaled.retry_seconds = 0, float("-inf")
         conditions["Ready"] = (
             "True",
             "ScaledObjectReady",
@@ -285,6 +317,7 @@ class Keda:
             self._note_fallback(scaled, fallback)
             if failures <= fallback["failureThreshold"]:
                 raise
+            self.suppressed.append(Suppressed(self._world.clock.now_seconds(), scaled.manifest["metadata"]["name"]))
             behavior = fallback.get("behavior", "static")
             value = fallback_value(behavior, int(fallback["replicas"]), one.target, self._replicas(scaled))
             return Reading(value, active=True), True

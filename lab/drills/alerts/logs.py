@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from facts.names import KEDA_NAMESPACE
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 Entry = Mapping[str, Any]
-FALLS_BACK: Final = "At least one trigger is falling back on this scaled object"
-"""Message of KEDA's condition Fallback for an unreadable trigger. Source: keda 2.20.2, pkg/fallback/fallback.go, updateStatus."""
 
 
 def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry | None:
@@ -42,18 +40,20 @@ def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry |
                 "resourceName": f"projects/{settings.project}/zones/{zone}/instances/{moment.subject}",
             },
         }
-    if moment.lane == "operator" and moment.text == FALLS_BACK:
-        # Only at the start; KEDA repeats it with every request.
-        scaled = {"scaledObject.Namespace": settings.namespace, "scaledObject.Name": moment.subject}
-        return {
-            "logName": _log(settings, "stderr"),
-            "resource": {
-                "type": "k8s_container",
-                "labels": {"cluster_name": cluster, "namespace_name": KEDA_NAMESPACE},
-            },
-            "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
-        }
     return None
+
+
+def entry_of_fallback(scaled_object: str, settings: Settings, cluster: str | None) -> Entry:
+    """KEDA's log entry for a fallback in place of a metric. Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback."""
+    scaled = {"scaledObject.Namespace": settings.namespace, "scaledObject.Name": scaled_object}
+    return {
+        "logName": _log(settings, "stderr"),
+        "resource": {
+            "type": "k8s_container",
+            "labels": {"cluster_name": cluster, "namespace_name": KEDA_NAMESPACE},
+        },
+        "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
+    }
 
 
 def _log(settings: Settings, id_: str) -> str:

@@ -10,6 +10,7 @@ import contextlib
 import re
 import threading
 import urllib.request
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,7 @@ from facts.signals.catalogue import catalogue
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.control_plane.api import DEPLOYMENT, ApiUnreachableError
 from lab.drills.alerts.evaluate import Fired, evaluate
-from lab.drills.alerts.logs import entry_of, matches
+from lab.drills.alerts.logs import Entry, entry_of, entry_of_fallback, matches
 from lab.results.timeline import Moment
 from settings.derived.figures import figures
 from settings.derived.watched import watched
@@ -153,22 +154,37 @@ class AlertWatch:
                 own = f'{{namespace="{space}",pod="{name}",phase="{phase}"}}'
                 yield f"kube_pod_status_phase{own}", str(int(status.get("phase") == phase))
             for one in status.get("containerStatuses") or ():
+                waiting = (one.get("state") or {}).get("waiting") or {}
+                if reason := waiting.get("reason"):
+                    own = f'namespace="{space}",pod="{name}",container="{one["name"]}",reason="{reason}"'
+                    yield f"kube_pod_container_status_waiting_reason{{{own}}}", "1"
                 own = f'namespace_name="{space}",pod_name="{name}",container_name="{one["name"]}"'
                 own = f'{{monitored_resource="k8s_container",{own}}}'
                 yield f"kubernetes_io:container_restart_count{own}", str(one.get("restartCount", 0))
 
     def _logged(self, steps: int) -> dict[str, dict[int, str]]:
         """Log-based metrics; a counter exists from its first entry on."""
-        counted: dict[str, dict[int, str]] = {}
+        counted: dict[str, list[int]] = {}
+        for at_seconds, entry in sorted(self._entries(), key=lambda each: each[0]):
+            for signal in self.catalogue.logs:
+                if matches(signal.filter, entry):
+                    step = max(0, int((at_seconds - self._began) / self._every))
+                    counted.setdefault(signal.series(), []).append(step)
+        return {
+            series: {step: str(bisect_right(entries, step)) for step in range(entries[0], steps)}
+            for series, entries in counted.items()
+        }
+
+    def _entries(self) -> Iterator[tuple[float, Entry]]:
         settings, cluster = self._stage.settings, self.catalogue.watched.cluster
         for moment in self._stage.timeline.moments(self._began):
             entry = entry_of(moment, settings, cluster)
-            for signal in self.catalogue.logs:
-                if entry is not None and matches(signal.filter, entry):
-                    values = counted.setdefault(signal.series(), {})
-                    first = max(0, int((moment.at_seconds - self._began) / self._every))
-                    values.update({step: str(int(values.get(step, "0")) + 1) for step in range(first, steps)})
-        return counted
+            if entry is not None:
+                yield moment.at_seconds, entry
+        keda = self._stage.autoscaler
+        for line in () if keda is None else tuple(keda.suppressed):
+            if line.at_seconds >= self._began:
+                yield line.at_seconds, entry_of_fallback(line.name, settings, cluster)
 
 
 def _bound(bounds: tuple[float, ...], seconds: float) -> float:

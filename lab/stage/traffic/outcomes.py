@@ -117,6 +117,11 @@ class TrafficReport:
         return sum(ending.ending.in_flight for ending in self.endings)
 
     @property
+    def streams_cut(self) -> int:
+        """Requests cut on ending servers: in flight at the start of the end, or accepted during it."""
+        return sum(ending.ending.cut + ending.ending.cut_late for ending in self.endings)
+
+    @property
     def share_cut(self) -> float | None:
         """Share of requests in flight on ending servers that were cut; None if none was in flight."""
         if not self.in_flight_at_ends:

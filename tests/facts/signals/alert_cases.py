@@ -21,7 +21,7 @@ EIGHT = Watched(
     speculative=True,
     prefix_caching=True,
     autoscaler="keda-hpa-qwen",
-    spending=True,
+    spending="pause",
     spot=True,
     gateway_pool="pool",
     cluster="cluster",
@@ -29,7 +29,12 @@ EIGHT = Watched(
     node_usd_per_hour=40.0,
     planned_usd_per_million_output=0.5,
 )
-SHAPES = {"eight engines, 0.18.1": EIGHT, "one engine, 0.33.0": replace(EIGHT, engines_per_pod=1, release=(0, 33, 0))}
+SHAPES = {
+    "eight engines, 0.18.1": EIGHT,
+    "one engine, 0.33.0, warned, external": replace(
+        EIGHT, engines_per_pod=1, release=(0, 33, 0), spending="warn", gateway_is_external=True
+    ),
+}
 PODS = ("7c9d5f6b8-abcde", "7c9d5f6b8-fghij")
 _GMP = {"project_id": "p", "location": "us-central1", "cluster": "cluster", "namespace": "{namespace}"}
 _POD = {**_GMP, "app": "{server}", "pod": "{pod}", "container": "vllm", "node": "gk3-{pod}", "job": "{server}"}
@@ -46,6 +51,14 @@ _OWN = {
         "namespace_name": "{namespace}",
         "pod_name": "{pod}",
         "container_name": "vllm",
+    },
+    "loadbalancing_googleapis_com:https_internal": {
+        "monitored_resource": "internal_http_lb_rule",
+        "forwarding_rule_name": "gkegw1-x4f2-{namespace}-gateway-78qnvyiusmha",
+    },
+    "loadbalancing_googleapis_com:https_external": {
+        "monitored_resource": "http_external_regional_lb_rule",
+        "forwarding_rule_name": "gkegw1-x4f2-{namespace}-gateway-78qnvyiusmha",
     },
     "DCGM": {**_GMP, "pod": "{pod}", "Hostname": "gk3-{pod}", "gpu": "{engine}"},
     "logging_googleapis_com:": {},
@@ -98,6 +111,8 @@ class Case:
     """Seconds between two samples."""
     since: int = 0
     """Minutes; what fires before does not count: nothing is known of the time before the first sample."""
+    spending: str | None = None
+    """Only where the guard does this at the limit; None for all."""
     decoys: bool = True
     """Whether another server of the namespace may do the opposite. Not where series tell servers of a namespace apart by nothing."""
 
@@ -106,6 +121,7 @@ RUNNING, WAITING, TOKENS = "vllm:num_requests_running", "vllm:num_requests_waiti
 DONE, HTTP, CACHE = "vllm:request_success_total", "http_requests_total", "vllm:kv_cache_usage_perc"
 TEMPERATURE, CONDITION = "DCGM_FI_DEV_GPU_TEMP", "kube_horizontalpodautoscaler_status_condition"
 SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource": "k8s_container"}
+WAITS = "kube_pod_container_status_waiting_reason"
 TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
 
 
@@ -192,6 +208,34 @@ def steps(paused: str, resumed: str = "") -> list[Of]:
     return [of(SPENT, values, **GUARD, step=step) for step, values in said.items() if values]
 
 
+def lasting(before: str, number: int, lines: int) -> str:
+    """A step that the guard logs every five minutes while it lasts, from a number of entries on."""
+    return f"{before} {' '.join(f'{number + line}x9' for line in range(lines))} {number + lines}x300"
+
+
+def balanced(good: str, failed: str) -> list[Of]:
+    """What both kinds of load balancer count: a gateway has one of them."""
+    return [
+        of(f"loadbalancing_googleapis_com:https_{kind}_request_count", values, response_code_class=code)
+        for kind in ("internal", "external_regional")
+        for code, values in (("200", good), ("500", failed))
+    ]
+
+
+def finished(*rates: tuple[float, float]) -> list[Of]:
+    """Requests a second, each for some hours, a sample every five minutes."""
+    parts, total = [], 0.0
+    for hours, each in rates:
+        samples = int(hours * 12)
+        parts.append(f"{total:g}+{each * 300:g}x{samples - 1}")
+        total += each * 300 * samples
+    return one(DONE, " ".join(parts), finished_reason="length")
+
+
+def waits(values: str, reason: str) -> list[Of]:
+    return [of(WAITS, values, container="vllm", reason=reason)]
+
+
 def running(values: str, first: str) -> list[Of]:
     return [of(RUNNING, "0x120"), of(RUNNING, values, pod=0), of(RUNNING, first, pod=0, engine=0)]
 
@@ -204,8 +248,14 @@ def _serving() -> Iterator[Case]:
     resumed = [*deployment("2x20 0x20 2x60", "2x20 0x80"), *went]
     yield Case("NothingServes", False, resumed, minutes=50)
     down = [*deployment("2x140", "2x20 0x120"), of(RUNNING, "5x20 _x120")]
-    yield Case("NothingServes", False, [*down, *steps("_x20 1x120")])  # the guard paused it, for the first time
-    yield Case("NothingServes", False, [*down, *steps("3x20 4x120")])  # again
+    for hours in (3, 30):
+        gone = [*deployment(f"2x{hours * 120}", f"2x20 0x{hours * 120}"), *went]
+        yield Case("NothingServes", True, gone, minutes=60 * hours)  # until something serves
+    back = [*deployment("2x400", "2x20 0x200 2x180"), *went]
+    yield Case("NothingServes", False, back, minutes=190, since=111)
+    # The guard paused it for the first time, again, and until so recently that its replicas still start.
+    for paused_steps in (lasting("_x20", 1, 11), lasting("3x20", 4, 11), lasting("_x20", 1, 6)):
+        yield Case("NothingServes", False, [*down, *steps(paused_steps)], spending="pause")
     yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "_x40 1x100")])  # resumed, and not back
     yield Case("NothingServes", True, [*down, *steps("_x20 1x120", "2x40 3x100")])
     yield Case("NothingServes", True, [*down, of(SPENT, "_x20 1x120", **GUARD, step="warned")])
@@ -224,8 +274,8 @@ def _serving() -> Iterator[Case]:
     yield Case("ReplicasMissing", False, ramp, minutes=110)
     yield Case("ReplicasMissing", False, deployment("4x19 8x200", "4x55 8x164"), minutes=100)
     paused = deployment("2x200", "2x20 0x180")
-    yield Case("ReplicasMissing", False, [*paused, *steps("_x20 1x180")], minutes=90)
-    yield Case("ReplicasMissing", False, [*paused, *steps("3x20 4x180")], minutes=90)
+    for paused_steps in (lasting("_x20", 1, 17), lasting("3x20", 4, 17)):
+        yield Case("ReplicasMissing", False, [*paused, *steps(paused_steps)], minutes=90, spending="pause")
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "_x40 1x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "2x40 3x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, of(SPENT, "_x20 1x180", **GUARD, step="warned")], minutes=90)
@@ -263,6 +313,18 @@ def _serving() -> Iterator[Case]:
         yield Case(share, False, shape("0+1x120", "0+1x120"))  # too few to tell
     for fires, good, bad in ((True, 70, 30), (False, 85, 15), (True, 2, 2), (False, 1, 1)):
         yield Case("RequestsAborted", fires, done(f"0+{good}x120", f"0+{bad}x120", "abort"))
+    for fires, hours in (
+        (True, ((25, 4), (1, 0))),
+        (True, ((25, 1.5), (1, 0))),
+        (True, ((25, 4), (1, 0.28))),
+        (False, ((25, 4), (1, 0.6))),
+        (False, ((25, 0.7), (1, 0))),  # too few to tell
+        (False, ((20, 4), (6, 0.3))),  # a quiet day after a busy one
+        (False, ((20, 0.3), (5, 4), (1, 0))),  # a benchmark
+    ):
+        yield Case("TrafficStopped", fires, finished(*hours), minutes=1555, every=300)
+    for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
+        yield Case("BalancerFails", fires, balanced(f"0+{good}x120", f"0+{bad}x120"), decoys=False)
     yield Case("PickerFails", True, picker("1x20 0x100", "0x120", "0x120"), decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
         yield Case("PickerFails", fires, picker("1x120", f"0+{bad}x120", f"0+{every}x120"), decoys=False)
@@ -300,12 +362,24 @@ def _full() -> Iterator[Case]:
     yield Case("ScalingBlind", True, [*conditions("1x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("0x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("1x120"), *deployment("0x120", "0x120")])  # at zero by intent
+    # KEDA logs at each poll while a first fleet starts, and after a resume.
+    for available in ("0x120", "0x100 2x20"):
+        told = log("scaling_fallbacks", "k8s_container", "0+1x120")
+        yield Case("ScalingBlind", False, [*conditions("1x120"), *deployment("2x120", available), *told])
     # On its fallback: the condition says that all is well.
     well = [*conditions("0x120"), *deployment("2x120", "2x120")]
     yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x100 1+2x20")])
     yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x104 1x16")])
     yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "3x80 3+2x40")])
     yield Case("ScalingBlind", False, [*well, *log("scaling_fallbacks", "k8s_container", "3x120")], since=15)
+    for fires, busy, other in (
+        (True, "12x120", "4x120"),
+        (True, "12x120", "0x120"),  # connections that stay
+        (False, "12x120", "7x120"),
+        (False, "6x120", "1x120"),
+        (False, "12x120", "_x100 0x20"),  # a new replica
+    ):
+        yield Case("ReplicasUnequal", fires, [of(RUNNING, busy, pod=0), of(RUNNING, other, pod=1)])
     for fires, each, first in ((True, 9, 40), (False, 12, 12), (False, 11, 20), (False, 3, 19)):
         yield Case("EnginesUnequal", fires, running(f"{each}x120", f"{first}x120"))
 
@@ -319,6 +393,15 @@ def _rest() -> Iterator[Case]:
     restarted = "kubernetes_io:container_restart_count"
     yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
     yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
+    for name, reason in (
+        ("CrashLoop", "CrashLoopBackOff"),
+        ("CannotStart", "ImagePullBackOff"),
+        ("CannotStart", "CreateContainerConfigError"),
+    ):
+        yield Case(name, True, waits("_x60 1x60", reason))
+        yield Case(name, False, waits("1x120", "ContainerCreating"))
+        yield Case(name, False, waits("1x10 _x110", reason), since=25)
+    yield Case("CrashLoop", True, waits(" ".join(["1x4 _x20"] * 5), "CrashLoopBackOff"))
     phase = "kube_pod_status_phase"
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
@@ -326,16 +409,16 @@ def _rest() -> Iterator[Case]:
     for name, signal, resource, labels in (
         ("StockOut", "scale_up_failures", "k8s_cluster", {}),
         ("SpotTaken", "spot_preemptions", "gce_instance", {}),
-        ("GpuFault", "gpu_faults", "k8s_container", {}),
+        ("GpuFault", "gpu_faults", "k8s_container", {"node": "gk3-1"}),
         *(
             (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
-            for step in ("warned", "paused", "blind")
+            for step in ("warned", "paused", "over", "blind")
         ),
     ):
         yield Case(name, True, log(signal, resource, "_x110 1x10", **labels))  # the first ever
         yield Case(name, True, log(signal, resource, "3x110 4x10", **labels))
         yield Case(name, False, log(signal, resource, "3x120", **labels), since=15)
-        if labels:
+        if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
     guard["namespace"] = "{namespace}-spending"

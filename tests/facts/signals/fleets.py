@@ -15,7 +15,7 @@ EVERYTHING = Watched(
     speculative=True,
     prefix_caching=True,
     autoscaler="keda-hpa-qwen35-server",
-    spending=True,
+    spending="pause",
     spot=True,
     gateway_pool="qwen35-pool",
     cluster="vllm-inference-cluster-spot",
@@ -23,9 +23,12 @@ EVERYTHING = Watched(
     node_usd_per_hour=34.07,
     planned_usd_per_million_output=0.31,
 )
+WARNED = replace(EVERYTHING, spending="warn", canary=True, gateway_is_external=True)
+"""The same with what excludes something of it."""
 LITTLE = Watched(server="chat", namespace="chat", stack="chat")
 FLEETS = {
     "everything": EVERYTHING,
+    "warned": WARNED,
     "little": LITTLE,
     "two engines": replace(LITTLE, engines_per_pod=2, ttft_seconds=1, tpot_seconds=0.05, objective=0.999),
     "without a price": replace(EVERYTHING, node_usd_per_hour=None, planned_usd_per_million_output=None),

@@ -51,6 +51,10 @@ def rules(watched: Watched, alert: str, expr: str | None = None) -> Mapping[str,
     return {"groups": [{"name": "recordings", "rules": used}, {**alerts, "rules": [changed]}]}
 
 
+def applies(case: Case, shape: str) -> bool:
+    return case.alert in NAMES[shape] and case.spending in (None, SHAPES[shape].spending)
+
+
 def question(case: Case, watched: Watched, expr: str | None = None) -> Question:
     return Question(
         rules=rules(watched, case.alert, expr),
@@ -71,7 +75,7 @@ def is_right(case: Case, answer: Answer) -> bool:
 
 @pytest.mark.slow
 def test_alerts_fire_when_they_should_and_only_then() -> None:
-    asked = [(case, shape) for shape in SHAPES for case in CASES if case.alert in NAMES[shape]]
+    asked = [(case, shape) for shape in SHAPES for case in CASES if applies(case, shape)]
     answers = ask([question(case, SHAPES[shape]) for case, shape in asked])
     wrong = [
         (shape, case, answer.error or answer.fired)

@@ -13,12 +13,12 @@ import typer.main
 from facts.names import spending_namespace
 from facts.signals import runbook
 from facts.signals.catalogue import Alert, Catalogue, catalogue
-from facts.signals.model import QUESTIONS
+from facts.signals.model import QUESTIONS, Watched
 from facts.signals.series import DCGM, GOOGLE, KUBERNETES, PICKER, SERVER, TPOT_BOUNDS, TTFT_BOUNDS, VLLM, bound, has
 from fleet.cli.app import app
 from settings.derived.figures import figures
 from settings.derived.watched import watched
-from tests.facts.signals.fleets import EVERYTHING, FLEETS, LITTLE
+from tests.facts.signals.fleets import EVERYTHING, FLEETS, LITTLE, WARNED
 from tests.facts.signals.names import WORDS, grouped, matchers, metrics, other_words
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -31,8 +31,8 @@ SECONDS = {"m": 60, "h": 3600, "d": 86400}
 LABELS = {
     name: frozenset(labels.split())
     for names, labels in (
-        (KUBERNETES, "namespace deployment pod phase horizontalpodautoscaler condition status"),
-        (GOOGLE, "monitored_resource namespace_name container_name pod_name"),
+        (KUBERNETES, "namespace deployment pod phase horizontalpodautoscaler condition status reason"),
+        (GOOGLE, "monitored_resource namespace_name container_name pod_name forwarding_rule_name response_code_class"),
         (DCGM, "namespace pod exported_namespace exported_pod Hostname gpu"),
         (PICKER, "namespace name error_code"),
         (SERVER, "app namespace status"),
@@ -49,6 +49,12 @@ def expressions(every: Catalogue) -> list[str]:
 
 def named(alerts: tuple[Alert, ...]) -> set[str]:
     return {one.name for one in alerts}
+
+
+def all_alerts() -> list[Alert]:
+    """Those of a fleet with everything, then those that it excludes."""
+    first = catalogue(EVERYTHING).alerts
+    return [*first, *(one for one in catalogue(WARNED).alerts if one.name not in named(first))]
 
 
 @pytest.mark.parametrize("every", ALL)
@@ -73,7 +79,10 @@ def test_every_series_is_the_fleets_own(every: Catalogue) -> None:
         for name, inner in re.findall(r"([\w:]+)\{([^}]*)\}", expr):
             if not name.startswith("logging_googleapis_com:"):
                 own = (fleet.namespace, spending_namespace(fleet.namespace))
-                assert any(f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own), expr
+                balanced = f'forwarding_rule_name=~"gkegw1-[^-]+-{fleet.namespace[:7]}' in inner
+                assert balanced or any(
+                    f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own
+                ), expr
             if name in VLLM or name.startswith("fleet:"):
                 assert f'app="{fleet.server}"' in inner, expr
 
@@ -89,17 +98,17 @@ def test_alert_heading_and_panel_belong_together(every: Catalogue) -> None:
 
 
 def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_with_a_command() -> None:
-    assert set(runbook.sections()) == named(catalogue(EVERYTHING).alerts)
-    for name in runbook.sections():
-        text = runbook.section(name, EVERYTHING)
+    assert set(runbook.sections()) == named(tuple(all_alerts()))
+    for name, fleet in ((name, fleet) for name in runbook.sections() for fleet in FLEETS.values()):
+        text = runbook.section(name, fleet)
         assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
-        assert not re.search(r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD)\b", text), name
+        assert not re.search(r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD|NODE|REASON|UNDO)\b|<!--", text), name
 
 
 def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_command_needs_nothing_else() -> None:
     """Cloud Monitoring writes `(none)` for a label that the series has not."""
-    for one in catalogue(EVERYTHING).alerts:
+    for one in all_alerts():
         text = runbook.section(one.name, EVERYTHING)
         command = text.splitlines()[1]
         for label in re.findall(r"\$\{metric_or_resource\.label\.(\w+)\}", text):
@@ -116,7 +125,7 @@ def test_on_call_finds_every_alert_beside_its_symptom() -> None:
     page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
     cells = [line.split(" | ")[1] for line in page.splitlines() if line.startswith("| ") and line.count(" | ") == 3]
     named_there = [name for cell in cells for name in re.findall(r"`([A-Z]\w+)`", cell)]
-    assert sorted(named_there) == sorted(named(catalogue(EVERYTHING).alerts))
+    assert sorted(named_there) == sorted(named(tuple(all_alerts())))
 
 
 @pytest.mark.parametrize("every", ALL)
@@ -130,9 +139,12 @@ def test_nothing_divides_by_what_may_be_zero(every: Catalogue) -> None:
 @pytest.mark.parametrize("every", ALL)
 def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue) -> None:
     for one in every.alerts:
-        spans = [0, *(int(n) * SECONDS[unit] for n, unit in re.findall(r"\[(\d+)([mhd])\]", one.expr))]
-        offsets = [0, *(int(n) * SECONDS[unit] for n, unit in re.findall(r"offset (\d+)([mhd])", one.expr))]
-        assert max(spans) + max(offsets) + one.for_seconds <= LOOK_BACK_HOURS * 3600, one.name
+        span, offset = r"(?:\[(\d+)([mhd])\])?", r"(?: offset (\d+)([mhd]))?"
+        spans = [
+            sum(int(n) * SECONDS[unit] for n, unit in zip(each[::2], each[1::2], strict=True) if n)
+            for each in re.findall(rf"\}}{span}{offset}", one.expr)
+        ]
+        assert max(spans) + one.for_seconds <= LOOK_BACK_HOURS * 3600, one.name
         assert one.every_seconds % 30 == one.for_seconds % 30 == 0
         assert one.every_seconds >= 30
 
@@ -144,9 +156,11 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"speculative": False}, {"AcceptanceFell"}),
         ({"prefix_caching": False}, {"PrefixHitsFell"}),
         ({"autoscaler": None}, {"AtMaximum", "ScalingBlind"}),
-        ({"spending": False}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
+        ({"spending": None}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
+        ({"spending": "warn"}, {"SpendingPaused"}),
+        ({"max_replicas": 1}, {"ReplicasUnequal"}),
         ({"spot": False}, {"SpotTaken"}),
-        ({"gateway_pool": None}, {"PickerFails"}),
+        ({"gateway_pool": None}, {"PickerFails", "BalancerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
         ({"node_usd_per_hour": None}, {"TokensDear"}),
     ],
@@ -159,8 +173,26 @@ def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gon
 def test_the_guide_lists_every_alert_with_its_severity() -> None:
     guide = (runbook.FILE.parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \| (page|ticket) \|", guide, re.MULTILINE) == [
-        (one.name, one.severity) for one in catalogue(EVERYTHING).alerts
+        (one.name, one.severity) for one in all_alerts()
     ]
+
+
+def test_a_guard_that_only_warns_pages_nobody_and_a_sum_that_is_passed_stays_open() -> None:
+    about_spending = {one.name: one for one in catalogue(WARNED).alerts if one.name.startswith("Spending")}
+    assert {one.severity for one in about_spending.values()} == {"ticket"}
+    assert about_spending.keys() == {"SpendingWarned", "SpendingOver", "SpendingBlind", "SpendingUnwatched"}
+    assert 'step="over"' in about_spending["SpendingOver"].expr
+
+
+@each_row("fleet", [EVERYTHING, WARNED, LITTLE])
+def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
+    """An earlier release's account, volume and caches are gone: its pods would not start (docs/server.md)."""
+    for name in runbook.sections():
+        text = runbook.section(name, fleet)
+        assert "rollout undo" not in text, name
+        assert ("fleet rollout abort" in text) <= fleet.canary, name
+    assert "pulumi up" in runbook.section("RequestsFail", fleet)
+    assert ("fleet rollout abort" in runbook.section("RequestsFail", fleet)) is fleet.canary
 
 
 def test_logs_are_counted_once_and_named_for_their_stack() -> None:
@@ -192,6 +224,7 @@ def test_recorded_names_stay() -> None:
             "fleet:draft_acceptance:ratio",
             "fleet:prefix_cache_hits:ratio",
             "fleet:pods:count",
+            "fleet:served:bool",
             "fleet:usd_per_hour:sum",
         ),
     }

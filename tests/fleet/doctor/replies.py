@@ -78,12 +78,14 @@ def answers() -> dict[str, Any]:
         ),
         f"{describe} GPUS-ALL-REGIONS-per-project": quota("GPUS-ALL-REGIONS-per-project", limit(96, "global")),
         f"{describe} CPUS-ALL-REGIONS-per-project": quota("CPUS-ALL-REGIONS-per-project", limit(64, "global")),
+        f"{describe} CPUS-per-project-region": quota("CPUS-per-project-region", limit(72)),
         f"{describe} CPUS-PER-VM-FAMILY-per-project-region": vm_family,
         f"{describe} HDML-TOTAL-GB-per-project-region": quota("HDML-TOTAL-GB-per-project-region", limit(10_240)),
         f"{describe} HDML-TOTAL-THROUGHPUT-per-project-region": quota(
             "HDML-TOTAL-THROUGHPUT-per-project-region", limit(30_720)
         ),
         f"{describe} HDB-TOTAL-GB-per-project-region": quota("HDB-TOTAL-GB-per-project-region", limit(8_192)),
+        f"{describe} SSD-TOTAL-GB-per-project-region": quota("SSD-TOTAL-GB-per-project-region", limit(500)),
         # gcloud leaves out the name of a metric that its own version does not know.
         "compute regions describe europe-west4": {
             "name": "europe-west4",

@@ -3,15 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from facts.machines import H100
+from facts.machines import H100, MACHINES
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.question.profiles import profile_facts
+from settings.checks.declared_server import DeclaredServer
 from settings.derived.figures import serving_shape
 from settings.profiles import NAMES
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
+
+B200, H100_NODE = {}, {"machine": "a3-highgpu-8g"}
+BF16 = {"model": {"id": "Qwen/Qwen3.5-27B"}}
+
+
+@each_row(
+    ("machine", "profile", "engine", "slow"),
+    [
+        (B200, "record", {}, None),  # 0.18.0, with DeepGEMM
+        (B200, "record", {"useDeepGemm": False}, "unaligned-fp8-rows-b200"),
+        (B200, "record", {"version": "0.18.1"}, "unaligned-fp8-rows-b200"),
+        # It stays off for this model, whatever the variable says.
+        (B200, "tuned", {"version": "0.18.1", "useDeepGemm": True}, "unaligned-fp8-rows-b200"),
+        (B200, "tuned", {}, None),
+        (B200, "tuned", {"useDeepGemm": False}, None),
+        (B200 | BF16, "record", {"version": "0.18.1"}, None),
+        (H100_NODE, "tuned", {}, None),
+        (H100_NODE, "tuned", {"version": "0.18.1", "useDeepGemm": False}, None),
+        (H100_NODE, "tuned", {"useDeepGemm": False}, "unaligned-fp8-rows-hopper"),
+        (H100_NODE, "tuned", {"extraArgs": ["--linear-backend=cutlass"]}, "unaligned-fp8-rows-hopper"),
+    ],
+)
+def test_the_planner_sees_a_slow_release_where_the_lesson_does(
+    machine: dict[str, Any], profile: str, engine: dict[str, Any], slow: str | None
+) -> None:
+    settings = make_settings(**machine, server={"replicas": 1, "profile": profile, "engine": engine})
+    planned = facts_of_stack(settings).slow_product
+    assert planned is DeclaredServer(settings).slow_product
+    assert deployment_of(settings).slow_product is planned
+    assert (planned and planned.id) == slow
+
+
+@each_row("name", NAMES)
+def test_no_profile_runs_a_slow_release(name: str) -> None:
+    for machine in MACHINES.values():
+        assert replace(profile_facts(name), gpu=machine.gpu).slow_product is None
 
 
 @each_row("name", NAMES)

@@ -54,6 +54,34 @@ def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
     assert found.performance.total_tokens_per_s.value == pytest.approx(90_567, rel=0.02)
 
 
+def of_release(version: str, **options: Any) -> Plan:
+    question = asked(profile="record", machine="a4-highgpu-8g", headroom=0.0, **options)
+    return plan(replace(question, profile=replace(question.profile, engine_version=version)))
+
+
+def test_a_slow_release_serves_less_for_the_same_price() -> None:
+    whole, slow = (of_release(version, usd_per_hour=500) for version in ("0.18.0", "0.18.1"))
+    assert slow.nodes == whole.nodes
+    middle = (0.46 + 0.78) / 2
+    rate, expected = slow.maximum.total_tokens_per_s, whole.maximum.total_tokens_per_s
+    assert rate.value == pytest.approx(middle * expected.value)
+    assert (rate.low, rate.high) == (pytest.approx(0.46 * expected.low), pytest.approx(0.78 * expected.high))
+    assert slow.money.at_full_load is not None
+    assert whole.money.at_full_load is not None
+    assert slow.money.at_full_load.total_usd == pytest.approx(whole.money.at_full_load.total_usd / middle)
+    assert any(reason.startswith("unaligned-fp8-rows-b200") for reason in slow.reasons)
+    assert not any("unaligned" in reason for reason in whole.reasons)
+
+
+def test_a_slow_release_takes_more_nodes_and_longer() -> None:
+    whole, slow = (of_release(version, tokens_per_second=700_000) for version in ("0.18.0", "0.18.1"))
+    assert slow.nodes > 1.5 * whole.nodes
+    assert slow.performance.tpot_ms.value > 1.5 * whole.performance.tpot_ms.value
+    assert slow.performance.ttft_ms.high > whole.performance.ttft_ms.high
+    assert (whole.nodes_as_engine is None, slow.nodes_as_engine) == (False, None)
+    assert slow.money.usd_per_hour > 1.5 * whole.money.usd_per_hour
+
+
 # The article's own answers --------------------------------------------------------------------------------------------
 
 

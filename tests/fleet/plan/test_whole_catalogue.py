@@ -23,7 +23,7 @@ from fleet.plan.question.goals import PlanImpossibleError
 from fleet.plan.stack_file import region_with, write_stack
 from fleet.preview.offline import open_stack
 from fleet.preview.stack_preview import preview_stack
-from settings.load import accept
+from settings.load import accept, check
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.fleet.cli.command import whole_project
@@ -97,6 +97,33 @@ def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
     assert estimate is not None
     assert estimate.requests == made.question.workload
     assert estimate.total_tokens_per_s.reasons == made.performance.total_tokens_per_s.reasons
+
+
+@pytest.mark.slow
+@each_row("model", [id_ for id_, listed in CATALOGUE.items() if listed.shape.experts])
+def test_experts_on_b200_are_written_as_the_check_accepts_them(root: Path, model: str) -> None:
+    made = plan(question_of(Asked(model=model, machine="a4-highgpu-8g", users=20, profile="serve-chat")))
+    write_stack(root, "planned", made, place_of(made, **revision_of(model)), replace=True)
+    settings = accept("planned", read(root, "planned").config)
+    assert facts_of_stack(settings).flags == made.question.profile.flags
+
+
+@each_row(
+    ("machine", "profile"),
+    [
+        ("a2-highgpu-1g", "tuned"),
+        ("a2-highgpu-8g", "serve-chat"),
+        ("a3-highgpu-1g", "record"),
+        ("a3-highgpu-8g", "tp8"),
+    ],
+)
+def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str, profile: str) -> None:
+    asked = Asked(users=20, machine=machine, profile=profile, region=region_of(MACHINES[machine]))
+    made = plan(question_of(asked))
+    write_stack(root, "planned", made, place_of(made), replace=True)
+    settings = accept("planned", read(root, "planned").config)
+    assert "sequences-above-states" not in {finding.id for finding in check(settings)}
+    assert settings.serving.engine.max_num_seqs == made.question.profile.shape.max_num_seqs
 
 
 @each_row("config", [LLAMA, HYBRID, {**LLAMA, "_name_or_path": "meta-llama/Llama-3.1-8B-Instruct"}])

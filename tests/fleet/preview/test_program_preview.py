@@ -46,7 +46,7 @@ def test_every_resource_of_the_program_is_in_the_report_with_policies_and_price(
     assert {item.id: item.quantity for item in bill.items} == {
         "nodes": 2,
         "autopilot-premium": 2,
-        "boot-disk-pd": 800,
+        "boot-disk-pd": 220,
         "cluster-fee": 1,
         "hyperdisk-ml-capacity": 32,
         "hyperdisk-ml-throughput": 800,

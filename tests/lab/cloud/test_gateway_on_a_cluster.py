@@ -26,12 +26,12 @@ from lab.control_plane.mirror import Mirror
 from lab.control_plane.modules import pinned
 from lab.results.clock import Clock
 from lab.results.timeline import Timeline
+from settings.derived.drain import drain
 from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
 from workloads.gateway.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway.values import CHART, chart_values
 from workloads.namespace import pod_security_labels
-from workloads.server.pod import drain
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
@@ -42,7 +42,7 @@ WAIT = 30.0
 SETTINGS = make_settings("gateway", gateway={"enabled": True})
 POOL = SETTINGS.gateway.pool
 TARGET = {"group": POOL_GROUP, "kind": "InferencePool", "name": POOL}
-DRAIN = drain(SETTINGS.placement, SETTINGS.serving.engine)
+DRAIN = drain(SETTINGS.placement.grace_seconds, SETTINGS.server.drain_seconds, SETTINGS.serving.engine.api_servers)
 
 
 @pytest.fixture(scope="module")

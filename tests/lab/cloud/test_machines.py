@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from facts.machines import MACHINES
@@ -20,14 +22,23 @@ def test_an_a4_holds_one_server_and_never_a_request_for_all_its_cores() -> None:
 
 def test_local_ssd_is_the_pods_disk_where_it_is_there_and_the_boot_disk_elsewhere() -> None:
     disks = {
-        (name, wanted): with_gpus(name, local_ssd=wanted).ephemeral_gb
+        (name, wanted): with_gpus(name, local_ssd=wanted).trimmed(60 * GIB).disk_gib
         for name in ("g2-standard-12", "a3-highgpu-1g")
         for wanted in (False, True)
     }
-    assert list(disks.values()) == [400, 375, 750, 750]
-    small, large = with_gpus("g2-standard-12", boot_disk_gb=100), with_gpus("a3-highgpu-1g", boot_disk_gb=100)
-    assert (small.ephemeral_gb, large.ephemeral_gb) == (100, 750)
-    assert small.allocatable.ephemeral_bytes == 60 * 10**9  # a tenth for evictions, three for the system and its images
+    assert list(disks.values()) == [136, 375, 750, 750]
+    small, large = with_gpus("g2-standard-12", boot_disk_gib=200), with_gpus("a3-highgpu-1g", boot_disk_gib=200)
+    assert (small.disk_gib, large.disk_gib) == (200, 750)
+    assert small.trimmed(60 * GIB) == small  # a size that a ComputeClass names stays
+
+
+def test_a_trimmed_boot_disk_holds_the_pods_that_it_was_made_for() -> None:
+    for gib in (1, 40, 60, 211, 1_000):
+        asked = replace(amounts(4, 8, 1), ephemeral_bytes=gib * GIB)
+        assert asked.times_in(with_gpus("g2-standard-12").trimmed(gib * GIB).allocatable) == 1, gib
+    writer = smallest("c4a", replace(amounts(4, 16), ephemeral_bytes=2 * GIB))
+    assert writer is not None
+    assert writer.disk_gib == 100
 
 
 @pytest.mark.parametrize("machine_type", sorted(MACHINES))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from facts.capacity import STEADY_GRACE_SECONDS
+from facts.capacity import MAX_GRACE_SECONDS
 from lab.cloud.autoscaler_events import Trouble
 from lab.cloud.node_objects import template
 from lab.cloud.offers import Offer, offers
@@ -99,7 +99,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         seen[app] = one
     servers = [value for app, value in seen.items() if app not in expected]
     assert len(servers) == (2 if "canary" in shape else 1)
-    assert all(server["spec"]["terminationGracePeriodSeconds"] <= STEADY_GRACE_SECONDS for server in servers)
+    assert all(server["spec"]["terminationGracePeriodSeconds"] <= MAX_GRACE_SECONDS for server in servers)
 
 
 def test_a_pod_that_asks_for_nothing_special_gets_a_general_purpose_machine() -> None:
@@ -272,7 +272,7 @@ def test_the_smallest_machine_with_the_pods_gpus_that_holds_it_comes(
         ("nvidia-l4", gpus(3, 8, 36), "may request 1 or 2 or 4 or 8"),
         ("nvidia-h200-141gb", gpus(1, 8, 36), "may request 8"),
         ("nvidia-l4", gpus(1, 40, 36), "g2-standard-32"),
-        ("nvidia-l4", gpus(1, 8, 36, disk_gib=500), "500 GiB of disk"),  # 400 GB of boot disk, and no local SSD
+        ("nvidia-l4", gpus(1, 8, 36, disk_gib=60_000), "60000 GiB of disk"),  # more than the largest boot disk leaves
         ("nvidia-tesla-v100", gpus(1, 4, 8), "nvidia-tesla-v100"),
     ],
 )
@@ -288,7 +288,18 @@ def test_local_ssd_that_is_selected_replaces_the_boot_disk() -> None:
     found = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300), gke_ephemeral_storage_local_ssd="true")
     assert not isinstance(found, Trouble), found
     assert [(one.machine.name, one.machine.local_ssd) for one in found] == [("g2-standard-12", True)]
-    assert isinstance(gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300)), Trouble)
+    assert found[0].machine.disk_gib == 375
+    larger = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=270), gke_ephemeral_storage_local_ssd="true")
+    assert isinstance(larger, Trouble)  # a local SSD leaves 264 GiB
+
+
+def test_a_boot_disk_is_as_large_as_the_pods_of_its_node_need() -> None:
+    alone, shared = (
+        gpu_offers("nvidia-l4", gpus(1, 4, 8, disk_gib=57), **labels) for labels in ({}, {"gke_accelerator_count": "2"})
+    )
+    assert not isinstance(alone, Trouble)
+    assert not isinstance(shared, Trouble)
+    assert [one.machine.disk_gib for one in (alone[0], shared[0])] == [130, 227]
 
 
 def test_pods_share_a_machine_only_where_they_select_its_number_of_gpus() -> None:

@@ -70,12 +70,16 @@ def edited(change: str) -> Any:
         inputs["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": 1, "maxUnavailable": 0}
 
     def grace(inputs: Inputs) -> None:
-        inputs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
+        inputs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 900
+
+    def hasty(inputs: Inputs) -> None:
+        inputs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 15
+        inputs["spec"]["template"]["spec"]["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": 5}}}
 
     def privileged(inputs: Inputs) -> None:
         inputs["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
 
-    return changed("Deployment", {"surge": surge, "grace": grace, "privileged": privileged}[change])
+    return changed("Deployment", {"surge": surge, "grace": grace, "hasty": hasty, "privileged": privileged}[change])
 
 
 # The stack as it is
@@ -180,7 +184,7 @@ def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Stage
     assert "a pending replica" in result.gave_up
 
 
-def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_of(stage: Stage) -> None:
+def test_a_surge_pays_for_a_machine_too_many_and_an_extended_duration_is_warned_of(stage: Stage) -> None:
     with broken(changed("ResourceQuota", unlimited)):
         stage.up()  # apart: Pulumi deletes at the end, and until then the quota would refuse the surge
     with broken(both(changed("ResourceQuota", unlimited), edited("surge"), edited("grace"))):
@@ -188,8 +192,18 @@ def test_a_surge_pays_for_a_machine_too_many_and_a_long_grace_on_spot_is_warned_
     assert failure(result, f"{8 * SERVERS} GPUs").endswith(str(8 * SERVERS + 8))
     (warned,) = REPORTS[-1].findings
     assert warned.severity == "warning"
-    assert warned.found.startswith("terminationGracePeriodSeconds 60 on Spot: ")
-    assert "15 s" in warned.found
+    assert warned.found.startswith("terminationGracePeriodSeconds 900 ")
+    assert "600" in warned.found
+
+
+def test_servers_that_leave_as_after_a_notice_cut_streams_in_the_drain(stage: Stage) -> None:
+    with broken(edited("hasty")):
+        stage.up()
+        result = played(stage, "drain")
+    cut, _, in_flight = failure(result, "no stream is cut").partition(" in flight")[0].partition(" of ")
+    assert int(cut) > int(in_flight) / 2
+    stage.restore()
+    holds(stage, "drain")
 
 
 def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(

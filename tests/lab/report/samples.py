@@ -190,12 +190,12 @@ def stock_out() -> DrillResult:
         ),
     ]
     return DrillResult(
-        name="thirteenth",
-        title="A thirteenth replica",
+        name="stock-out",
+        title="Capacity runs out",
         proves="a quota and a shortage each report why a replica does not start",
         checks=(
             check(
-                "the quota refuses a thirteenth",
+                "the quota refuses another replica",
                 held=True,
                 seen="exceeded quota: gpu, requested: 8, used: 96, limited: 96",
             ),
@@ -218,8 +218,8 @@ def stock_out() -> DrillResult:
 
 def reservation() -> DrillResult:
     return DrillResult(
-        name="reservation-not-yet",
-        title="A reservation that has not begun",
+        name="inactive-reservation",
+        title="The calendar reservation's window has not begun",
         proves="replicas wait for the window and start with it",
         checks=(),
         figures=(),
@@ -232,22 +232,22 @@ def reservation() -> DrillResult:
 
 def gateway_skipped() -> DrillResult:
     return DrillResult(
-        name="gateway-prerequisites",
-        title="A gateway without its prerequisites",
+        name="gateway-without-subnet",
+        title="The gateway without its proxy-only subnet",
         proves="a missing subnet or API is reported as a clear condition",
         checks=(),
         skipped="the stack has no gateway",
     )
 
 
-def scale_128(servers: int = 128) -> DrillResult:
+def scale_up(servers: int = 128) -> DrillResult:
     moments: list[Moment] = [moment("capacity", "a4-highgpu-8g spot", f"{servers} asked for", 10, "waiting")]
     for number in range(servers):
         moments += _server(number, 10, 900 + (number * 37) % 400, 1400)
     return DrillResult(
-        name=f"scale-{servers}",
-        title=f"{servers} replicas",
-        proves=f"{servers} replicas become Ready, in a measured wall time",
+        name="scale-up-in-time",
+        title="Load grows while replicas start",
+        proves="replicas are Ready before requests wait",
         checks=(check(f"{servers} replicas on {servers} nodes", held=True, seen=f"at most {servers} nodes"),),
         figures=(
             Figure(name="control plane", value=3.1, unit="s of wall time"),
@@ -268,7 +268,7 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
         versions=Versions(pulumi="v3.259.0", kubernetes="v1.36.3", kwok="v0.8.0", etcd="3.6.6"),
         speed=60.0,
         wall_seconds=372.4,
-        drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_128()),
+        drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_up()),
         retained=(
             Retained(
                 kind="Image", name="weights-qwen3-5-27b-fp8-2e1b213", why="deletionPolicy: Retain", usd_per_month=3.2

@@ -14,6 +14,7 @@ from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
+from lab.drills.catalogue import DRILLS
 from lab.report.model import RehearsalReport
 from lab.report.outline import format_subject, outline
 from lab.results.result import DrillResult, Retained
@@ -26,7 +27,7 @@ from tests.lab.report.samples import (
     preempt_four,
     reservation,
     sample_report,
-    scale_128,
+    scale_up,
     stock_out,
 )
 
@@ -104,12 +105,19 @@ def test_a_check_that_shows_nothing_fails_nothing() -> None:
     assert check.as_json() in json.loads(json_text(outline(sample_report(drill))))["findings"]
 
 
+def test_the_sample_is_of_drills_that_exist() -> None:
+    titles = {drill.name: drill.title for drill in DRILLS}
+    assert {drill.name: titles.get(drill.name) for drill in sample_report().drills} == {
+        drill.name: drill.title for drill in sample_report().drills
+    }
+
+
 # The page -------------------------------------------------------------------------------------------------------------
 
 
 def test_every_played_drill_has_a_section_that_the_table_leads_to() -> None:
     page = page_of()
-    played = ["bring-up", "thirteenth", "preempt-four", "reservation-not-yet", "scale-128"]
+    played = ["bring-up", "stock-out", "preempt-four", "inactive-reservation", "scale-up-in-time"]
     assert [one for one in re.findall(r'<h2 id="([^"]+)"', page) if one in played] == played
     # In the list of contents and in the table.
     assert [one for one in re.findall(r'href="#([^"]+)"', page) if one in played] == played * 2
@@ -135,7 +143,7 @@ def test_what_a_cluster_said_is_text_and_never_markup() -> None:
 
 
 def test_a_thousand_machines_are_a_page_that_opens() -> None:
-    assert len(page_of(scale_128(1000))) < 150_000
+    assert len(page_of(scale_up(1000))) < 150_000
 
 
 def test_a_drill_in_which_nothing_happened_has_no_table_of_it() -> None:

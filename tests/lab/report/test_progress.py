@@ -32,15 +32,15 @@ def test_in_a_log_each_beginning_and_end_is_a_line() -> None:
         live.drills(2)
         live.drill_starts("bring-up")
         live.drill_ended(bring_up())
-        live.drill_starts("thirteenth")
+        live.drill_starts("stock-out")
         live.drill_ended(stock_out())
     lines = [line.partition("] ")[2] for line in out.getvalue().splitlines()]
     assert lines == [
         "control plane",
         "1/2 bring-up",
         "✓ bring-up: passed in 43 s",
-        "2/2 thirteenth",
-        "✗ thirteenth: failed in 21 s: the message names a fix: 0/12 nodes ar…",
+        "2/2 stock-out",
+        "✗ stock-out: failed in 21 s: the message names a fix: 0/12 nodes are…",
     ]
 
 
@@ -85,7 +85,7 @@ def test_on_a_terminal_the_line_lives_and_ended_drills_stay() -> None:
         live.step("12 of 61 applied")
         time.sleep(0.6)  # some refreshes
         live.drill_ended(bring_up())
-        live.drill_starts("gateway-prerequisites")
+        live.drill_starts("gateway-without-subnet")
         live.drill_ended(gateway_skipped())
     text = out.getvalue()
     assert "12 of 61 applied" in text

@@ -11,13 +11,15 @@ from settings.checks.declared_server import DeclaredServer
 from settings.derived.compile_cache import cache_key
 from settings.load import check
 from settings.stack import Settings
-from tests.settings.checks.test_model import refusals
+from tests.settings.checks.test_model import HYBRID, LLAMA, refusals
 from tests.settings.checks.test_parsers import own
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 BASE = "Qwen/Qwen3.5-27B-FP8"
 EXPERTS = "Qwen/Qwen3.5-35B-A3B-FP8"
+OTHER_EXPERTS = "Qwen/Qwen3-30B-A3B"
+"""Without linear layers."""
 NVFP4 = "nvidia/Qwen3.5-397B-A17B-NVFP4"
 IMAGE = "projects/our-models/global/images/qwen"
 
@@ -28,9 +30,14 @@ def adapter(name: str = "support", **changes: Any) -> dict[str, Any]:
 
 def made(*adapters: dict[str, Any], id_: str = BASE, server: dict[str, Any] | None = None, **sections: Any) -> Settings:
     model: dict[str, Any] = {"id": id_, "adapters": adapters or (adapter(),)}
-    if id_ == NVFP4:
-        model |= {"revision": "1" * 40, "sizeGb": 235.0}
+    if id_ in (NVFP4, OTHER_EXPERTS):
+        model |= {"revision": "1" * 40}
     return make_settings(model=model, server={"profile": "serve-chat", "replicas": 1, **(server or {})}, **sections)
+
+
+def spread(**changes: Any) -> dict[str, Any]:
+    """Engine settings that spread experts over GPUs."""
+    return {"moeBackend": "triton", "enableExpertParallel": True, **changes}
 
 
 def about_adapters(settings: Settings) -> dict[tuple[str, str], Finding]:
@@ -75,8 +82,22 @@ def test_every_adapter_has_a_slot_for_the_largest_rank_unless_the_stack_says_oth
          "adapters-on-expert-kernels", "server.engine.moeBackend", "error"),
         (made(id_=EXPERTS, server={"engine": {"version": "0.33.0", "moeBackend": "deep_gemm"}}),
          "adapters-on-expert-kernels", "server.engine.moeBackend", "error"),
-        (made(id_=EXPERTS, server={"engine": {"version": "0.18.1", "enableExpertParallel": True}}),
+        (made(id_=OTHER_EXPERTS, server={"engine": {"version": "0.18.1", "enableExpertParallel": True}}),
          "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
+        (made(id_=EXPERTS, server={"engine": spread(tensorParallelSize=2, dataParallelSize=4)}),
+         "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
+        (made(id_=EXPERTS, server={"engine": spread(extraArgs=["--all2all-backend=deepep_low_latency"])}),
+         "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
+        (made(id_=EXPERTS, server={"engine": spread(extraArgs=["--fully-sharded-loras"])}),
+         "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
+        (make_settings(model={"id": EXPERTS}, server={"engine": spread(version="0.18.1", enableLora=True)}),
+         "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
+        (made(id_=OTHER_EXPERTS, server={"engine": {"version": "0.33.0", "moeBackend": "triton"}}),
+         "adapters-on-bf16-experts", "machine", "error"),
+        (made(server={"engine": {"version": "0.18.1"}}),
+         "adapters-on-linear-layers", "server.engine.version", "error"),
+        (make_settings(model={"id": EXPERTS}, server={"engine": {"enableLora": True, "version": "0.18.0"}}),
+         "adapters-on-linear-layers", "server.engine.version", "error"),
     ],
 )  # fmt: skip
 def test_what_cannot_serve_its_adapters_is_told_by_its_key(
@@ -93,10 +114,13 @@ def test_what_cannot_serve_its_adapters_is_told_by_its_key(
         made(adapter(rank=32), server={"engine": {"maxLoraRank": 64}}),
         made(server={"engine": {"speculative": {"method": "ngram", "numSpeculativeTokens": 1}}}),
         made(id_=NVFP4, server={"engine": {"version": "0.33.0", "moeBackend": "marlin"}}),
-        made(
-            id_=EXPERTS, server={"engine": {"version": "0.33.0", "moeBackend": "triton", "enableExpertParallel": True}}
-        ),
-        made(id_=EXPERTS, server={"engine": {"version": "0.18.1", "moeBackend": "triton"}}),
+        made(id_=EXPERTS, server={"engine": spread()}),
+        made(id_=EXPERTS, server={"engine": spread(tensorParallelSize=8, dataParallelSize=1)}),
+        made(id_=EXPERTS, server={"engine": spread(extraArgs=["--all2all-backend=naive"])}),
+        made(id_=OTHER_EXPERTS, server={"engine": {"version": "0.18.1", "moeBackend": "triton"}}),
+        made(id_=OTHER_EXPERTS, machine="a3-highgpu-1g", server={"engine": spread(version="0.18.1")}),
+        made(id_=OTHER_EXPERTS, machine="a3-highgpu-1g", server={"engine": {"version": "0.33.0"}}),
+        make_settings(model={"id": BASE}, server={"engine": {"version": "0.18.1", "enableLora": False}}),
         make_settings(model={"id": BASE}, weights={"source": "huggingface"}, server={"replicas": 1}),
     ],
 )
@@ -122,6 +146,30 @@ def test_nothing_is_said_about_adapters_that_can_be_served(settings: Settings) -
 def test_a_wrong_value_is_refused_by_its_own_key(changes: dict[str, Any], key: str) -> None:
     refused = refusals(model={"id": BASE, "adapters": [adapter(), adapter("sales") | changes]})
     assert {path for _, path in refused} == {f"model.adapters[1].{key}"}
+
+
+@each_row("profile", ["record", "tp8", "final-list", "tuned", "serve-chat"])
+@each_row("engine", [{"version": "0.18.1"}, {}])
+def test_what_is_suggested_for_adapters_on_linear_layers_is_accepted(profile: str, engine: dict[str, Any]) -> None:
+    model = {"id": BASE, "adapters": [adapter()]}
+    told = [
+        one
+        for one in check(make_settings(model=model, server={"profile": profile, "engine": engine}))
+        if one.id == "adapters-on-linear-layers"
+    ]
+    assert bool(told) is (bool(engine) or profile in ("record", "tp8", "final-list"))
+    for one in told:
+        written = dict(part.split(": ") for part in one.write.split(", with "))
+        mended = {"profile": written.get("profile", profile), "engine": {"version": written["version"]}}
+        assert refusals(model=model, server=mended) == set()
+
+
+def test_a_model_of_ones_own_has_linear_layers_by_its_config(tmp_path: Path) -> None:
+    for config, severity in ((HYBRID, "error"), (LLAMA, None), ({**HYBRID, "model_type": "qwen3_next"}, None)):
+        model = own(tmp_path, config=config) | {"adapters": [adapter()]}
+        told = about_adapters(make_settings(model=model, server={"engine": {"version": "0.18.1"}}))
+        finding = told.get(("adapters-on-linear-layers", "server.engine.version"))
+        assert (finding and finding.severity) == severity
 
 
 def test_slots_that_leave_no_room_for_a_request_are_refused_like_weights_that_do_not_fit() -> None:

@@ -133,9 +133,30 @@ def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:
 
 def test_local_ssds_are_asked_for_where_the_boot_disk_is_too_small() -> None:
     key = f"{GKE}/gke-ephemeral-storage-local-ssd"
-    assert stack("g2-standard-12", ephemeralStorageGib=300).placement.node_selector[key] == "true"
+    large = stack("g2-standard-12", ephemeralStorageGib=260)
+    assert (large.placement.node_selector[key], large.boot_disk_gib) == ("true", 250)
+    assert refused(stack("g2-standard-12", ephemeralStorageGib=300)).keys() == {"pod-exceeds-node"}
     assert key not in stack("g2-standard-12").placement.node_selector
     assert key not in stack("a3-highgpu-1g", ephemeralStorageGib=600).placement.node_selector  # there anyway
+
+
+@each_row(
+    "machine, changed, requested, disk",
+    [
+        ("g2-standard-12", {}, 47, 110),
+        ("g2-standard-12", {"weights": {"source": "huggingface"}}, 75, 164),
+        ("g2-standard-12", {"server": {"compileCache": {"enabled": True}}}, 47, 130),
+        ("g2-standard-12", {"server": {"resources": {"ephemeralStorageGib": 211}}}, 211, 373),
+        ("g2-standard-24", {"server": {"gpus": 1}}, 47, 202),
+        ("a3-highgpu-1g", {}, 498, 250),
+        ("a4-highgpu-8g", {}, 500, 250),
+    ],
+)
+def test_a_pod_asks_for_the_disk_that_it_needs_and_gke_sizes_the_boot_disk_by_it(
+    machine: str, changed: dict[str, Any], requested: int, disk: int
+) -> None:
+    settings = make_settings(machine=machine, capacity={"mode": "spot"}, **changed)
+    assert (settings.resources.ephemeral_storage_gib, settings.boot_disk_gib) == (requested, disk)
 
 
 def test_what_vllm_chooses_is_judged_by_the_stacks_gpu() -> None:
@@ -232,4 +253,28 @@ def test_a_stack_counts_against_the_quotas_of_its_gpu_and_way(machine: str, mode
     gpus = {name for name in needs if name.endswith("GPUS") or "FAMILY" in name}
     assert len(gpus) == (1 if metrics else 0)
     assert ("GPUS_ALL_REGIONS" in needs) == bool(metrics)
-    assert ("SSD_TOTAL_GB" in needs) == (MACHINES[machine].boot_disk == "pd-balanced")
+    # Two nodes of Autopilot itself, and of this stack those that boot from Persistent Disk.
+    own = 3 * stack(machine, mode).boot_disk_gib if MACHINES[machine].boot_disk == "pd-balanced" else 0
+    assert needs["SSD_TOTAL_GB"].amount == 2 * 100 + own
+
+
+def test_autopilots_own_nodes_count_where_the_stack_makes_the_cluster() -> None:
+    own, guest = (
+        {need.quota.metric: need.amount for need in quota_needs(make_settings(**changed))}
+        for changed in ({}, {"platform": {"stack": "organization/vllm-fleet/base"}})
+    )
+    assert (own["SSD_TOTAL_GB"], own["CPUS"]) == (200, 4)
+    assert guest.keys().isdisjoint({"SSD_TOTAL_GB", "CPUS"})
+    assert own["CPUS_ALL_REGIONS"] == guest["CPUS_ALL_REGIONS"] + 4
+
+
+def test_smokes_disks_fit_the_quota_of_a_new_project() -> None:
+    settings = make_settings(
+        machine="g2-standard-12",
+        capacity={"mode": "on-demand"},
+        server={"replicas": 1},
+        weights={"source": "huggingface"},
+    )
+    needs = {need.quota.metric: need.amount for need in quota_needs(settings)}
+    assert needs["SSD_TOTAL_GB"] <= 500
+    assert needs["CPUS_ALL_REGIONS"] <= 32

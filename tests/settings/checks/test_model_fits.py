@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from settings.load import check
 from settings.problems import SettingsError
@@ -78,6 +79,74 @@ def test_a_model_that_its_gpus_do_not_hold_is_refused(
     except SettingsError as error:
         found = {problem.id: problem.severity for problem in error.problems}
     assert found.get("model-exceeds-gpus") == level
+
+
+STATES = "sequences-above-states"
+A100, H100 = "a2-highgpu-1g", "a3-highgpu-1g"
+
+
+def about_states(machine: str, **server: Any) -> Any:
+    found = check(settings_of(machine, mode="spot", **server))
+    return next((problem for problem in found if problem.id == STATES), None)
+
+
+@each_row(
+    ("machine", "server", "severity"),
+    [
+        # Upper limits without memory for startup: 162 and 875. Estimates with it: 95, and 736 for 850 sequences.
+        (A100, {"profile": "tuned"}, "error"),
+        (A100, {"engine": {"maxNumSeqs": 163}}, "error"),
+        (A100, {"engine": {"maxNumSeqs": 162}}, "warning"),
+        (A100, {"engine": {"maxNumSeqs": 90}}, None),
+        ("a2-highgpu-8g", {"profile": "serve-chat"}, "error"),
+        (H100, {"profile": "record", "engine": {"version": "0.33.0"}}, "error"),
+        (H100, {"profile": "record", "engine": {"version": "0.18.1"}}, "note"),
+        (H100, {"engine": {"maxNumSeqs": 850}}, "warning"),
+        (H100, {"engine": {"maxNumSeqs": 900, "enforceEager": True}}, "note"),
+        (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 0}}, "note"),
+        (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 1}}, "note"),
+        (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 3}}, "error"),
+        (H100, {"engine": {"maxNumSeqs": 900, "extraArgs": ["--compilation-config.cudagraph_mode=PIECEWISE"]}}, "note"),
+        (
+            H100,
+            {"engine": {"maxNumSeqs": 900, "extraArgs": ["--compilation-config.cudagraph_mode=full_decode_only"]}},
+            "error",
+        ),
+        (H100, {"profile": "tuned"}, None),
+        # The lesson with the measured limit judges what is written; vLLM's default is judged here.
+        ("a4-highgpu-8g", {"engine": {"maxNumSeqs": 900, "gpuMemoryUtilization": 0.4}}, None),
+        ("a4-highgpu-8g", {"engine": {"maxNumSeqs": None, "gpuMemoryUtilization": 0.4}}, "error"),
+    ],
+)
+def test_more_sequences_than_states_are_told_as_the_release_takes_them(
+    machine: str, server: dict[str, Any], severity: str | None
+) -> None:
+    problem = about_states(machine, **server)
+    assert (problem and problem.severity) == severity
+
+
+def test_a_model_without_states_may_have_any_number_of_sequences() -> None:
+    assert STATES not in levels(
+        settings_of("a3-highgpu-8g", OTHER, engine={"tensorParallelSize": 8, "maxNumSeqs": 8000})
+    )
+
+
+@each_row(
+    ("machine", "server"),
+    [
+        (A100, {"profile": "tuned"}),
+        ("a2-highgpu-8g", {"profile": "serve-chat"}),
+        (H100, {"engine": {"maxNumSeqs": 850}}),
+        (H100, {"profile": "record", "engine": {"version": "0.18.1"}}),
+    ],
+)
+def test_the_suggested_number_of_sequences_is_accepted(machine: str, server: dict[str, Any]) -> None:
+    written = yaml.safe_load(f"{{{about_states(machine, **server).write}}}")
+    suggested = written.get("server", {"engine": written})
+    mended = {**server, **suggested, "engine": {**server.get("engine", {}), **suggested["engine"]}}
+    found = levels(settings_of(machine, mode="spot", **mended))
+    assert STATES not in found
+    assert "sequences-below-load" not in found
 
 
 def test_gpus_that_no_pod_may_have_are_told_once() -> None:

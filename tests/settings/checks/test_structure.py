@@ -217,9 +217,16 @@ def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
     several = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60}}
     assert "shutdown-timeout-without-effect" in refused(server=several)
     one = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60, "apiServerCount": 1}}
-    assert "shutdown-timeout-above-grace" in refused(server=one)  # Spot leaves 15 s
+    assert "shutdown-timeout-above-grace" in refused(server=one, capacity={"mode": "spot", "graceSeconds": 60})
     steady = {"mode": "reservation", "name": "cal"}
     assert refused(server=one, capacity=steady, labels={"environment": "test"}) == set()
+
+
+def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
+    short = {"mode": "spot", "graceSeconds": 60}
+    assert "drain-above-grace" in refused(server={"drainSeconds": 51}, capacity=short)
+    assert "drain-above-grace" not in refused(server={"drainSeconds": 50}, capacity=short)
+    assert "drain-above-grace" not in refused(server={}, capacity=short)
 
 
 def test_a_calendar_window_lies_in_one_zone() -> None:

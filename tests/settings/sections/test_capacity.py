@@ -16,7 +16,7 @@ def selector(**capacity: Any) -> dict[str, str]:
     return dict(make_settings(capacity=capacity).placement.node_selector)
 
 
-def test_spot_asks_for_spot_nodes_and_leaves_no_more_grace_than_a_notice() -> None:
+def test_spot_asks_for_spot_nodes() -> None:
     placement = make_settings(capacity={"mode": "spot"}).placement
     assert placement.node_selector == {
         f"{GKE}/gke-accelerator": "nvidia-b200",
@@ -24,22 +24,29 @@ def test_spot_asks_for_spot_nodes_and_leaves_no_more_grace_than_a_notice() -> No
         f"{GKE}/gke-spot": "true",
     }
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
-    assert placement.grace_seconds == 15
-    assert placement.pre_stop_seconds < placement.grace_seconds
     assert placement.interruptible
     assert placement.price_key == "spot"
 
 
-@pytest.mark.parametrize(
-    "capacity",
-    [
-        {"mode": "spot"},
-        {"mode": "flex-start", "runDurationSeconds": 86_400},
-        {"mode": "calendar", "reservation": "cal"},
-        {"mode": "reservation", "name": "cal"},
-    ],
-    ids=lambda capacity: capacity["mode"],
+MODES: tuple[dict[str, Any], ...] = (
+    {"mode": "spot"},
+    {"mode": "flex-start", "runDurationSeconds": 86_400},
+    {"mode": "calendar", "reservation": "cal"},
+    {"mode": "reservation", "name": "cal"},
+    {"mode": "ladder"},
 )
+
+
+@pytest.mark.parametrize("capacity", MODES, ids=lambda capacity: capacity["mode"])
+def test_every_mode_leaves_the_longest_grace_that_gke_grants_or_the_stacks_own(capacity: dict[str, Any]) -> None:
+    assert make_settings(capacity=capacity).placement.grace_seconds == 600
+    assert make_settings(capacity={**capacity, "graceSeconds": 25}).placement.grace_seconds == 25
+    with pytest.raises(SettingsError) as refusal:
+        make_settings(capacity={**capacity, "graceSeconds": 601})
+    assert refusal.value.problems[0].subject == "vllm-fleet:capacity.graceSeconds"
+
+
+@pytest.mark.parametrize("capacity", MODES[:-1], ids=lambda capacity: capacity["mode"])
 def test_every_mode_asks_for_the_latest_driver(capacity: dict[str, Any]) -> None:
     """A ladder's rungs say it in their class: tests/workloads/test_capacity_ladder.py."""
     assert selector(**capacity)[f"{GKE}/gke-gpu-driver-version"] == "latest"
@@ -71,7 +78,6 @@ def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> N
 def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
     placement = make_settings(capacity={"mode": "ladder"}).placement
     assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm-test"}
-    assert placement.grace_seconds == 15  # its last rung may be Spot
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
 
 

@@ -11,7 +11,9 @@ import pytest
 from fleet.bench.folder import DcgmSeries
 from fleet.bench.measurement import Gpus
 from fleet.bench.merge import merge_folder
-from fleet.bench.merge.gpus import gpus_of_run, of_dcgm
+from fleet.bench.merge.gpus import _DCGM, gpus_of_run, of_dcgm
+from fleet.bench.report.tables_each import _GPU_NAMES
+from fleet.clients.prometheus import GAUGES
 from tests.fleet.bench.merge.folders import copied, sound
 
 AT = 1_780_000_000.0
@@ -42,6 +44,11 @@ def test_readings_are_over_all_gpus_in_the_window() -> None:
     assert readings == {"power_watts": (601.5, 603.0, 4), "tensor_active_share": (0.4, 0.4, 1)}
     assert gpus.timeline is not None
     assert (gpus.timeline.at, gpus.timeline.watts) == ((1.0,), (2406.0,))
+
+
+def test_the_series_that_are_collected_have_names_and_titles_and_no_others() -> None:
+    assert set(_DCGM) == set(GAUGES)
+    assert set(_DCGM.values()) == set(_GPU_NAMES)
 
 
 def test_energy_needs_every_gpu() -> None:

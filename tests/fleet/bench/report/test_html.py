@@ -384,7 +384,7 @@ def test_every_quantity_of_a_gpu_has_a_name_and_a_unit() -> None:
     assert len(rows) == len(values)
     for row in rows:
         assert row[0][0].isupper(), row
-        assert re.fullmatch(r"50.0 %|1,830 (W|%|°C|MHz|MiB)", row[1]), row
+        assert re.fullmatch(r"50.0 %|1,830 (W|%|°C|MHz|B/s)", row[1]), row
 
 
 def test_a_sweep_has_every_load_with_its_interval() -> None:

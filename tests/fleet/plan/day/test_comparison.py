@@ -37,6 +37,7 @@ from settings.sections.scaling import Scaling
 from settings.stack_file import read
 from tests.fleet.verify.stacks import ROOT, settings_of
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 
 @pytest.fixture(scope="module")
@@ -246,3 +247,13 @@ def test_a_reservation_is_said_to_be_paid_anyway() -> None:
     of_stacks = {name: list(remarks(subject_of_stack(settings_of(name)))) for name in ("prod", "cud", "spot")}
     assert of_stacks["prod"] == [LADDERS_RESERVATION]
     assert [len(said) for said in of_stacks.values()] == [1, 1, 0]
+
+
+def test_a_week_of_a_slow_release_counts_on_the_middle_of_what_remains() -> None:
+    whole, slow = (
+        subject_of_stack(make_settings(server={"replicas": 4, "profile": "record", "engine": {"version": version}}))
+        for version in ("0.18.0", "0.18.1")
+    )
+    rates = [one.fleet.serving.full_requests_per_s for one in (whole, slow)]
+    assert rates[1] == pytest.approx((0.46 + 0.78) / 2 * rates[0])
+    assert [sum("unaligned-fp8-rows-b200" in said for said in remarks(one)) for one in (whole, slow)] == [0, 1]

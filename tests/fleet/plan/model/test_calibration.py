@@ -95,7 +95,12 @@ def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
     assert len(throughputs) == 9
     assert len(FITTED) == 7
     assert set(FITTED) == set(contents()["fitted"])
-    free = set(Parameters.__dataclass_fields__) - {"uncaptured_ms_per_step", "traffic_over_arithmetic", "wait_share"}
+    free = set(Parameters.__dataclass_fields__) - {
+        "uncaptured_ms_per_step",
+        "traffic_over_arithmetic",
+        "wait_share",
+        "slowdown",
+    }
     assert free == set(FITTED)
 
 

@@ -13,14 +13,13 @@ from facts import machines
 from facts.machines import MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
-from fleet.plan.model import roofline
 from fleet.plan.model.checks import checks, starts
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S, OverloadedError
-from fleet.plan.model.gpu_memory import DoesNotFitError
+from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S, OverloadedError, fleet_load
+from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.performance import estimate
-from fleet.plan.model.public_rows import CHOSEN_ON, errors, groups, is_dense, rows, spread
+from fleet.plan.model.public_rows import CHOSEN_ON, PublicRow, errors, groups, is_dense, rows, spread
 from fleet.plan.model.roofline import (
     DENSE,
     EXPERTS_OR_LINEAR,
@@ -29,6 +28,7 @@ from fleet.plan.model.roofline import (
     known,
     peak_flop_per_s,
     read_share,
+    roofline_of,
 )
 from fleet.plan.nodes_for import Goal, nodes_for
 from tests.support.rows import each_row
@@ -89,20 +89,23 @@ def test_the_first_token_is_within_its_own_factor_on_most_rows() -> None:
 
 @pytest.mark.parametrize(("line", "dense"), [(DENSE, True), (EXPERTS_OR_LINEAR, False)])
 def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_them(
-    monkeypatch: pytest.MonkeyPatch, line: Roofline, dense: bool
+    line: Roofline, dense: bool
 ) -> None:
     chosen = [row for row in rows() if row.chosen_on and is_dense(row) is dense]
 
+    def rate(row: PublicRow, tried: Roofline) -> float:
+        fleet, offered = row.deployment, OfferedLoad(in_flight=row.in_flight)
+        parameters, room = roofline_of(fleet.model, tried), budget(fleet, row.workload)
+        load = fleet_load(fleet, row.workload, offered, parameters, room)
+        return load.requests_per_s * row.workload.tokens_per_request
+
     def off(share: float, layer_us: float) -> float:
         tried = Roofline(arithmetic_share=share, layer_us=layer_us, factor=line.factor)
-        monkeypatch.setattr(roofline, "of_class", lambda _: tried)
-        said = (
-            estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight)).total_tokens_per_s.value
-            for row in chosen
-        )
-        return sum(abs(log(rate / row.total_tokens_per_s)) for rate, row in zip(said, chosen, strict=True)) / len(
-            chosen
-        )
+        return sum(abs(log(rate(row, tried) / row.total_tokens_per_s)) for row in chosen) / len(chosen)
+
+    for row in chosen:
+        said = estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight)).total_tokens_per_s.value
+        assert rate(row, line) == said
 
     best = off(line.arithmetic_share, line.layer_us)
     for share, layer in ((0.8, 1), (1.25, 1), (1, 0.8), (1, 1.25)):

@@ -388,16 +388,10 @@ _RULES: dict[str, list[tuple[Manifest, str, Manifest]]] = {
     ],
     "autopilot-shutdown": [
         (
-            gpu_pod(terminationGracePeriodSeconds=120),
-            "terminationGracePeriodSeconds 120 on Spot: after a notice a pod has about 15 s, and the rest of the "
-            "grace period is lost. Write 15, at most 25",
-            gpu_pod(RESERVED, terminationGracePeriodSeconds=120),
-        ),
-        (
-            gpu_pod(RESERVED, terminationGracePeriodSeconds=601),
+            gpu_pod(terminationGracePeriodSeconds=601),
             "terminationGracePeriodSeconds 601 makes this an extended-duration pod: Autopilot does not evict pods"
             " above 600. Write at most 600",
-            gpu_pod(RESERVED, terminationGracePeriodSeconds=600),
+            gpu_pod(terminationGracePeriodSeconds=600),
         ),
         (
             {

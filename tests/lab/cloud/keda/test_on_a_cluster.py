@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from lab.cloud.keda.operator import SCALED_OBJECT
+from fleet.plan.day.keda import POLLING_SECONDS
+from lab.cloud.keda.operator import AUTOSCALER, SCALED_OBJECT
 from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, Manifest
 from lab.control_plane.build import Binaries
 from tests.lab.cloud.keda.played import SPACE, played, scaled_object
@@ -31,7 +32,10 @@ def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
 
         run.keda.in_flight.outage = "no answer"
         run.within(lambda: run.conditions()["Fallback"] == "True")
+        before = len(run.keda.suppressed)
         assert run.seen_for(1200) == {4}
+        # An entry for each poll, and for each query of the HPA.
+        assert len(run.keda.suppressed) - before >= 1200 / POLLING_SECONDS / 2
         run.keda.in_flight.outage = ""
         run.within(lambda: run.conditions()["Fallback"] == "False")
 
@@ -74,6 +78,27 @@ def test_a_minimum_of_zero_and_an_empty_answer_take_a_whole_fleet_at_once(
         run.within(lambda: [servers for _, servers in run.keda.written] == [0])
         assert run.autoscaler()["spec"]["behavior"]["scaleDown"]["stabilizationWindowSeconds"] == 20
         assert run.meter.servers.highest(began) == 12
+
+
+def test_a_scaled_object_before_its_deployment_waits_up_to_a_thousand_seconds_after_it(
+    binaries: Binaries, quick_stages: list[Manifest]
+) -> None:
+    with played(binaries, quick_stages, speed=240, replicas=1) as run:
+        early = scaled_object(scaleTargetRef={"name": "later"})
+        early["metadata"]["name"] = "later"
+        began = run.clock.now_seconds()
+        run.api.apply(early)
+        run.clock.sleep(1100)  # after the retry at 655 s
+        deployment = copy.deepcopy(run.api.get(DEPLOYMENT, "fleet", SPACE))
+        assert deployment is not None
+        labels = {"app": "later"}
+        spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": deployment["spec"]["template"]}
+        spec["template"]["metadata"] = {"labels": labels}
+        run.api.apply({**deployment, "metadata": {"name": "later", "namespace": SPACE}, "spec": spec, "status": {}})
+        run.within(lambda: bool(run.api.get(AUTOSCALER, "keda-hpa-later", SPACE)))
+        waited = run.clock.now_seconds() - began
+        # 5 ms, doubled by each failure: the nineteenth attempt is 0.005 * (2**18 - 1) = 1,311 s after the first.
+        assert 1300 < waited < 1400
 
 
 def test_a_missing_authentication_is_told_in_the_status_and_nothing_is_scaled(

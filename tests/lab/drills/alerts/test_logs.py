@@ -7,14 +7,14 @@ import pytest
 from facts.signals.catalogue import catalogue
 from facts.signals.logs import fallbacks
 from facts.signals.model import Watched
-from lab.drills.alerts.logs import entry_of, matches
+from lab.drills.alerts.logs import entry_of, entry_of_fallback, matches
 from lab.results.timeline import Lane, Moment
 from tests.facts.signals.fleets import EVERYTHING
 from tests.support.settings import make_settings
 
 SETTINGS = make_settings()
 WATCHED = Watched(
-    server="s", namespace="n", stack="t", spot=True, spending=True, cluster="fleet", zones=(*SETTINGS.zones, "other")
+    server="s", namespace="n", stack="t", spot=True, spending="pause", cluster="fleet", zones=(*SETTINGS.zones, "other")
 )
 
 
@@ -59,3 +59,6 @@ def test_kedas_fallback_is_counted_for_its_own_server_alone() -> None:
             f'{{"scaledObject.Namespace": "{EVERYTHING.namespace}", "scaledObject.Name": "{name}"}}',
         }
         assert matches(signal.filter, entry) is counts
+        lab = entry_of_fallback(name, make_settings(namespace=EVERYTHING.namespace), EVERYTHING.cluster)
+        assert lab["textPayload"] == entry["textPayload"]
+        assert matches(signal.filter, lab) is counts
