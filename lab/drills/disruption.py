@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lab.stage.stage import Stage
     from settings.stack import Settings
 
-NOTICE_SECONDS = 30.0
-"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
+GONE_SECONDS = 240.0
+"""Twice the longest notice."""
 ALONE = ("NothingServes",)
 RESTART_SECONDS = 300
 """`server.restartStalledSeconds` of a stack that has none."""
@@ -141,11 +141,11 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
     victims = list(dict.fromkeys(_node_of(pod) for pod in stage.ready_pods()))[:count]
     lost = {pod["metadata"]["name"] for pod in stage.ready_pods() if _node_of(pod) in victims}
     with requests_during(stage, proof):
-        preempt(stage.world, victims, notice_seconds=NOTICE_SECONDS)
+        preempt(stage.world, victims)
         stage.until(
             "the nodes to be gone",
             lambda: not any(stage.world.nodes.get(node) for node in victims),
-            4 * NOTICE_SECONDS,
+            GONE_SECONDS,
         )
         gone_at = stage.clock.now_seconds()
         full_again = stage.until_ready(servers)
