@@ -19,6 +19,9 @@ KUBELET_VERSION: Final = "v1.36.3"
 MADE_HERE: Final = "rehearsal.vllm-fleet.dev/pool"
 """Annotation of nodes created by the provisioner: mode and name of their pool."""
 
+SSD_GIB: Final = "rehearsal.vllm-fleet.dev/ssd-gib"
+"""Annotation with `Machine.ssd_gib`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -53,7 +56,11 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
         "metadata": {
             "name": name,
             "labels": labels,
-            "annotations": {SIMULATED_NODE: "fake", MADE_HERE: "/".join(offer.pool)},
+            "annotations": {
+                SIMULATED_NODE: "fake",
+                MADE_HERE: "/".join(offer.pool),
+                SSD_GIB: str(offer.machine.ssd_gib),
+            },
         },
         "spec": {
             "podCIDR": pods_cidr,

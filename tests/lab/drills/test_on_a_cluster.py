@@ -312,3 +312,18 @@ def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around:
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
     assert failures(result) == {}
     assert result.passed
+
+
+# One L4, whose boot disk is as large as its pod requests
+
+
+@pytest.mark.parametrize(("resources", "refused"), [({}, ""), ({"ephemeralStorageGib": 211}, "373 GiB")])
+def test_a_boot_disk_fits_a_new_projects_quota_unless_the_pod_requests_too_much(
+    around: Surroundings, resources: dict[str, int], refused: str
+) -> None:
+    opened = varied(open_stack(ROOT, "smoke"), {"server": {"resources": resources}} if resources else {})
+    with without_policies(LAG_SECONDS), started(opened, around) as stage:
+        result = played(stage, "disk-quota")
+        assert not result.gave_up
+        assert result.passed == (not refused)
+        assert refused in failure(result, "disk quota") if refused else not failures(result)
