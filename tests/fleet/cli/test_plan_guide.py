@@ -50,5 +50,12 @@ def test_the_keys_of_a_simulated_week_are_those_described() -> None:
     assert of_week == set(shape["ways"][0]["week"])
 
 
+def test_the_shipped_stack_with_an_objective_meets_it_in_the_simulated_week() -> None:
+    day = json.loads(fleet("plan", "--day", "--stack", "prod", "--format", "json").stdout)["day"]
+    for shape in day["shapes"]:
+        [own] = [way for way in shape["ways"] if way["name"] == "the stack's"]
+        assert own["week"]["sloAttainment"] >= day["objective"], shape["shape"]
+
+
 def _named(row: str) -> set[str]:
     return {key for key in re.findall(r"`([\w-]+)`", row) if not key.startswith("-")}
