@@ -86,8 +86,8 @@ class Machine:
 
     @property
     def ssd_gib(self) -> int:
-        """Size of its boot disk, as it counts against the quota of SSD Persistent Disk; 0 on Hyperdisk."""
-        if self.boot_disk != "pd-balanced":
+        """Boot disk of a machine with GPUs, as it counts against the quota of SSD Persistent Disk; 0 on Hyperdisk."""
+        if not self.gpus or self.boot_disk != "pd-balanced":
             return 0
         return node_room.BOOT_DISK_BESIDE_LOCAL_SSD_GIB if self.local_ssd else self.disk_gib
 

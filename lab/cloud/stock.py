@@ -51,7 +51,7 @@ class Stock:
     quota_nodes: int | None = None
     """GPU nodes that the project's quota allows, without reserved ones."""
     ssd_gib: int | None = None
-    """SSD Persistent Disk that the project's quota allows, without the disks of Autopilot's own nodes."""
+    """SSD Persistent Disk that the project's quota allows for GPU nodes, beside Autopilot's own nodes."""
     _reservations: dict[str, ReservationStock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -325,5 +325,5 @@ def test_a_boot_disk_fits_a_new_projects_quota_unless_the_pod_requests_too_much(
     with without_policies(LAG_SECONDS), started(opened, around) as stage:
         result = played(stage, "disk-quota")
         assert not result.gave_up
-        assert result.passed == (not refused)
+        assert result.passed == (not refused), (failures(result), result.findings)
         assert refused in failure(result, "disk quota") if refused else not failures(result)
