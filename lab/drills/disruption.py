@@ -66,8 +66,8 @@ def _hung_rank(stage: Stage, proof: Proof) -> None:
         stage.traffic.hang(name, 0)
         stage.clock.sleep(HANG_SECONDS)
         ready = stage.meter.ready_servers.lowest(began)
-        stage.timeline.note("operator", name, "kubectl delete pod", mood="good")
-        stage.api.delete(POD, name, stage.namespace)
+        stage.timeline.note("operator", name, "kubectl delete pod --grace-period=30", mood="good")
+        stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
         stage.until("the hung replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
         again = stage.until_ready(servers)
     proof.check(

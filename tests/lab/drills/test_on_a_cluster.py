@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -325,3 +326,15 @@ def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around:
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
     assert failures(result) == {}
     assert result.passed
+
+
+@pytest.mark.parametrize("climbs", [True, False])
+def test_replicas_return_to_the_reservation_unless_their_class_keeps_them(around: Surroundings, climbs: bool) -> None:
+    def keeps(inputs: Inputs) -> None:
+        del inputs["spec"]["activeMigration"]
+
+    opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
+    with contextlib.nullcontext() if climbs else broken(changed("ComputeClass", keeps)):
+        (result,) = runner.Runner(opened, around).play(chosen(["next-rung"]))
+    assert result.passed == climbs, (result.gave_up, failures(result))
+    assert ("every replica on the reservation" in result.gave_up) != climbs

@@ -170,8 +170,13 @@ class TestCalendar:
         assert "calendar-too-few-nodes" in refused(capacity=self.capacity(nodes=3))
 
 
-def test_a_ladder_needs_two_rungs() -> None:
-    assert "ladder-without-rungs" in refused(capacity={"mode": "ladder", "flexStartSeconds": None})
+def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_longer_notice() -> None:
+    alone = {"mode": "ladder", "flexStartSeconds": None}
+    stable = {"releaseChannel": "STABLE"}
+    assert "ladder-without-rungs" in refused(capacity={**alone, "spot": False})
+    assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
+    assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
+    assert "ladder-without-rungs" not in refused(capacity=alone)
 
 
 def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
