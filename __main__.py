@@ -123,6 +123,7 @@ parts = ServingStackArgs(
     ranges=None if settings.owns_platform else joined.ranges,
     gpus=settings.gpu_ceiling,
     capacity=settings.capacity,
+    long_notice=settings.has_long_notice,
     zones=settings.zones,
     volume=settings.weights,
     disk_labels=settings.labels,

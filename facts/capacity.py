@@ -7,9 +7,18 @@ from typing import Final
 SPOT_NOTICE_SECONDS: Final = 15
 """Time of a non-critical pod after a Spot notice, whatever its grace period: the first half of the notice's 30 s. It applies to
 preemptions only. Source: GKE docs, Spot VMs, graceful termination."""
+LONG_SHUTDOWN_SECONDS: Final = 120
+LONG_SHUTDOWN_CRITICAL_SECONDS: Final = 15
+"""Shutdown of a Spot node of a ComputeClass that says so, and its last part, for critical pods; other pods have the rest, 105 s. From GKE
+`gke_releases.LONG_NOTICE` on. Source: GKE docs, Spot VMs; the definition of ComputeClass, kubeletConfig (0, 30 or 120)."""
+LONG_NOTICE_SECONDS: Final = LONG_SHUTDOWN_SECONDS - LONG_SHUTDOWN_CRITICAL_SECONDS
 MAX_GRACE_SECONDS: Final = 600
 """Maximum grace period that Autopilot honors at scale-down, on Spot nodes too; a pod with a longer one is extended-duration, which
 Spot does not support. Source: GKE cluster autoscaler, extended-duration pods; GKE docs, Extend the run time of Autopilot Pods."""
+IDLE_SECONDS: Final = 600
+"""Time until GKE removes an empty node. Source: cluster autoscaler FAQ, --scale-down-unneeded-time."""
+CLASS_IDLE_SECONDS: Final = 60
+"""The least that a ComputeClass may set instead. Source: its definition, consolidationDelayMinutes, 1 to 1440."""
 FLEX_START_MIN_SECONDS: Final = 600
 FLEX_START_MAX_SECONDS: Final = 604_800
 """Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""

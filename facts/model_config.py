@@ -95,6 +95,8 @@ _METHODS: Final[Mapping[str, str]] = {
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
 _TOWER_STEP = 50e6
+# Source: vLLM, model_executor/models/: GELU in gemma3.py and gemma4.py, a clamped SwiGLU in gpt_oss.py.
+_OTHER_ACTIVATIONS: Final = ("gemma", "gpt_oss")
 # Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
 # memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
@@ -133,6 +135,8 @@ class ModelShape:
     """Whether vLLM's `--hf-overrides` can add YaRN to its rotary embedding."""
     adapter_widths: AdapterWidths
     """Size of a LoRA adapter's slot."""
+    uses_silu: bool
+    """Whether SiLU is the activation of its feed-forward layers."""
     splits_linear_inputs: bool
     """Whether checkpoints have the input matrix of a linear layer in parts, which vLLM merges."""
 
@@ -222,6 +226,7 @@ class _Reader:
             context_tokens=self._count("max_position_embeddings"),
             adapter_widths=self._adapter_widths(kinds, dense),
             extends_by_yarn=self._extends_by_yarn(),
+            uses_silu=not self._type.startswith(_OTHER_ACTIVATIONS),
             splits_linear_inputs=self._type in _SPLIT_INPUT_TYPES,
         )
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from facts import node_room
+from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
 from facts.names import APP_LABEL, label_value, server_name, stack_namespace
 from facts.sizing import CACHE_SAVER_DISK_GIB
@@ -270,6 +271,13 @@ class Settings(Section):
             "app.kubernetes.io/instance": label_value(self.stack),
             "app.kubernetes.io/managed-by": "pulumi",
         }
+
+    @property
+    def has_long_notice(self) -> bool:
+        """Whether the cluster is known to have a GKE version whose Spot nodes may take 120 s to shut down; not known of another
+        stack's cluster.
+        """
+        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
 
     @cached_property
     def placement(self) -> Placement:

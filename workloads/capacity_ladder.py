@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.capacity import CLASS_IDLE_SECONDS, LONG_SHUTDOWN_CRITICAL_SECONDS, LONG_SHUTDOWN_SECONDS
 from facts.machines import DRIVER_VERSION, Machine
 from settings.arguments import checked, refuse_field
 from settings.sections.capacity import Ladder, ladder_class
@@ -31,6 +32,8 @@ class CapacityLadderArgs:
     """Zones of the nodes, e.g. ("us-central1-b",): the zones with the weights."""
     machine: Machine
     """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
+    long_notice: bool = False
+    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier versions refuse the class."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
 
@@ -78,23 +81,31 @@ class CapacityLadder(pulumi.ComponentResource):
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
             metadata={"name": args.class_name, "labels": dict(args.labels)},
-            spec=compute_class_spec(args.ladder, args.zones, args.machine),
+            spec=compute_class_spec(args),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
 
 
-def compute_class_spec(ladder: Ladder, zones: Sequence[str], machine: Machine) -> dict[str, Any]:
+def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
     """Spec of the ComputeClass, with the rungs in order."""
-    return {
+    rungs = _rungs(args)
+    spec: dict[str, Any] = {
         "nodePoolAutoCreation": {"enabled": True},
         # The alternative creates any machine, on which the pods stay Pending.
         "whenUnsatisfiable": "DoNotScaleUp",
-        "priorities": _rungs(ladder, sorted(zones), machine),
+        # An idle node costs as much as a busy one, and the pod that replaces another is there within seconds.
+        "autoscalingPolicy": {"consolidationDelayMinutes": CLASS_IDLE_SECONDS // 60},
+        "priorities": rungs,
     }
+    if len(rungs) > 1:
+        # Replicas return to an earlier rung when it has capacity: a node there first, then an eviction, which the disruption budget limits.
+        spec["activeMigration"] = {"optimizeRulePriority": True}
+    return spec
 
 
-def _rungs(ladder: Ladder, zones: list[str], machine: Machine) -> list[dict[str, Any]]:
+def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
+    ladder, zones, machine = args.ladder, sorted(args.zones), args.machine
     node: dict[str, Any] = {
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
@@ -114,5 +125,12 @@ def _rungs(ladder: Ladder, zones: list[str], machine: Machine) -> list[dict[str,
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
         rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
     if ladder.spot:
-        rungs.append({**elsewhere, "spot": True})
+        spot: dict[str, Any] = {**elsewhere, "spot": True}
+        if args.long_notice:
+            shutdown = {
+                "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
+                "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,
+            }
+            spot["nodeSystemConfig"] = {"kubeletConfig": shutdown}
+        rungs.append(spot)
     return rungs

@@ -56,6 +56,8 @@ class ServingStackArgs:
     """GPU quota of the namespace. None: no quota."""
     capacity: AnyMode
     """Provisioning mode of the servers' nodes; a ladder creates its ComputeClass."""
+    long_notice: bool = False
+    """Whether the cluster has GKE 1.35.0-gke.1171000 or later, for the notice of a ladder's Spot nodes."""
     zones: Sequence[str]
     """Zones of the servers' nodes, all of one region."""
     volume: VolumeSection = field(default_factory=VolumeSection)
@@ -170,6 +172,7 @@ class ServingStack:
             spending=args.spending,
             rates=args.rates,
             grace_seconds=args.server["placement"].grace_seconds,
+            idle_seconds=args.server["placement"].idle_seconds,
         )
         self._add(SpendingGuard(f"{self._prefix}spending", limit, self._guarded))
 
@@ -184,6 +187,7 @@ class ServingStack:
             ladder=args.capacity,
             zones=args.zones,
             machine=machine,
+            long_notice=args.long_notice,
             labels=args.labels,
         )
         return (self._add(CapacityLadder(f"{self._prefix}ladder", rungs, self._after(weights))),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
-from facts import memory
+from facts import experts, memory
 from facts.engines import DEFAULT, LONGEST_CONTEXT_TOKENS, Flags, Release, find
 from facts.machines import B200, DEFAULT_MACHINE, Gpu
 from facts.model_config import EXPERTS, ModelShape
@@ -13,8 +13,6 @@ from facts.models import CATALOGUE, EXPERTS_IN_A_NAME, called, is_of_qwen35, of_
 from facts.releases import USE_DEEP_GEMM, Defect, chosen_deep_gemm, of_tag
 
 ESTIMATE_CUDAGRAPHS = "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS"
-USE_FLASHINFER_MOE = "VLLM_USE_FLASHINFER_MOE_"
-"""Prefix for FP4 or FP8; 0 disables FlashInfer's kernels for experts."""
 _LEAST_LEVEL_OF_WHOLE_STEPS = 2
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 
@@ -157,10 +155,8 @@ class Served(ABC):
 
     @property
     def expert_format(self) -> str:
-        """Number format of quantized experts by the model's name: FP4 or FP8; empty for other models."""
-        if not self.has_experts:
-            return ""
-        return next((form for form in ("FP4", "FP8") if any(form in name.upper() for name in self.model_names)), "")
+        """Number format of its experts, for `facts.experts`; empty for other models."""
+        return experts.expert_format(self.shape, self.model_names) if self.has_experts else ""
 
     @property
     def has_fp8_weights(self) -> bool:

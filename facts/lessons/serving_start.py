@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Final
 
+from facts import experts
 from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import ENGINES_PER_API_SERVER
-from facts.lessons.served import READY_TIMEOUT, USE_FLASHINFER_MOE, Served
+from facts.lessons.served import READY_TIMEOUT, Served
 from facts.model_config import EXPERTS
 from facts.models import part_for
 from facts.releases import CURRENT, CUTLASS, DEFECTS, INSTEAD, USE_DEEP_GEMM
 
-_TRTLLM_EXPERTS: Final = "flashinfer_trtllm"
 _SLOW: Final = next(defect for defect in DEFECTS if defect.id == "unaligned-fp8-rows-b200")
 _ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
@@ -75,17 +75,26 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Breach]:
 
 
 def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Breach]:
-    if not server.is_on_b200:
+    if not experts.has_trtllm(server.gpu):
         return
-    chosen, form = (server.flags.text("moe-backend") or "auto").lower().replace("-", "_"), server.expert_format
-    by_itself = chosen == "auto" and form and server.env(f"{USE_FLASHINFER_MOE}{form}") != "0"
-    if chosen == _TRTLLM_EXPERTS or by_itself:
-        other = "triton" if form == "FP8" else "flashinfer_cutlass"
+    release, form = server.read_as, server.expert_format
+    chosen = (server.flags.text("moe-backend") or "auto").lower().replace("-", "_")
+    by_itself = experts.chosen_by_vllm(release, form, server.env)
+    because = f"vLLM {release.version} chooses {experts.TRTLLM} for {server.model}"
+    other = experts.WITHOUT_TRTLLM.get(form, "flashinfer_cutlass")
+    if by_itself and experts.ignores_backend(release, form):
+        yield Breach(
+            option="image-tag",
+            value=server.tag,
+            allowed=f"v{CURRENT} with {{moe-backend={other}}}",
+            because=f"{because}, whatever {{moe-backend}} says",
+        )
+    elif chosen == experts.TRTLLM or (chosen == "auto" and by_itself):
         yield Breach(
             option="moe-backend",
-            value=None if by_itself else chosen,
+            value=None if chosen == "auto" else chosen,
             allowed=other,
-            because=f"vLLM's default for {server.model} on B200 is {_TRTLLM_EXPERTS}" if by_itself else "",
+            because=because if chosen == "auto" else "",
             changes={"moe-backend": other},
         )
 
@@ -202,7 +211,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         "'Read-only file system: .../flashinfer_cubin/cubins/flashinfer' (run with 0.6.6, vLLM 0.18.1's; no variable moves that folder; "
         "flashinfer-ai/flashinfer#2834 is Qwen3.5-397B-A17B-FP8)",
         level_reason="the server never starts, and its GPUs are billed",
-        fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for FP8",
+        fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for BF16, FP8 and MXFP4",
         level="mandatory",
         severity="high",
         excusable=False,

@@ -18,7 +18,7 @@ from settings.derived.spending import Rates, rates
 from settings.problems import SettingsError
 from workloads.names import SPENDING_APP
 from workloads.spending.guard import LASTS_SECONDS, QUOTA, ROLE, is_refusal
-from workloads.spending.spending import IDLE_SECONDS
+from workloads.spending.spending import REMOVAL_SECONDS
 from workloads.spending.store import STATE
 from workloads.spending.verdict import GPU
 
@@ -78,7 +78,8 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     running = stage.meter.gpu_nodes.integral(began, emptied) * USD + (emptied - began) * prices.fixed
     stage.until_empty()
     gone = stage.meter.gpu_nodes.gone_at(emptied)
-    paid = (running + machines * IDLE_SECONDS * USD) / SECONDS_PER_HOUR
+    idle = stage.settings.placement.idle_seconds + REMOVAL_SECONDS
+    paid = (running + machines * idle * USD) / SECONDS_PER_HOUR
     # Two intervals of the guard, and the delay of controllers in wall time.
     slack = machines * USD * (60 + LAG_WALL_SECONDS * stage.clock.speed) / SECONDS_PER_HOUR
     counted = (state_of(stage) or {})["usd"] - spent

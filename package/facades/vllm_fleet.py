@@ -134,6 +134,7 @@ class VllmFleet(pulumi.ComponentResource):
                 traffic=traffic(settings),
                 gpus=settings.gpu_ceiling,
                 capacity=settings.capacity,
+                long_notice=settings.has_long_notice,
                 zones=settings.zones,
                 volume=settings.weights,
                 disk_labels=settings.labels,

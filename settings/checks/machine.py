@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from facts import disks, node_room, prices
+from facts import disks, gke_releases, node_room, prices
 from facts.finding import Finding
 from facts.machines import Machine, Way, of_accelerator
 from facts.regions import nearest_region, zones
@@ -24,8 +23,6 @@ _WRITE: Final[dict[Way, str]] = {
     "reservation": "{mode: reservation, name: MY-RESERVATION}",
 }
 """What to write for each provisioning mode, the simplest first."""
-LOWEST_GKE: Final = {"RAPID": "1.35.0", "REGULAR": "1.35.0", "STABLE": "1.34.0"}
-"""Lowest version of a new cluster by release channel. Source: GKE release notes of September 2026."""
 
 
 def machine_problems(settings: Settings) -> tuple[Finding, ...]:
@@ -163,21 +160,17 @@ def _node(settings: Settings) -> Iterator[Finding]:
 
 def _version(settings: Settings) -> Iterator[Finding]:
     channel, needed = settings.cluster.release_channel, settings.machine.min_gke
-    if settings.owns_platform and _release(needed) > _release(LOWEST_GKE[channel]):
+    if settings.owns_platform and gke_releases.numbers(needed) > gke_releases.numbers(gke_releases.LOWEST[channel]):
         yield Finding(
             id="gke-too-old-for-machine",
             subject=key("cluster.releaseChannel"),
             found=channel,
             allowed=f"a channel with GKE {needed} or later",
             why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster of {channel} may have "
-            f"{LOWEST_GKE[channel]}",
+            f"{gke_releases.LOWEST[channel]}",
             write="releaseChannel: REGULAR",
             severity="warning",
         )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"[0-9]+", version))
 
 
 def _volume(settings: Settings) -> Iterator[Finding]:

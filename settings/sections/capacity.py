@@ -1,4 +1,4 @@
-"""Section `capacity`, and what follows from it: selectors, tolerations, grace period, rollout, price.
+"""Section `capacity`, and what follows from it: selectors, tolerations, rollout, price.
 
 Many machine types are not sold on demand, such as the article's A4 ("A note on GPU provisioning"), so a stack must choose a mode.
 """
@@ -11,7 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, MAX_GRACE_SECONDS
+from facts.capacity import (
+    CLASS_IDLE_SECONDS,
+    FLEX_START_MAX_SECONDS,
+    FLEX_START_MIN_SECONDS,
+    IDLE_SECONDS,
+    MAX_GRACE_SECONDS,
+)
 from facts.machines import DRIVER_VERSION, Machine
 from settings.sections.arguments import checked
 from settings.sections.section import Moment, Name, ProjectId, Section
@@ -149,6 +155,8 @@ class Placement:
     tolerations: tuple[Mapping[str, Any], ...]
     grace_seconds: int
     """terminationGracePeriodSeconds of a server pod."""
+    idle_seconds: int
+    """Time until GKE removes a node without pods."""
     interruptible: bool
     """Whether Google may reclaim a node at any time, which a disruption budget does not prevent."""
     price_key: PriceKey
@@ -232,6 +240,7 @@ def placement(
         node_selector=selector,
         tolerations=tolerations,
         grace_seconds=capacity.grace_seconds,
+        idle_seconds=CLASS_IDLE_SECONDS if isinstance(capacity, Ladder) else IDLE_SECONDS,
         interruptible=interruptible,
         price_key=key,
         zones=zones,

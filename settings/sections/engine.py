@@ -119,8 +119,8 @@ class Engine(Section):
     dense model."""
     moe_backend: MoeBackend | None = None
     """`--moe-backend`: kernels for the experts of a mixture-of-experts model; no effect on a dense model. Default auto: on B200
-    FlashInfer's TRT-LLM kernels for FP8 and NVFP4, which write into the image and cannot start with a read-only file system. Use
-    flashinfer_cutlass for NVFP4, triton for FP8."""
+    FlashInfer's TRT-LLM kernels (BF16: since 0.33.0), which write into the image and cannot start with a read-only file system. Use
+    flashinfer_cutlass for NVFP4, triton for BF16, FP8 and MXFP4; 0.18.1 ignores it for MXFP4."""
     max_model_len: Annotated[int, Field(ge=1, le=LONGEST_YARN_TOKENS)] | None = None
     """`--max-model-len`: longest prompt plus output in tokens. Default: the model's 262,144; more needs `yarn`. Measured with
     1,500-token requests: 131,072 filled 99.4 % of the cache and left 138 requests waiting; 4,096 gave 85,509 tok/s instead of

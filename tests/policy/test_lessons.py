@@ -23,6 +23,9 @@ from workloads.server import vllm_args
 
 BLACKWELL = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
 L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+GB200 = {"cloud.google.com/gke-accelerator": "nvidia-gb200"}
+NEW = {"image": f"vllm/vllm-openai:v0.33.0{DIGEST}"}
+BF16 = "Qwen/Qwen3.5-35B-A3B"
 LARGE = "/weights/nvidia/Qwen3.5-397B-A17B-NVFP4"
 MTP5 = '--speculative-config={"method":"mtp","num_speculative_tokens":5}'
 CACHING = ("--enable-prefix-caching", "--mamba-cache-mode=align", "--mamba-block-size=8")
@@ -106,6 +109,27 @@ def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None
         ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep"), "env": {"VLLM_USE_FLASHINFER_MOE_FP4": "0"}}, {}, False),
         ("experts-write-into-image", {"args": ("Qwen/Qwen3.5-397B-A17B", "-tp=8", "-ep")}, {}, False),
         ("experts-write-into-image", {"args": (LARGE, "-tp=8", "-ep"), "selector": L4}, {}, False),
+        ("experts-write-into-image", {"args": ("Qwen/Qwen3.5-35B-A3B-FP8",), "selector": GB200}, {}, True),
+        # Of BF16 and MXFP4, 0.18.1 chooses by variables; 0.33.0 by --moe-backend alone.
+        ("experts-write-into-image", {"args": (BF16,)}, {}, False),
+        ("experts-write-into-image", {"args": (BF16,), "env": {"VLLM_USE_FLASHINFER_MOE_FP16": "1"}}, {}, True),
+        ("experts-write-into-image", {"args": (BF16,), **NEW}, {}, True),
+        ("experts-write-into-image", {"args": (BF16,), **NEW, "env": {"VLLM_USE_FLASHINFER_MOE_FP16": "0"}}, {}, True),
+        ("experts-write-into-image", {"args": (BF16, "--moe-backend=triton"), **NEW}, {}, False),
+        ("experts-write-into-image", {"args": (BF16,), **NEW, "selector": L4}, {}, False),
+        ("experts-write-into-image", {"args": ("google/gemma-4-26B-A4B-it",), **NEW}, {}, False),
+        ("experts-write-into-image", {"args": ("openai/gpt-oss-120b",)}, {}, True),
+        ("experts-write-into-image", {"args": ("openai/gpt-oss-120b", "--moe-backend=triton")}, {}, True),
+        ("experts-write-into-image",
+         {"args": ("openai/gpt-oss-120b",), "env": {"VLLM_USE_FLASHINFER_MOE_MXFP4_MXFP8_CUTLASS": "1"}}, {}, False),
+        ("experts-write-into-image", {"args": ("openai/gpt-oss-120b",), **NEW}, {}, True),
+        ("experts-write-into-image", {"args": ("openai/gpt-oss-120b", "--moe-backend=triton"), **NEW}, {}, False),
+        ("experts-write-into-image", {"args": ("some/own-moe-A3B-MXFP4", "--moe-backend=triton"), **NEW}, {}, False),
+        ("experts-write-into-image", {"args": ("some/own-moe-A3B-MXFP4",), **NEW}, {}, True),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8"), **NEW, "env": {"VLLM_USE_FLASHINFER_MOE_FP4": "0"}}, {}, True),
+        ("experts-write-into-image",
+         {"args": ("Qwen/Qwen3.5-35B-A3B-FP8",), **NEW, "env": {"VLLM_USE_FLASHINFER_MOE_FP8": "0"}}, {}, True),
+        ("experts-write-into-image", {"args": (LARGE, "-tp=8", "--moe-backend=flashinfer_cutlass"), **NEW}, {}, False),
         # Nothing declared, or nothing that is a number.
         ("sequences-below-load", {"flags": ("--max-num-seqs=1",), "annotations": {}}, {}, False),
         ("context-below-need", {"flags": ("--max-model-len=1",), "annotations": {}}, {}, False),

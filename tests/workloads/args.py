@@ -49,6 +49,7 @@ def spending_args(settings: Settings) -> SpendingGuardArgs:
         spending=settings.spending,
         rates=rates(settings),
         grace_seconds=settings.placement.grace_seconds,
+        idle_seconds=settings.placement.idle_seconds,
     )
 
 
@@ -59,6 +60,7 @@ def ladder_args(settings: Settings) -> CapacityLadderArgs:
         ladder=settings.capacity,
         zones=settings.zones,
         machine=settings.machine,
+        long_notice=settings.has_long_notice,
         labels=settings.object_labels,
     )
 

@@ -18,8 +18,7 @@ FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", 
 
 
 def spec(**sections: Any) -> dict[str, Any]:
-    args = ladder_args(make_settings(**sections))
-    return compute_class_spec(args.ladder, args.zones, args.machine)
+    return compute_class_spec(ladder_args(make_settings(**sections)))
 
 
 def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:
@@ -75,6 +74,42 @@ def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_en
     assert long["flexStart"]["nodeRecycling"] == {"leadTimeSeconds": 3600}
     assert long["maxRunDurationSeconds"] == 604_800
     assert short["flexStart"] == {"enabled": True}
+
+
+def test_empty_nodes_are_removed_after_a_minute() -> None:
+    assert spec(capacity=FULL)["autoscalingPolicy"] == {"consolidationDelayMinutes": 1}
+
+
+def test_replicas_return_to_an_earlier_rung_where_there_is_one() -> None:
+    assert spec(capacity=FULL)["activeMigration"] == {"optimizeRulePriority": True}
+    assert "activeMigration" not in spec(
+        capacity={"mode": "ladder", "flexStartSeconds": None, "reservation": {"name": "r1"}, "spot": False}
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster", "long"),
+    [
+        ({"releaseChannel": "RAPID"}, True),
+        ({"releaseChannel": "REGULAR"}, True),
+        ({"releaseChannel": "STABLE"}, False),
+        ({"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1170000"}, False),
+        ({"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1171000"}, True),
+    ],
+)
+def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can(
+    cluster: dict[str, Any], long: bool
+) -> None:
+    *others, spot = spec(capacity=FULL, cluster=cluster)["priorities"]
+    assert not any("nodeSystemConfig" in rung for rung in others)
+    shutdown = spot.get("nodeSystemConfig", {}).get("kubeletConfig", {})
+    expected = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
+    assert shutdown == (expected if long else {})
+
+
+def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
+    rungs = spec(capacity=FULL, platform={"stack": "org/vllm-fleet/base"})["priorities"]
+    assert not any("nodeSystemConfig" in rung for rung in rungs)
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,8 @@ IMAGE: Final = (
 """Python and its standard library, about 20 MB; the servers' image has 10 GB. Source: Docker Hub, as ten public repositories pin it."""
 INTERVAL_SECONDS: Final = 30
 """Seconds between two turns; each lists the namespace's pods and writes a kilobyte."""
-IDLE_SECONDS: Final = 660
-"""How long a machine without pods is still paid. Source: cluster autoscaler FAQ, --scale-down-unneeded-time, 10 minutes; removal,
-assumed, one more."""
+REMOVAL_SECONDS: Final = 60
+"""How long the removal of an idle machine takes, while it is still paid. Assumed."""
 READY_MINUTES: Final = 10
 """How long a guard is Ready after its last complete turn."""
 NONROOT: Final = 65532
@@ -62,6 +61,8 @@ class SpendingGuardArgs:
     """Prices of the machines."""
     grace_seconds: int
     """Longest shutdown of a server pod, in seconds."""
+    idle_seconds: int
+    """Time until GKE removes a machine without pods."""
 
 
 class SpendingGuard(pulumi.ComponentResource):
@@ -185,7 +186,7 @@ def terms(args: SpendingGuardArgs) -> Terms:
         usd_per_machine_hour=round(rates.per_machine, 6),
         unknown=rates.unknown,
         interval_seconds=INTERVAL_SECONDS,
-        idle_seconds=IDLE_SECONDS,
+        idle_seconds=args.idle_seconds + REMOVAL_SECONDS,
         grace_seconds=args.grace_seconds,
     )
 

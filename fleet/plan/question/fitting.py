@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from facts import memory, models, strict_json
 from facts.engines import VERSIONS, Scalar
+from facts.experts import WITHOUT_TRTLLM, chosen_by_vllm, expert_format, has_trtllm
 from facts.lessons.limits import TWO_BYTE_UTILISATION
 from facts.machines import B200, DEFAULT_MACHINE, LEAST_FP8_CACHE, Machine
 from facts.model_config import MOST_BYTES, ModelShape
-from facts.releases import number_of
+from facts.releases import at, number_of
 from facts.texts import nearest
 from facts.user_error import UserError
 from facts.workloads import Workload
@@ -26,8 +27,6 @@ from fleet.plan.question.profiles import ProfileFacts
 _RANKS: Final = (1, 2, 4, 8, 16)
 _FILLINGS: Final = 4
 _OF_A_DRAFT: Final = "speculative-config."
-# The kernels that vLLM chooses for them on a B200 write into the image: lesson experts-write-into-image.
-_MOE_BACKENDS: Final = {"fp8": "triton", "nvfp4": "flashinfer_cutlass"}
 _PARSERS: Final = ("tool-call-parser", "reasoning-parser")
 
 
@@ -90,8 +89,10 @@ def fitted(
         kept.pop(name, None)
         if name in profile.flags and (parser := own.get(name)):
             kept[name] = parser
-    if machine.gpu is B200 and shape.experts and (backend := _MOE_BACKENDS.get(shape.weight_format)):
-        kept.setdefault("moe-backend", backend)
+    version = _release(profile.engine_version, listed)
+    form = expert_format(shape, ())
+    if has_trtllm(machine.gpu) and chosen_by_vllm(at(number_of(version)), form, profile.env.get):
+        kept.setdefault("moe-backend", WITHOUT_TRTLLM[form])
     drafts_on_states = shape.architecture.linear_attention_layers and any(name.startswith(_OF_A_DRAFT) for name in kept)
     if kept.get("enable-prefix-caching") is False and not drafts_on_states:
         # As settings/serving.py does.
@@ -108,7 +109,7 @@ def fitted(
         model=shape.name,
         own_shape=shape,
         weights_gb=weights_gb,
-        engine_version=_release(profile.engine_version, listed),
+        engine_version=version,
         gpu=machine.gpu,
         reproduces=None,
     )

@@ -150,6 +150,30 @@ def test_an_fp8_cache_stays_where_the_gpu_and_the_model_have_it() -> None:
     assert kept == {"a3-highgpu-1g": "fp8_e4m3", "a2-ultragpu-1g": "auto"}
 
 
+@each_row(
+    ("model", "by_0_18", "by_0_33"),
+    [
+        ("Qwen/Qwen3.5-35B-A3B", None, "triton"),
+        ("Qwen/Qwen3.5-35B-A3B-FP8", "triton", "triton"),
+        ("nvidia/Qwen3.5-397B-A17B-NVFP4", "flashinfer_cutlass", "flashinfer_cutlass"),
+        ("openai/gpt-oss-20b", "triton", "triton"),
+        ("zai-org/GLM-4.7-Flash", None, "triton"),
+        ("google/gemma-4-26B-A4B-it", None, None),
+        ("Qwen/Qwen3-32B", None, None),
+    ],
+)
+def test_experts_on_b200_get_kernels_that_write_nothing(model: str, by_0_18: str | None, by_0_33: str | None) -> None:
+    old, new = profile_facts("record"), CHAT
+    for profile, machine, backend in (
+        (old, "a4-highgpu-8g", by_0_18),
+        (new, "a4-highgpu-8g", by_0_33),
+        (new, "a4x-highgpu-4g", by_0_33),
+        (new, "a3-ultragpu-8g", None),
+    ):
+        made = fitted(profile, MACHINES[machine], named_workload("article"), model_facts(model))
+        assert made.flags.get("moe-backend") == backend
+
+
 def test_a_context_is_no_longer_than_the_models_and_a_release_that_is_too_old_is_replaced() -> None:
     code = fitted(
         profile_facts("serve-code"), MACHINES["a3-highgpu-8g"], named_workload("article"), model_facts("Qwen/Qwen3-32B")

@@ -99,6 +99,15 @@ def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
     assert estimate.total_tokens_per_s.reasons == made.performance.total_tokens_per_s.reasons
 
 
+@pytest.mark.slow
+@each_row("model", [id_ for id_, listed in CATALOGUE.items() if listed.shape.experts])
+def test_experts_on_b200_are_written_as_the_check_accepts_them(root: Path, model: str) -> None:
+    made = plan(question_of(Asked(model=model, machine="a4-highgpu-8g", users=20, profile="serve-chat")))
+    write_stack(root, "planned", made, place_of(made, **revision_of(model)), replace=True)
+    settings = accept("planned", read(root, "planned").config)
+    assert facts_of_stack(settings).flags == made.question.profile.flags
+
+
 @each_row(
     ("machine", "profile"),
     [

@@ -64,7 +64,7 @@ def test_a_listed_model_without_a_revision_asks_for_one_and_nothing_else() -> No
         ("model-without-revision", "model.revision")
     }
     pinned = {"id": "Qwen/Qwen3.5-122B-A10B", "revision": REVISION}
-    server = {"profile": "serve-chat", "engine": {"tensorParallelSize": 4}}
+    server = {"profile": "serve-chat", "engine": {"tensorParallelSize": 4, "moeBackend": "triton"}}
     assert refusals(model=pinned, weights={"sizeGib": 300}, server=server) == set()
 
 
