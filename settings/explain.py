@@ -115,7 +115,7 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     if name == "mode":
         why, write = _NO_SUCH_MODE.get(
             str(word).lower(),
-            ("required: selectors, price and grace period follow from it", "{mode: spot}"),
+            ("required: selectors and price follow from it", "{mode: spot}"),
         )
         return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), by_value) or next(iter(by_value))

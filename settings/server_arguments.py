@@ -30,6 +30,7 @@ class ServerArguments(TypedDict):
     resources: Resources
     startup_minutes: int
     drain_seconds: int | None
+    restart_stalled_seconds: int | None
     internal_load_balancer: bool
     annotations: Mapping[str, str]
     reasons: Mapping[str, str]
@@ -49,6 +50,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
+        "restart_stalled_seconds": settings.server.restart_stalled_seconds,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
         "reasons": reasons(settings),

@@ -6,7 +6,9 @@ would restart the servers or replace a benchmark's ConfigMap.
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -39,6 +41,11 @@ def joined_program(*paths: str) -> str:
     code = "".join(python_program(path) for path in paths)
     first, future, rest = code.partition("from __future__ import annotations\n")
     return first + future + _OWN_IMPORT.sub("", rest.replace(future, ""))
+
+
+def named_by_content(prefix: str, data: Mapping[str, str]) -> str:
+    """Name of the immutable ConfigMap with these programs."""
+    return f"{prefix}-{hashlib.sha256(''.join(data.values()).encode()).hexdigest()[:8]}"
 
 
 def python_program(path: str) -> str:

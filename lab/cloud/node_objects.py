@@ -18,6 +18,12 @@ KUBELET_VERSION: Final = "v1.36.3"
 """The control plane's version, without GKE's suffix."""
 MADE_HERE: Final = "rehearsal.vllm-fleet.dev/pool"
 """Annotation of nodes created by the provisioner: mode and name of their pool."""
+RUNG: Final = "rehearsal.vllm-fleet.dev/rung"
+MIGRATES: Final = "rehearsal.vllm-fleet.dev/migrates"
+"""Annotations of nodes of a ComputeClass: index of their priority, and whether the class moves pods to earlier ones."""
+SHUTDOWN: Final = "rehearsal.vllm-fleet.dev/shutdown-seconds"
+CRITICAL: Final = "rehearsal.vllm-fleet.dev/shutdown-critical-seconds"
+"""Annotations with the kubelet's configuration of a node's shutdown."""
 
 SSD_GIB: Final = "rehearsal.vllm-fleet.dev/ssd-gib"
 """Annotation with `Machine.ssd_gib`."""
@@ -60,6 +66,10 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
                 SIMULATED_NODE: "fake",
                 MADE_HERE: "/".join(offer.pool),
                 SSD_GIB: str(offer.machine.ssd_gib),
+                RUNG: str(offer.rung),
+                MIGRATES: str(offer.migrates).lower(),
+                SHUTDOWN: str(offer.shutdown_seconds),
+                CRITICAL: str(offer.critical_seconds),
             },
         },
         "spec": {
@@ -100,6 +110,13 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
             },
         },
     }
+
+
+def shutdown_seconds(node: Manifest | None) -> tuple[float, float]:
+    """From the notice of a node's shutdown to the end of its non-critical pods, and to its own."""
+    annotations = ((node or {}).get("metadata") or {}).get("annotations") or {}
+    whole = float(annotations.get(SHUTDOWN, keys.SHUTDOWN_SECONDS))
+    return whole - float(annotations.get(CRITICAL, keys.CRITICAL_SECONDS)), whole
 
 
 def node_name(offer: Offer, number: int, cluster: str) -> str:
@@ -147,6 +164,7 @@ def _labels(offer: Offer) -> dict[str, str]:
         keys.FLEX_START: "true" if offer.mode == "flex-start" else None,
         keys.MAX_RUN: offer.max_run_seconds,
         keys.COMPUTE_CLASS: offer.compute_class,
+        keys.CONSOLIDATION_DELAY: None if offer.idle_minutes is None else str(60 * offer.idle_minutes),
         keys.RESERVATION: offer.reservation,
         keys.RESERVATION_AFFINITY: "specific" if offer.reservation else None,
         keys.RESERVATION_PROJECT: offer.reservation_project,

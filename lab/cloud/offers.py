@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from facts import machines as gpu_machines
 from facts.node_room import LARGEST_BOOT_DISK_GIB
@@ -21,6 +21,9 @@ from lab.cloud.pod_needs import PodNeeds
 from lab.cloud.stock import Mode, Pool, Stock
 from lab.control_plane.api import Kind, Manifest
 
+SHUTDOWN_SECONDS: Final = 30
+CRITICAL_SECONDS: Final = 15
+"""Shutdown of a Spot node, and its last part, for critical pods. Source: GKE docs, Spot VMs."""
 COMPUTE_CLASS_KIND: Final = Kind("cloud.google.com/v1", "ComputeClass")
 GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = f"{GKE}/compute-class"
@@ -41,6 +44,7 @@ RESERVATION_BLOCKS: Final = f"{GKE}/reservation-blocks"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 ARCH: Final = "kubernetes.io/arch"
 ZONE: Final = "topology.kubernetes.io/zone"
+CONSOLIDATION_DELAY: Final = f"{GKE}/gke-consolidation-delay-seconds"
 # Source of every key: GKE cluster autoscaler, system labels.
 
 BUILT_IN_FAMILIES: Final[dict[str, str | None]] = {
@@ -77,6 +81,16 @@ class Offer:
     driver_version: str = "default"
     wait_seconds: float = 0.0
     """Wait before the next offer is tried."""
+    rung: int = 0
+    """Index of its priority in the ComputeClass."""
+    migrates: bool = False
+    """Whether the class moves pods to earlier priorities."""
+    idle_minutes: int | None = None
+    """Minutes until its class removes it when it is empty. None: the autoscaler's own."""
+    shutdown_seconds: int = SHUTDOWN_SECONDS
+    """How long its kubelet delays a shutdown."""
+    critical_seconds: int = CRITICAL_SECONDS
+    """The last part of that, for critical pods."""
 
     @property
     def is_sold(self) -> bool:
@@ -305,10 +319,19 @@ def _class_offers(
             "Set spec.nodePoolAutoCreation.enabled: true.",
         )
     found: list[Offer] = []
-    for rung in spec.get("priorities") or ():
-        found += _rung_offers(
-            needs, pods, stock, name, {**(spec.get("priorityDefaults") or {}), **rung}, flex_wait_seconds
-        )
+    for index, priority in enumerate(spec.get("priorities") or ()):
+        rung = {**(spec.get("priorityDefaults") or {}), **priority}
+        kubelet = (rung.get("nodeSystemConfig") or {}).get("kubeletConfig") or {}
+        of_class: dict[str, Any] = {
+            "rung": index,
+            "migrates": bool((spec.get("activeMigration") or {}).get("optimizeRulePriority")),
+            "idle_minutes": (spec.get("autoscalingPolicy") or {}).get("consolidationDelayMinutes"),
+            "shutdown_seconds": kubelet.get("shutdownGracePeriodSeconds", SHUTDOWN_SECONDS),
+            "critical_seconds": kubelet.get("shutdownGracePeriodCriticalPodsSeconds", CRITICAL_SECONDS),
+        }
+        found += [
+            replace(offer, **of_class) for offer in _rung_offers(needs, pods, stock, name, rung, flex_wait_seconds)
+        ]
     if found:
         return tuple(found)
     return no_machine(

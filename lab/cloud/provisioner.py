@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fleet.report.words import plural
+from lab.cloud.active_migration import ActiveMigration
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
 from lab.cloud.cluster_view import TO_BE_DELETED, ClusterView, Waiting
-from lab.cloud.node_objects import node_manifest, node_name
-from lab.cloud.offers import COMPUTE_CLASS_KIND, Offer, offers
-from lab.cloud.pod_needs import PodNeeds
+from lab.cloud.node_objects import node_manifest, node_name, template
+from lab.cloud.offers import COMPUTE_CLASS_KIND, CONSOLIDATION_DELAY, Offer, offers
+from lab.cloud.pod_needs import PodNeeds, needs_of
 from lab.cloud.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
@@ -70,6 +71,7 @@ class Provisioner:
         self._numbers, self._event_numbers = itertools.count(1), itertools.count(time.time_ns())
         self._view = ClusterView(world, self._someone_waits, self._plan_removal, self._arrived)
         self._agenda = Agenda(world.clock, "provisioner")
+        self._migration = ActiveMigration(world, self._agenda, self._order_better)
         self._look_due: float | None = None
         self._planning, self._looking = threading.Lock(), threading.Lock()
 
@@ -177,13 +179,29 @@ class Provisioner:
         )
         return waiting.needs if zones is None else replace(waiting.needs, volume_zones=zones)
 
-    def _order(self, wanted: Wanted, now: float) -> None:
+    def _order_better(self, pod: Manifest, rung: int) -> str | None:
+        """Request a node of an earlier priority for a pod that runs; its name, or None without capacity."""
+        needs, now = needs_of(pod), self._world.clock.now_seconds()
+        found = self._offers(needs, 1)
+        if isinstance(found, Trouble):
+            return None
+        with self._view.lock:
+            in_use = self._view.in_use()
+            in_use.update(order.wanted.offer.pool for order in self._orders.values())
+        market = Market(self._stock, self._memory, in_use, retry_seconds=self._timings.scale_up_retry_seconds)
+        for offer in found:
+            if offer.rung < rung and market.closed(offer, now) is None:
+                return self._order(Wanted(offer=offer, template=template(offer, needs), pods=()), now)
+        return None
+
+    def _order(self, wanted: Wanted, now: float) -> str:
         number = next(self._numbers)
         order = _Order(number, node_name(wanted.offer, number, self._cluster), wanted, now)
         with self._view.lock:
             self._orders[order.name] = order
         start = self._timings.node_start(number, has_gpus=wanted.offer.machine.gpus > 0)
         self._agenda.after(start, self._create, order)
+        return order.name
 
     def _create(self, order: _Order) -> None:
         offer = order.wanted.offer
@@ -205,6 +223,7 @@ class Provisioner:
                 LOG.warning("node %s was refused: %s", order.name, refusal.message)
                 self._look_at(self._world.clock.now_seconds() + self._timings.scale_up_retry_seconds)
                 return
+        self._migration.watch(manifest)
         self._world.timeline.note(
             "node",
             order.name,
@@ -284,16 +303,24 @@ class Provisioner:
     # Down
 
     def _plan_removal(self, name: str, empty_since: float) -> None:
-        wait = empty_since + self._timings.scale_down_seconds - self._world.clock.now_seconds()
+        wait = empty_since + self._idle_seconds(name) - self._world.clock.now_seconds()
         self._agenda.after(wait, self._consider_removal, name)
+
+    def _idle_seconds(self, name: str) -> float:
+        """How long this node is empty before it is removed: by its class, else the autoscaler's own delay."""
+        node = self._world.nodes.get(name)
+        delay = None if node is None else node["metadata"]["labels"].get(CONSOLIDATION_DELAY)
+        if delay is None:
+            return self._timings.scale_down_seconds
+        return max(float(delay), self._timings.least_idle_seconds)
 
     def _consider_removal(self, name: str) -> None:
         """Taint the node, check that it is still empty, and remove it."""
         since, node = self._view.empty_since(name), self._world.nodes.get(name)
-        due = None if since is None else since + self._timings.scale_down_seconds
+        due = None if since is None else since + self._idle_seconds(name)
         if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
             return  # In use again.
-        if self._view.is_wanted(name):
+        if self._view.is_wanted(name) or self._migration.keeps(name):
             patience = max(self._timings.autoscaler_scan_seconds, WANTED_WALL_SECONDS * self._world.clock.speed)
             self._agenda.after(patience, self._consider_removal, name)
             return

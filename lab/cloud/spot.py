@@ -10,15 +10,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lab.cloud.cluster_view import SHUTTING_DOWN
+from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.persistence import until_answered
 from lab.cloud.world import World
 from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 LOG = logging.getLogger(__name__)
-NOTICE_SECONDS: Final = 30.0
-"""From the Spot notice to the end of the VM. Source: GKE docs, Spot VMs."""
-POD_SECONDS: Final = 15.0
-"""Time of non-critical pods after the notice, regardless of their grace period. Source: the same."""
 SHUTDOWN_REASON: Final = "Terminated"
 SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 # Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
@@ -42,12 +39,12 @@ class Preemption:
         return self._gone.wait(wall_seconds)
 
 
-def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = NOTICE_SECONDS) -> Preemption:
+def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float | None = None) -> Preemption:
     """Preempt nodes as GKE does. Returns at the notice. Raises KeyError for an unknown node.
 
-    At the notice the node becomes unready and its pods terminate; 15 s later (less with a shorter grace period or notice) they are
-    Failed; at the end of the notice the node is deleted. Disruption budgets do not apply. Pods of a deleted node are removed
-    immediately; in a real cluster garbage collection takes a minute.
+    At the notice the node becomes unready and its pods terminate; 15 s later, or what the node's kubelet leaves them (less with a shorter
+    grace period or notice), they are Failed; at the end of the notice the node is deleted: after 30 s, or the kubelet's own. Disruption
+    budgets do not apply. Pods of a deleted node are removed immediately; in a real cluster garbage collection takes a minute.
     """
     names = tuple(node_names)
     preemption = Preemption(names, world.clock.now_seconds())
@@ -55,6 +52,9 @@ def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = 
     for name in names:
         if world.nodes.get(name) is None:
             raise KeyError(f"node {name} does not exist")
+    shutdown = {name: shutdown_seconds(world.nodes.get(name)) for name in names}
+    if notice_seconds is None:
+        notice_seconds = max(whole for _, whole in shutdown.values())
     for name in names:
         world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
         _give_notice(world, name, stop)
@@ -62,8 +62,12 @@ def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float = 
     preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
     for pod in running:
         _patch_pod(world, pod, _terminating(), stop)
+    left = {name: min(of_pods, notice_seconds) for name, (of_pods, _) in shutdown.items()}
     threading.Thread(
-        target=_end, args=(world, preemption, running, notice_seconds, stop), name="preemption", daemon=True
+        target=_end,
+        args=(world, preemption, _by_end(running, left), notice_seconds, stop),
+        name="preemption",
+        daemon=True,
     ).start()
     return preemption
 
@@ -123,10 +127,14 @@ def _give_notice(world: World, name: str, stop: threading.Event) -> None:
 
 
 def _end(
-    world: World, preemption: Preemption, running: list[Manifest], notice_seconds: float, stop: threading.Event
+    world: World,
+    preemption: Preemption,
+    ends: Mapping[float, list[Manifest]],
+    notice_seconds: float,
+    stop: threading.Event,
 ) -> None:
     elapsed = 0.0
-    for at_seconds, pods in sorted(_by_end(running, notice_seconds).items()):
+    for at_seconds, pods in sorted(ends.items()):
         world.clock.sleep(preemption.notice_at_seconds + at_seconds - world.clock.now_seconds())
         for pod in pods:
             _fail(world, pod, stop)
@@ -143,13 +151,12 @@ def _end(
     preemption._gone.set()
 
 
-def _by_end(running: Iterable[Manifest], notice_seconds: float) -> Mapping[float, list[Manifest]]:
-    """Pods by their end, in seconds after the notice."""
+def _by_end(running: Iterable[Manifest], left: Mapping[str, float]) -> Mapping[float, list[Manifest]]:
+    """Pods by their end, in seconds after the notice. `left`: what each node's kubelet leaves them."""
     ends: dict[float, list[Manifest]] = {}
     for pod in running:
-        grace = pod["spec"].get("terminationGracePeriodSeconds")
-        least = min(POD_SECONDS, notice_seconds, POD_SECONDS if grace is None else float(grace))
-        ends.setdefault(least, []).append(pod)
+        grace, most = pod["spec"].get("terminationGracePeriodSeconds"), left[pod["spec"]["nodeName"]]
+        ends.setdefault(most if grace is None else min(most, float(grace)), []).append(pod)
     return ends
 
 

@@ -34,6 +34,8 @@ class Timings:
     doubles it up to 30."""
     scale_down_seconds: float = 600.0
     """How long a node is empty before it is removed. Source: cluster autoscaler FAQ, --scale-down-unneeded-time."""
+    least_idle_seconds: float = 0.0
+    """The same for nodes of a class with a delay of its own, at least: time for the scheduler on a fast clock."""
     node_removal_seconds: float = 30.0
     """From that decision to the node's removal. Assumed."""
     flex_start_wait_seconds: float = 900.0

@@ -13,6 +13,7 @@ from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPL
 from lab.control_plane.custom_resources.install import install
 from lab.drills.conditions import (
     all_of,
+    at_most_one_down,
     needs_servers,
     needs_ways,
     one_node_on_persistent_disk,
@@ -22,6 +23,7 @@ from lab.drills.conditions import (
     writes_weights,
 )
 from lab.drills.drill import Drill, Proof
+from lab.drills.requests import requests_during
 
 if TYPE_CHECKING:
     from lab.cloud.autoscaler_events import Trouble
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 COMPUTE_CLASSES = "computeclasses.cloud.google.com"
+_CLIMB_SECONDS = 7_200.0
+"""Simulated limit of the way back: attempts every five minutes, a node, a start."""
 HOLD_SECONDS = 120.0
 """Simulated time in which nothing must happen."""
 
@@ -160,7 +164,7 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     stage.stock.flex_start_nodes = 0
     stage.bring_up(sections, servers)
     ready = stage.clock.now_seconds() - stage.began_seconds
-    kinds = sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
+    kinds = _rungs(stage)
     expected = sorted(["reservation"] * (servers - 1) + ["spot"])
     proof.check(
         "the reservation is used first, then Spot, since flex-start has no capacity",
@@ -168,6 +172,23 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
         f"{servers} replicas on {', '.join(kinds)}",
     )
     proof.figure("all Ready after", round(ready / 60, 1), "min")
+    began = stage.clock.now_seconds()
+    with requests_during(stage, proof, planned=True):
+        stage.stock.reserve("block", nodes=servers, zone=stage.settings.zones[0])
+        stage.timeline.note("capacity", "block", "the reservation has another node", mood="good")
+        on_reservation = ["reservation"] * servers
+        stage.until("every replica on the reservation", lambda: _rungs(stage) == on_reservation, _CLIMB_SECONDS)
+    at_most_one_down(stage, proof, servers, began)
+    proof.check("replicas return to the reservation", True, f"{servers} replicas on {', '.join(on_reservation)}")
+    proof.figure("on the reservation after", round((stage.clock.now_seconds() - began) / 60, 1), "min")
+    stage.until(
+        "the Spot node to be removed", lambda: stage.meter.gpu_nodes.now == stage.machines_for(servers), _CLIMB_SECONDS
+    )
+
+
+def _rungs(stage: Stage) -> list[str]:
+    """The rung of each Ready replica, in order."""
+    return sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
 
 
 def _rung(node: Manifest | None) -> str:
@@ -298,7 +319,7 @@ DRILLS = (
     Drill(
         name="next-rung",
         title="The ladder's next rung",
-        proves="the reservation is used up before Spot",
+        proves="the reservation is used up before Spot, and replicas return to it without a cut stream",
         play=_next_rung,
         start="empty",
         skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),

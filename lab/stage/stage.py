@@ -32,6 +32,7 @@ from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
 from lab.stage.giving_back import forget_scaling
+from lab.stage.liveness import LivenessProbes
 from lab.stage.meter import Meter
 from lab.stage.story import Story
 from lab.stage.traffic.traffic import Traffic, load_of
@@ -142,8 +143,8 @@ class Stage:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """A loopback server for every Ready server pod, from first use to the end of the stage."""
-        return self.closing.enter_context(
+        """A loopback server for every Ready server pod, with its liveness probe, from first use to the end of the stage."""
+        traffic = self.closing.enter_context(
             Traffic(
                 clock=self.clock,
                 timeline=self.timeline,
@@ -156,6 +157,8 @@ class Stage:
                 ranks=self.settings.serving.engine.data_parallel_size,
             )
         )
+        self.closing.enter_context(LivenessProbes(self.world, traffic.targets))
+        return traffic
 
     def machines_for(self, servers: int) -> int:
         """Nodes needed by that many replicas."""

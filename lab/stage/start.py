@@ -126,7 +126,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
 
 def _timings(settings: Settings, clock: Clock) -> Timings:
     timings = timings_for(settings)
-    return replace(timings, scale_down_seconds=max(timings.scale_down_seconds, EMPTY_WALL_SECONDS * clock.speed))
+    least = EMPTY_WALL_SECONDS * clock.speed
+    return replace(timings, scale_down_seconds=max(timings.scale_down_seconds, least), least_idle_seconds=least)
 
 
 def _in_flight(settings: Settings, clock: Clock, meter: Meter) -> InFlight:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import parse
+from facts.experts import expert_format, has_trtllm
 from facts.finding import Finding
 from facts.memory import DEFAULT_LORA_RANK
 from facts.releases import CURRENT, number_of
@@ -25,6 +26,8 @@ _LAST_LIMITED: Final = number_of("0.18.1")
 # Source: vLLM 0.33.0, fused_moe/modular_kernel.py: kernels without supports_lora are refused if asked for, and passed over otherwise.
 # Other formats, and FP8 in 0.18.1, take kernels with LoRA whatever is asked for (fused_moe/oracle).
 _KERNELS_WITH_ADAPTERS: Final = {"nvfp4": ("auto", "marlin"), "fp8": ("auto", "marlin", "triton")}
+# And fused_moe/oracle/unquantized.py: for adapters on experts in BF16 it takes TRT-LLM's kernels wherever they run, before it looks at
+# --moe-backend.
 # Source: vLLM 0.33.0, config/parallel.py: the default, and the two that vLLM replaces with it. With it vLLM also splits the tokens where
 # several engines have several GPUs each (use_sequence_parallel_moe).
 _EXCHANGES_WITH_ADAPTERS: Final = (None, "allgather_reducescatter", "naive", "pplx")
@@ -175,6 +178,16 @@ def _experts(settings: Settings) -> Iterator[Finding]:
             allowed=f"{', '.join(kernels)}, with adapters on {form.upper()} experts",
             why="these kernels have no adapters, and vLLM exits at startup",
             write=f"moeBackend: {kernels[-1]}",
+        )
+    elif not limited and expert_format(serving.shape, ()) == "bf16" and has_trtllm(settings.machine.gpu):
+        yield Finding(
+            id="adapters-on-bf16-experts",
+            subject=key("machine"),
+            found=settings.machine.type,
+            allowed="a GPU without TRT-LLM kernels, with adapters on experts in BF16",
+            why=f"vLLM {engine.version} runs them on {settings.machine.gpu.name} for adapters whatever moeBackend says, and they exit at "
+            "startup: they download headers into the image",
+            write="machine: a3-highgpu-8g, another with H100 or H200, or no adapters",
         )
     if engine.enable_expert_parallel and engine.gpus > 1:
         yield from _spread_experts(engine, limited=limited)

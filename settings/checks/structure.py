@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from facts.cost import bill, node_price, priced_items
 from facts.engines import EXIT_SECONDS
 from facts.finding import Finding
+from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
+from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
@@ -180,13 +182,14 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
             write="a shorter namespace",
         )
-    if isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None:
+    rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
+    if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_long_notice):
         yield Finding(
             id="ladder-without-rungs",
             subject=key("capacity"),
             found="spot only" if capacity.spot else "nothing",
-            allowed="two or more of reservation, flexStartSeconds, spot",
-            why="a ladder with one rung behaves like that rung and adds an object that can fail",
+            allowed=f"reservation or flexStartSeconds; spot alone on a cluster that is known to have GKE {LONG_NOTICE}",
+            why="from that version on a class gives Spot a longer notice; before, a class of Spot alone is one more object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
@@ -292,6 +295,8 @@ def _server(settings: Settings) -> Iterator[Finding]:
             why="shared memory (/dev/shm) counts against the pod's memory, and the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
+    path = key("server.restartStalledSeconds")
+    yield from heartbeat_problems(path, server.restart_stalled_seconds, settings.serving.engine)
     if server.replicas == "external" and server.scaling.mode == "none":
         yield Finding(
             id="replicas-elsewhere",

@@ -1,4 +1,4 @@
-"""Section `capacity`, and what follows from it: selectors, tolerations, grace period, rollout, price.
+"""Section `capacity`, and what follows from it: selectors, tolerations, rollout, price.
 
 Many machine types are not sold on demand, such as the article's A4 ("A note on GPU provisioning"), so a stack must choose a mode.
 """

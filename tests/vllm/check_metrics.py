@@ -20,6 +20,7 @@ from facts.signals.catalogue import Watched, catalogue
 from facts.signals.series import SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from tests.facts.signals.names import matchers, metrics
 from tests.vllm.check_parser import Check, _equal, report
+from workloads.server.check_heartbeat import Engine, engines_of
 
 COUNTED = ("stop", "length", "abort", "error", "repetition")
 
@@ -29,7 +30,7 @@ def exported() -> dict[str, Any]:
     import prometheus_client
     from vllm.v1.metrics.loggers import PrometheusStatLogger
 
-    PrometheusStatLogger(_config(), [0, 1])
+    logger = PrometheusStatLogger(_config(), [0, 1])
     labels: dict[str, set[str]] = {}
     values: dict[tuple[str, str], set[str]] = {}
     for family in prometheus_client.REGISTRY.collect():
@@ -37,7 +38,7 @@ def exported() -> dict[str, Any]:
             labels.setdefault(sample.name, set()).update(sample.labels)
             for label, value in sample.labels.items():
                 values.setdefault((sample.name, label), set()).add(value)
-    return {"labels": labels, "values": values}
+    return {"labels": labels, "values": values, "logger": logger}
 
 
 def _config() -> Any:
@@ -106,10 +107,37 @@ def checks() -> Iterator[Check]:
         middle = (Path(package.__file__).parent / "middleware.py").read_text(encoding="utf-8")
         _equal('status[0] + "xx"' in middle, True, "status in groups")
 
+    def heartbeat() -> None:
+        from prometheus_client import generate_latest
+        from vllm.v1.metrics.loggers import PrometheusStatLogger
+        from vllm.v1.metrics.stats import IterationStats, SchedulerStats
+
+        logger = found["logger"]
+        assert isinstance(logger, PrometheusStatLogger)
+
+        def stepped(engine: int, **said: Any) -> dict[str, Engine]:
+            before = engines_of(generate_latest().decode())
+            logger.record(engine_idx=engine, **said)
+            after = engines_of(generate_latest().decode())
+            _equal(before.keys(), {"0", "1"}, "engines")
+            return {label: after[label] for label in after if after[label] != before[label]}
+
+        first = SchedulerStats(num_running_reqs=1, kv_cache_usage=0.1)
+        _equal(stepped(1, scheduler_stats=first, iteration_stats=None)["1"].is_busy, True, "running requests")
+        # A chunk of a prompt: no output.
+        chunk = SchedulerStats(num_running_reqs=1, kv_cache_usage=0.2)
+        _equal(stepped(1, scheduler_stats=chunk, iteration_stats=None).keys(), {"1"}, "engines after a chunk")
+        token = stepped(1, scheduler_stats=chunk, iteration_stats=IterationStats())
+        _equal(token.keys(), {"1"}, "engines after a token")
+        _equal(stepped(1, scheduler_stats=None, iteration_stats=None).keys(), set(), "engines without a step")
+        logger.record_sleep_state(1, 1)
+        _equal(engines_of(generate_latest().decode())["1"].is_busy, False, "busy while asleep")
+
     yield "series of vLLM are those that the catalogue says", same_names
     yield "labels in expressions are vLLM's", same_labels
     yield "buckets are vLLM's", same_bounds
     yield "reasons of finished requests are vLLM's", same_reasons
+    yield "each engine's steps show in its heartbeat, and only they do", heartbeat
     yield "the web server counts requests by groups of status", web_server
 
 

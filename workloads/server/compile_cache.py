@@ -5,7 +5,6 @@ keep_compile_cache.py runs in the pod. docs/decisions/07-server.md explains perm
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -99,8 +98,7 @@ def program_mount() -> VolumeMountArgsDict:
 
 def config_map_name(server: str) -> str:
     """Name of the program's ConfigMap. It changes with the program, so that a new one restarts the pods of `server`."""
-    code = "".join(program().values())
-    return f"{server}-{NAME}-{hashlib.sha256(code.encode()).hexdigest()[:8]}"
+    return pod_programs.named_by_content(f"{server}-{NAME}", program())
 
 
 def program() -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from facts.models import CATALOGUE
 from settings.arguments import checked, refuse, refuse_field, within_limits
 from settings.checks.declared_server import EngineServer
+from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
 from settings.derived.drain import Drain, drain
@@ -23,7 +24,7 @@ from settings.sections.server import Image, PodResources, Resources, Server
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, vllm_args
+from workloads.server import api_key, compile_cache, heartbeat, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -105,6 +106,8 @@ class ServerPod:
     drain_seconds: int | None = None
     """Seconds that requests in flight have when a server is stopped, 5 to 590. None: 120 with several API servers; with one, until they
     are done, within the placement's grace period."""
+    restart_stalled_seconds: int | None = None
+    """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of Deployment and pods that declare the expected traffic, for policies: at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
@@ -116,7 +119,7 @@ class ServerPod:
     too."""
 
     def __post_init__(self) -> None:
-        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds"))
+        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds", "restart_stalled_seconds"))
         if self.engine.gpus > self.placement.gpus:
             refuse_field(
                 self,
@@ -138,6 +141,7 @@ class ServerPod:
                 *unregistered("engine.tool_call_parser", self.engine.tool_call_parser, "tools", version),
                 *unregistered("engine.reasoning_parser", self.engine.reasoning_parser, "reasoning", version),
                 *memory_problems("engine", server, self.placement.machine),
+                *heartbeat_problems("restart_stalled_seconds", self.restart_stalled_seconds, self.engine),
             ),
         )
         if self.model.adapters and (self.weights is None or not self.engine.enable_lora):
@@ -223,6 +227,8 @@ def container(args: ServerPod) -> ContainerArgsDict:
     """The vLLM container."""
     sleep = args.drain.pre_stop_seconds
     health = probes(args.startup_minutes, args.drain)
+    if args.restart_stalled_seconds is not None:
+        health["liveness"] = heartbeat.probe(health["liveness"], args.restart_stalled_seconds)
     spec: ContainerArgsDict = {
         "name": "vllm",
         "image": args.space.image(args.image.reference),
@@ -347,6 +353,8 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
         pod_volumes += compile_cache.volumes(args.name)
+    if args.restart_stalled_seconds is not None:
+        pod_volumes.append(heartbeat.volume(args.name))
     return pod_volumes
 
 
@@ -365,4 +373,6 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
         volume_mounts.append(compile_cache.program_mount())
+    if args.restart_stalled_seconds is not None:
+        volume_mounts.append(heartbeat.mount())
     return volume_mounts

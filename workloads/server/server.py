@@ -16,7 +16,7 @@ from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
-from workloads.server import api_key, compile_cache
+from workloads.server import api_key, compile_cache, heartbeat
 from workloads.server.pod import PROVISIONING_MINUTES, ServerPod, pod_template
 from workloads.space import once_created
 
@@ -94,15 +94,21 @@ class Server(pulumi.ComponentResource):
             )
         if self.stored_key is not None:
             needed.append(self.stored_key.object)
-        if args.compile_cache is not None:
-            program = k8s.core.v1.ConfigMap(
-                f"{name}-compile-cache",
-                metadata=metadata | {"name": compile_cache.config_map_name(args.name)},
+        programs = {
+            "compile-cache": compile_cache if args.compile_cache is not None else None,
+            "heartbeat": heartbeat if args.restart_stalled_seconds is not None else None,
+        }
+        needed += [
+            k8s.core.v1.ConfigMap(
+                f"{name}-{what}",
+                metadata=metadata | {"name": in_pod.config_map_name(args.name)},
                 immutable=True,
-                data=compile_cache.program(),
+                data=in_pod.program(),
                 opts=child,
             )
-            needed.append(program)
+            for what, in_pod in programs.items()
+            if in_pod is not None
+        ]
         key_version = None if self.stored_key is None else self.stored_key.version
         # Pulumi would wait ten minutes for the Service's first ready pod. A first start takes longer, a paused fleet has
         # none, and the Deployment already waits for its pods.

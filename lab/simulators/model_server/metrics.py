@@ -21,6 +21,8 @@ from lab.simulators.model_server.engine import Engine
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = ("stop", "length", "abort", "error", "repetition")
 SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
+STEP_BOUNDS: Final = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+"""Buckets of vllm:iteration_tokens_total, tokens."""
 FLOPS_PER_TOKEN: Final = 2 * 27e9
 """Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
 BYTES_PER_STEP: Final = 28 * 2**30
@@ -68,7 +70,7 @@ _MFU: Final[tuple[tuple[str, str, Value], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Observed seconds of every engine, in vLLM's buckets."""
+    """What was observed of every engine, in vLLM's buckets."""
 
     name: str
     text: str
@@ -76,10 +78,10 @@ class Histogram:
     counts: dict[Engine, list[int]] = field(default_factory=dict)
     sums: dict[Engine, float] = field(default_factory=dict)
 
-    def observe(self, engine: Engine, seconds: float) -> None:
-        """One request."""
-        self.counts.setdefault(engine, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, seconds)] += 1
-        self.sums[engine] = self.sums.get(engine, 0.0) + seconds
+    def observe(self, engine: Engine, value: float) -> None:
+        """Seconds of one request, or tokens of one step."""
+        self.counts.setdefault(engine, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, value)] += 1
+        self.sums[engine] = self.sums.get(engine, 0.0) + value
 
     def family(self, engines: Sequence[Engine]) -> Metric:
         """Cumulative buckets, sum and count of every engine."""

@@ -49,7 +49,9 @@ class ModelServer(Listener):
         node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
         self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
         self.hung: set[Engine] = set()
-        """Engines that return no more tokens and say nothing, as with a kernel that never ends."""
+        """Engines that return no more tokens and say nothing, as with a kernel that never ends. From their next step on their
+        figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
+        self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
         self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
         self._each = metrics.Histogram(
             "request_time_per_output_token_seconds", "Time per output token of a request.", TPOT_BOUNDS
@@ -69,7 +71,7 @@ class ModelServer(Listener):
 
         from lab.simulators.model_server import metrics
 
-        text = metrics.render(self.engines, float(self._created), (self._first, self._each))
+        text = metrics.render(self.engines, float(self._created), (self._steps, self._first, self._each))
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -95,6 +97,8 @@ class ModelServer(Listener):
     async def _stream(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
 
         engine = self.engines[id_ % len(self.engines)]
+        if engine in self.hung and engine.running:
+            await asyncio.Event().wait()
         counted = Generation(asked, asked.output_tokens, False, lambda *_: None)
         engine.running[counted] = None
         engine.prompt_tokens += asked.input_tokens
@@ -104,8 +108,9 @@ class ModelServer(Listener):
             finish = "length"
             return response
         finally:
-            del engine.running[counted]
-            engine.finished[finish] += 1
+            if engine not in self.hung:
+                del engine.running[counted]
+                engine.finished[finish] += 1
 
     async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
         from aiohttp import web
@@ -127,6 +132,7 @@ class ModelServer(Listener):
                 await asyncio.Event().wait()
             await response.write(chunks.tokens(number, last=sent + number == asked.output_tokens))
             engine.generation_tokens += number
+            self._steps.observe(engine, number)
             if not sent:
                 self._first.observe(engine, self.timing.ttft_seconds)
             sent += number

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.world import is_ready
 from lab.control_plane.api import Manifest
 from lab.simulators.model_server.server import Ending, ModelServer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 NOTICE: Final = "Spot notice"
+DEFAULT_NOTICE_SECONDS: Final = shutdown_seconds(None)[0]
 ENDPOINT_DELAY_SECONDS: Final = 1.0
 """From a pod's change to updated routes on every node, simulated. Assumed: EndpointSlices follow within tenths of a second, and
 kube-proxy writes its rules at most once a second (minSyncPeriod). The real controllers' delay would count sixty times."""
@@ -88,6 +90,8 @@ class Fleet:
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._namespace = server, namespace
         self._served: dict[str, _Served] = {}
+        self._notices: dict[str, float] = {}
+        """What a Spot notice leaves pods, by node."""
         self._routes: dict[str, None] = {}
         """URLs to which nodes route; removed with a delay after a server's end."""
         self._servers: set[ModelServer] = set()
@@ -102,6 +106,8 @@ class Fleet:
         """Start listening and add existing pods. From any thread."""
         pods.listen(self.pod_changed)
         nodes.listen(self.node_changed)
+        for node in nodes.all():
+            self.node_changed("added", node, None)
         for pod in pods.all():
             self.pod_changed("added", pod, None)
 
@@ -147,9 +153,11 @@ class Fleet:
 
     def node_changed(self, change: Change, node: Manifest, _: Manifest | None) -> None:
         """A listener for nodes."""
+        name: str = node["metadata"]["name"]
         if change == "deleted":
-            name: str = node["metadata"]["name"]
             self._hand_over(lambda: self._take_node_away(name))
+        else:
+            self._notices[name] = shutdown_seconds(node)[0]
 
     def _hand_over(self, work: Callable[[], None]) -> None:
         # A mirror keeps its listeners, so a fleet of an earlier drill is still told.
@@ -163,7 +171,7 @@ class Fleet:
         if self._closed or uid in self._over:
             return
         served = self._served.get(uid)
-        grace = grace_left(pod)
+        grace = grace_left(pod, self._notices.get(pod["spec"].get("nodeName", ""), DEFAULT_NOTICE_SECONDS))
         if change == "deleted":
             self._end(uid, "deleted", None)
         elif pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):

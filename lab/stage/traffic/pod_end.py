@@ -14,9 +14,6 @@ from typing import Any, Final
 from lab.cloud.world import condition
 from lab.control_plane.api import Manifest
 
-NOTICE_SECONDS: Final = 15
-"""Time of a pod after a Spot notice, regardless of its grace period. Source: GKE docs, "Spot VMs": of 30 s, non-critical pods get
-the first 15."""
 DEFAULT_GRACE_SECONDS: Final = 30
 """Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
 
@@ -58,13 +55,13 @@ def share_cut(request_seconds: float, left_seconds: float) -> float:
     return max(0.0, request_seconds - max(0.0, left_seconds)) / request_seconds
 
 
-def grace_left(pod: Manifest) -> float | None:
-    """Grace of a pod whose end has begun; None while it has not. A notice's is 15 s, a deletion's is what was asked for."""
+def grace_left(pod: Manifest, notice_seconds: float) -> float | None:
+    """Grace of a pod whose end has begun; None while it has not. A notice's is what its node leaves, a deletion's is what was asked for."""
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
         given = metadata.get("deletionGracePeriodSeconds")
         return float(DEFAULT_GRACE_SECONDS if given is None else given)
-    return float(NOTICE_SECONDS) if _under_notice(pod) else None
+    return notice_seconds if _under_notice(pod) else None
 
 
 def _under_notice(pod: Manifest) -> bool:

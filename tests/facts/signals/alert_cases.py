@@ -290,6 +290,17 @@ def _serving() -> Iterator[Case]:
     yield Case("EngineStalled", True, [works, stands, of(RUNNING, "3x120"), of(WAITING, "0x120")])
     yield Case("EngineStalled", True, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "3x120")])
     yield Case("EngineStalled", False, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "0x120")])  # idle
+    # One prompt, read in chunks for fifty minutes.
+    reads = [works, stands, *one(RUNNING, "1x120"), *one(WAITING, "0x120")]
+    yield Case("EngineStalled", False, [*reads, of(CACHE, "0.1+0.002x120", pod=0, engine=0)])
+    yield Case("EngineStalled", True, [*reads, of(CACHE, "0.1+0.002x30 0.16x90", pod=0, engine=0)])
+    # Hung for most of an hour, with a client that gave up: vLLM repeats its last figures, so it stays open.
+    yield Case(
+        "EngineStalled", True, [works, stands, *one(RUNNING, "3x120"), *one(WAITING, "2x120"), of(CACHE, "0.5x120")]
+    )
+    # Its container starts again, which takes twelve minutes and has no metrics; then it is busy at once.
+    gap = [of(TOKENS, "0+900x20 _x24 0+900x76", pod=0, engine=0), *one(WAITING, "0x20 _x24 0x76")]
+    yield Case("EngineStalled", False, [works, *gap, *one(RUNNING, "3x20 _x24 3x76")])
     went_busy = [of(TOKENS, "5x20 _x100"), of(RUNNING, "0x18 3x1 _x100"), of(WAITING, "0x20 _x100")]
     yield Case("EngineStalled", False, went_busy)
     for share, shape in (

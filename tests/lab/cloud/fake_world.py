@@ -41,6 +41,9 @@ class FakeApi:
         self.objects: dict[tuple[Kind, str], Manifest] = {}
         """What `get` finds."""
         self.refuse_nodes = False
+        self.evicted: list[str] = []
+        self.refuse_evictions = False
+        """Whether a disruption budget allows none."""
         self._lock = threading.Lock()
 
     def create(self, manifest: Manifest) -> Manifest:
@@ -82,6 +85,12 @@ class FakeApi:
             node["metadata"].setdefault("annotations", {}).update(body.get("metadata", {}).get("annotations", {}))
             feed(self._there.nodes, "modified", node)
         return {}
+
+    def evict(self, namespace: str, name: str) -> None:
+        if self.refuse_evictions:
+            raise ApiRefusedError(429, "TooManyRequests", "the budget allows none")
+        with self._lock:
+            self.evicted.append(name)
 
     def delete(self, kind: Kind, name: str, namespace: str | None = None, **_: Any) -> bool:
         with self._lock:

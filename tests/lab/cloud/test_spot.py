@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lab.cloud.cluster_view import SHUTTING_DOWN
@@ -64,6 +65,20 @@ def test_pods_end_after_fifteen_seconds_and_the_machine_after_thirty() -> None:
     assert 0 <= moments["preempted: 30 s notice"] <= moments["ended by the node's shutdown"] <= moments["gone"]
     assert moments["ended by the node's shutdown"] >= 15
     assert moments["gone"] >= 30
+
+
+def test_a_node_whose_kubelet_waits_longer_leaves_its_pods_the_rest() -> None:
+    world, _ = make_world(600.0)
+    offer = replace(OFFER, shutdown_seconds=120, critical_seconds=15)
+    node = node_manifest(offer, template(offer, needs(gpu_pod())), number=1, cluster="c", project="p")
+    feed(world.nodes, "added", node)
+    feed(world.pods, "added", on_node(gpu_pod("long", terminationGracePeriodSeconds=600), node["metadata"]["name"]))
+    preemption = preempt(world, [node["metadata"]["name"]])
+    assert preemption.wait(10)
+    at = {moment.text: moment.at_seconds - preemption.notice_at_seconds for moment in world.timeline.moments()}
+    assert "preempted: 120 s notice" in at
+    assert at["ended by the node's shutdown"] >= 105
+    assert at["gone"] >= 120
 
 
 def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,8 @@ def edited(change: str) -> Any:
         "second-up",
         "over-quota",
         "dead-rank",
+        "hung-rank",
+        "stalled-restart",
         "drain",
         "pause",
         "two-stacks",
@@ -158,6 +161,17 @@ def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
 
     monkeypatch.setattr(disruption, "kill_containers", deleted)
     assert failure(played(stage, "dead-rank"), "restarts")
+
+
+def test_a_server_whose_probe_asks_health_alone_stays_hung_and_fails_stalled_restart(stage: Stage) -> None:
+    def asks_health(inputs: Inputs) -> None:
+        probe = inputs["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]
+        probe.pop("exec", None)
+        probe["httpGet"] = {"path": "/health", "port": "http"}
+
+    with broken(changed("Deployment", asks_health)):
+        result = played(stage, "stalled-restart")
+    assert "the kubelet to restart" in result.gave_up
 
 
 def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Stage) -> None:
@@ -312,6 +326,18 @@ def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around:
     (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
     assert failures(result) == {}
     assert result.passed
+
+
+@pytest.mark.parametrize("climbs", [True, False])
+def test_replicas_return_to_the_reservation_unless_their_class_keeps_them(around: Surroundings, climbs: bool) -> None:
+    def keeps(inputs: Inputs) -> None:
+        del inputs["spec"]["activeMigration"]
+
+    opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
+    with contextlib.nullcontext() if climbs else broken(changed("ComputeClass", keeps)):
+        (result,) = runner.Runner(opened, around).play(chosen(["next-rung"]))
+    assert result.passed == climbs, (result.gave_up, failures(result))
+    assert ("every replica on the reservation" in result.gave_up) != climbs
 
 
 # One L4, whose boot disk is as large as its pod requests

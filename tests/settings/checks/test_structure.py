@@ -9,6 +9,7 @@ import pytest
 from facts.finding import Finding
 from settings.derived.figures import figures
 from settings.load import check
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 
@@ -169,8 +170,13 @@ class TestCalendar:
         assert "calendar-too-few-nodes" in refused(capacity=self.capacity(nodes=3))
 
 
-def test_a_ladder_needs_two_rungs() -> None:
-    assert "ladder-without-rungs" in refused(capacity={"mode": "ladder", "flexStartSeconds": None})
+def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_longer_notice() -> None:
+    alone = {"mode": "ladder", "flexStartSeconds": None}
+    stable = {"releaseChannel": "STABLE"}
+    assert "ladder-without-rungs" in refused(capacity={**alone, "spot": False})
+    assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
+    assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
+    assert "ladder-without-rungs" not in refused(capacity=alone)
 
 
 def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
@@ -248,3 +254,18 @@ def test_a_price_of_nothing_on_the_bill_is_refused_with_the_names_there_are() ->
     problem = found(prices={"hyperdisk": 0.1})["unknown-price"]
     assert problem.subject == "vllm-fleet:prices.hyperdisk"
     assert "hyperdisk-ml-capacity (USD per GiB-month)" in problem.allowed
+
+
+@each_row(
+    "arguments, reports",
+    [
+        ([], set()),
+        (["--disable-log-stats"], {"no-heartbeat"}),
+        (["--no-disable-log-stats"], set()),
+    ],
+)
+def test_a_heartbeat_needs_the_engines_metrics(arguments: list[str], reports: set[str]) -> None:
+    reasons = {"--disable-log-stats": "a test of what it does"} if "--disable-log-stats" in arguments else {}
+    server = {"engine": {"extraArgs": arguments}, "reasons": reasons}
+    assert refused(server=server) & {"no-heartbeat"} == set()
+    assert refused(server={**server, "restartStalledSeconds": 300}) == reports

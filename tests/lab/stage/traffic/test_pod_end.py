@@ -35,16 +35,16 @@ def test_a_shorter_grace_than_the_pods_own_shortens_the_sleep() -> None:
 
 def test_a_pod_ends_by_deletion_or_by_notice() -> None:
     one = pod("a", grace_seconds=600)
-    assert grace_left(one) is None
-    assert grace_left(changed(one, ready=False)) is None
-    assert grace_left(changed(one, deleted_with_grace=30)) == 30
-    assert grace_left(changed(one, notice=True)) == 15
+    assert grace_left(one, 15) is None
+    assert grace_left(changed(one, ready=False), 15) is None
+    assert grace_left(changed(one, deleted_with_grace=30), 15) == 30
+    assert [grace_left(changed(one, notice=True), left) for left in (15, 105)] == [15, 105]
 
 
 def test_an_eviction_by_the_api_is_no_notice() -> None:
     one = changed(pod("a"), notice=True)
     one["status"]["conditions"][-1]["reason"] = "EvictionByEvictionAPI"
-    assert grace_left(one) is None
+    assert grace_left(one, 15) is None
 
 
 def test_a_notice_shorter_than_a_request_cuts_the_difference() -> None:
