@@ -10,9 +10,10 @@ from fleet.report.words import plural
 from fleet.verify import declared, lessons
 from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody
-from fleet.verify.facts import OUT_OF_TIME, Facts, Server
+from fleet.verify.facts import OUT_OF_TIME, Burst, Facts, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
 from settings.checks.declared_server import DeclaredServer
+from workloads.server.check_heartbeat import SLEEP, STEPS, Engine
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -78,7 +79,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
                     server.name,
                     f"rank {rank}",
                     "tokens of the burst",
-                    _format_idle(burst.after, rank),
+                    _format_idle(burst, burst.before, burst.after, rank),
                 )
             )
             taught = (lessons.known("utilisation-with-mtp"),)
@@ -95,14 +96,23 @@ def ranks(facts: Facts, settings: Settings) -> Check:
     return judged("ranks", title, differences, held=held, failed=failed, lessons=taught)
 
 
-def _format_idle(after: MetricsText, rank: str) -> str:
+def _format_idle(burst: Burst, before: MetricsText, after: MetricsText, rank: str) -> str:
     running = after.total("vllm:num_requests_running", engine=rank)
     waiting = after.total("vllm:num_requests_waiting", engine=rank)
     used = after.total("vllm:kv_cache_usage_perc", engine=rank)
     if running is None:
         return "none; not listed at /metrics"
     cache = "" if used is None else f", cache {100 * used:.1f} % full"
-    return f"none; {running:.0f} running, {waiting or 0:.0f} waiting{cache}"
+    then, now = (_engine(scrape, rank) for scrape in (before, after))
+    step = f", and no step in {burst.seconds:.0f} s" if now.stands(then.values) else ""
+    return f"none; {running:.0f} running, {waiting or 0:.0f} waiting{cache}{step}"
+
+
+def _engine(scrape: MetricsText, rank: str) -> Engine:
+    """What one engine reports, as the liveness probe compares it."""
+    values = {name: scrape.total(name, engine=rank) for name in STEPS}
+    asleep = scrape.total(SLEEP, engine=rank, sleep_state="awake") == 0
+    return Engine({name: value for name, value in values.items() if value is not None}, asleep)
 
 
 def speculation(facts: Facts, settings: Settings) -> Check:

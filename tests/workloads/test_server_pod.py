@@ -12,6 +12,7 @@ from settings.checks.declarations import declarations
 from settings.derived.drain import Drain
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
+from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -19,7 +20,7 @@ from tests.workloads.args import server_args
 from workloads import names
 from workloads.server import api_key, check_heartbeat, heartbeat
 from workloads.server.pod import pod_template
-from workloads.server.server import ServerArgs
+from workloads.server.server import Server, ServerArgs
 from workloads.weights.weights import WeightsMount
 
 MOUNT = WeightsMount(
@@ -215,6 +216,27 @@ def test_the_heartbeat_replaces_only_the_liveness_probe_and_restarts_after_the_d
     assert config_map["name"] == heartbeat.config_map_name(settings.server.name)
     assert name in heartbeat.program()
     assert not mounts[state.removeprefix("--state=").rpartition("/")[0]].get("readOnly")
+
+
+def test_the_pods_wait_for_the_heartbeats_program_and_the_canary_has_it_too() -> None:
+    asked = server(restartStalledSeconds=300)
+
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
+        Server("server", server_args(settings), opts)
+
+    recording = recorded_component(build, server=asked)
+    (made,) = (
+        name
+        for name in needs(recording, objects(recording)["Deployment/qwen35-server"])
+        if name.startswith("ConfigMap/")
+    )
+    config_map = manifest(objects(recording)[made])
+    assert config_map["immutable"] is True
+    assert config_map["data"] == heartbeat.program()
+    assert config_map["metadata"]["name"] == heartbeat.config_map_name("qwen35-server")
+    canary = make_settings(server=asked, rollout={"canary": {}}).as_canary
+    assert canary is not None
+    assert canary.server.restart_stalled_seconds == 300
 
 
 def test_the_component_refuses_a_heartbeat_that_is_too_short_or_has_no_metrics() -> None:

@@ -50,6 +50,10 @@ class Engine:
         """Whether it must take steps."""
         return self.values.get(RUNNING, 0) > 0 and not self.asleep
 
+    def stands(self, before: Mapping[str, float] | None) -> bool:
+        """Whether it must take steps and has taken none since it reported `before`."""
+        return self.is_busy and self.values == before
+
 
 def engines_of(page: str) -> dict[str, Engine]:
     """The engines of a page of metrics, by their label."""
@@ -74,7 +78,7 @@ def noted(engines: Mapping[str, Engine], before: Mapping[str, Any], now: float) 
     for label, engine in engines.items():
         if engine.is_busy:
             last = before.get(label, {})
-            stands = last.get("values") == engine.values and last["since"] <= now
+            stands = engine.stands(last.get("values")) and last["since"] <= now
             notes[label] = {"values": engine.values, "since": last["since"] if stands else now}
     return notes
 

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
 from fleet.verify import checks_engine, checks_traffic, declared, questions
-from fleet.verify.facts import Facts, Reply, Server, Twice
+from fleet.verify.facts import Burst, Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
@@ -28,6 +28,7 @@ from tests.fleet.verify.stacks import (
     settings_of,
     state_of,
 )
+from tests.support.rows import each_row
 
 
 def _info(**labels: str) -> str:
@@ -192,6 +193,36 @@ def test_ranks_that_starve_are_named_with_what_they_hold(dev: Settings) -> None:
     assert [name_of(one) for one in differing(check)] == ["rank 3", "rank 5"]
     assert differing(check)[0].found == "none; 0 running, 0 waiting, cache 0.0 % full"
     assert lessons_of(check) == ["utilisation-with-mtp"]
+
+
+@each_row(
+    "running, cache, asleep, stands",
+    [
+        (3, (0.5, 0.5), False, True),
+        (3, (0.5, 0.6), False, False),
+        (0, (0.5, 0.5), False, False),
+        (3, (0.5, 0.5), True, False),
+    ],
+)
+def test_a_rank_with_requests_and_without_a_step_is_told_from_a_starving_one(
+    running: int, cache: tuple[float, float], asleep: bool, stands: bool, dev: Settings
+) -> None:
+    def scrape(used: float, tokens: int) -> MetricsText:
+        lines = [f'vllm:generation_tokens_total{{engine="{rank}"}} {tokens if rank else 7}' for rank in range(8)]
+        lines += [
+            f'vllm:num_requests_running{{engine="0"}} {running}',
+            f'vllm:kv_cache_usage_perc{{engine="0"}} {used}',
+            f'vllm:engine_sleep_state{{engine="0",sleep_state="awake"}} {int(not asleep)}',
+        ]
+        return parse("\n".join(lines) + "\n")
+
+    burst = Burst(
+        asked=32, answered=28, troubles=(), seconds=20.0, before=scrape(cache[0], 1), after=scrape(cache[1], 2)
+    )
+    door = Server(name="endpoint", health=Reply(status=200), burst=burst)
+    check = checks_traffic.ranks(Facts(endpoint="http://10.0.0.9", door=door, one_server=True), dev)
+    (rank,) = (one for one in differing(check) if name_of(one) == "rank 0")
+    assert str(rank.found).endswith("no step in 20 s") == stands
 
 
 def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
