@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 60.0
 """Interval between steps of growing load."""
+_END_SECONDS = 900.0
+"""Longest end of a replica, with its grace period of up to 600 s."""
 SEEN_SECONDS = 4 * LAG_SECONDS
 """Time until the autoscaler acts on the current load. Assumed: twice the lag, doubled for a busy machine."""
 
@@ -200,6 +202,7 @@ def _scale_in_slow(stage: Stage, proof: Proof) -> None:
         stage.keda.in_flight.offer(least * target / 2)
         allowance = policy.down_window_seconds + (busy - least + 1) * policy.down_period_seconds
         stage.until(f"{least} replicas", lambda: stage.meter.servers.now <= least, allowance)
+        stage.until("the removed replicas to end", lambda: len(stage.pods()) <= least, _END_SECONDS)
     steps = [(at, number) for at, number in stage.meter.servers.steps if at >= began]
     numbers = [busy, *(number for _, number in steps)]
     gaps = [later - at for (at, _), (later, _) in pairwise(steps)]
