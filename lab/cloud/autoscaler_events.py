@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from facts import machines, quotas
+from lab.cloud.machines import Machine
 from lab.cloud.stock import Mode, Refusal, ReservationStock
 from lab.control_plane.api import Manifest
 
@@ -41,7 +42,7 @@ def refused(
     reason: Refusal,
     *,
     mode: Mode,
-    machine: str,
+    machine: Machine,
     zone: str,
     name: str = "",
     reservation: ReservationStock | None = None,
@@ -49,30 +50,40 @@ def refused(
     """Why Google does not provide a node."""
     if mode == "reservation":
         return _reservation_trouble(reason, name, zone, reservation)
-    found = machines.MACHINES.get(machine)
-    if found is None:
+    if reason == "disk quota":
+        return _failure(
+            "quota.exceeded",
+            zone,
+            "GCE quota exceeded",
+            f"The project's quota of {quotas.SSD_CAPACITY.title} ({quotas.SSD_CAPACITY.ids[0]}) does not allow another "
+            f"{machine.name} with a boot disk of {machine.ssd_gib} GiB.",
+            "Lower server.resources.ephemeralStorageGib, by which GKE sizes the disk, or request an increase; `fleet doctor --for up "
+            "--live` prints the granted quota and the request's text.",
+        )
+    known = machines.MACHINES.get(machine.name)
+    if known is None:
         return _out_of_resources(
-            zone, f"{zone} has no {machine} capacity at the moment.", "Wait, or choose another machine family."
+            zone, f"{zone} has no {machine.name} capacity at the moment.", "Wait, or choose another machine family."
         )
     way = {"spot": "Spot", "flex-start": "flex-start"}.get(mode, "on-demand")
     if reason == "not sold":
         return _out_of_resources(
             zone,
-            f"{machine} is not sold as {way}, the only mode that the pod selects.",
-            f"Set capacity.mode to one of {', '.join(sorted(found.ways))}.",
+            f"{machine.name} is not sold as {way}, the only mode that the pod selects.",
+            f"Set capacity.mode to one of {', '.join(sorted(known.ways))}.",
         )
     if reason == "quota":
-        quota = quotas.gpus(found.gpu, spot=mode != "on-demand")
+        quota = quotas.gpus(known.gpu, spot=mode != "on-demand")
         return _failure(
             "quota.exceeded",
             zone,
             "GCE quota exceeded",
-            f"The project's quota of {quota.title} ({quota.ids[0]}) does not allow another {machine}.",
+            f"The project's quota of {quota.title} ({quota.ids[0]}) does not allow another {machine.name}.",
             "Request an increase; `fleet doctor --for up --live` prints the granted quota and the request's text.",
         )
     return _out_of_resources(
         zone,
-        f"{zone} has no {way} capacity for {machine} at the moment.",
+        f"{zone} has no {way} capacity for {machine.name} at the moment.",
         "No action is needed: the pod starts when capacity is available. To depend less on it, use capacity.mode: ladder, another "
         "zone, or a reservation.",
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lab.cloud.autopilot.policies import SYSTEM_NAMESPACES
-from lab.cloud.node_objects import MADE_HERE, Template
+from lab.cloud.node_objects import MADE_HERE, SSD_GIB, Template
 from lab.cloud.pod_needs import Amounts, PodNeeds, needs_of
 from lab.cloud.scale_up import PodKey, Room
 from lab.cloud.stock import Pool
@@ -34,6 +34,8 @@ class _Node:
     usable: bool
     pool: Pool | None
     """None for nodes of others than the provisioner."""
+    ssd_gib: int = 0
+    """Its boot disk, if it is SSD Persistent Disk."""
     empty_since: float | None = None
 
 
@@ -85,6 +87,11 @@ class ClusterView:
         """Nodes by pool."""
         with self.lock:
             return Counter(node.pool for node in self._nodes.values() if node.pool is not None)
+
+    def ssd_gib(self) -> int:
+        """Boot disks of the nodes that are SSD Persistent Disk."""
+        with self.lock:
+            return sum(node.ssd_gib for node in self._nodes.values())
 
     def waiting(self) -> list[Waiting]:
         """Pending pods, the oldest first.
@@ -165,6 +172,7 @@ class ClusterView:
             and SHUTTING_DOWN not in annotations
             and all(key != TO_BE_DELETED for key, _, _ in taints),
             pool=(mode, name) if mode else None,
+            ssd_gib=int(annotations.get(SSD_GIB, 0)),
         )
 
     def _pod(self, change: Change, manifest: Manifest, _: Manifest | None) -> None:

@@ -84,6 +84,13 @@ class Machine:
             pods=PODS_PER_NODE - 8,
         )
 
+    @property
+    def ssd_gib(self) -> int:
+        """Boot disk of a machine with GPUs, as it counts against the quota of SSD Persistent Disk; 0 on Hyperdisk."""
+        if not self.gpus or self.boot_disk != "pd-balanced":
+            return 0
+        return node_room.BOOT_DISK_BESIDE_LOCAL_SSD_GIB if self.local_ssd else self.disk_gib
+
     def trimmed(self, requested_bytes: int) -> Machine:
         """The machine with the boot disk that GKE makes for these requests of its pods. A disk of another size stays."""
         if self.local_ssd or self.disk_gib != node_room.LARGEST_BOOT_DISK_GIB:

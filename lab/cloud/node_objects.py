@@ -25,6 +25,9 @@ SHUTDOWN: Final = "rehearsal.vllm-fleet.dev/shutdown-seconds"
 CRITICAL: Final = "rehearsal.vllm-fleet.dev/shutdown-critical-seconds"
 """Annotations with the kubelet's configuration of a node's shutdown."""
 
+SSD_GIB: Final = "rehearsal.vllm-fleet.dev/ssd-gib"
+"""Annotation with `Machine.ssd_gib`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
@@ -62,6 +65,7 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
             "annotations": {
                 SIMULATED_NODE: "fake",
                 MADE_HERE: "/".join(offer.pool),
+                SSD_GIB: str(offer.machine.ssd_gib),
                 RUNG: str(offer.rung),
                 MIGRATES: str(offer.migrates).lower(),
                 SHUTDOWN: str(offer.shutdown_seconds),

@@ -128,7 +128,7 @@ class Provisioner:
             # An Autopilot cluster without user pods has no nodes: Google's own pods add none.
             # Source: cluster autoscaler, pkg/processors/scale_to_zero_processor.go.
             waiting = self._view.waiting() if self._view.has_work() else []
-            rooms, in_use = self._view.rooms(), self._view.in_use()
+            rooms, in_use, ssd_gib = self._view.rooms(), self._view.in_use(), self._view.ssd_gib()
             orders = list(self._orders.values())
         in_use.update(order.wanted.offer.pool for order in orders)
         troubles = {one.key: unbound_volume(one.said) for one in waiting if _waits_for_volume(one.said)}
@@ -136,7 +136,13 @@ class Provisioner:
             [(one.key, self._with_zones(one)) for one in waiting if one.key not in troubles],
             Rooms(rooms),
             Rooms(Room(order.wanted.template, order.wanted.offer.machine.allocatable) for order in orders),
-            Market(self._stock, self._memory, in_use, retry_seconds=self._timings.scale_up_retry_seconds),
+            Market(
+                self._stock,
+                self._memory,
+                in_use,
+                retry_seconds=self._timings.scale_up_retry_seconds,
+                ssd_gib=ssd_gib + sum(order.wanted.offer.machine.ssd_gib for order in orders),
+            ),
             self._offers,
             now,
         )

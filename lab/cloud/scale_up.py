@@ -110,8 +110,12 @@ class Rooms:
 class Market:
     """Google's capacity, its usage, and backoffs."""
 
-    def __init__(self, stock: Stock, memory: Memory, in_use: Mapping[Pool, int], *, retry_seconds: float) -> None:
+    def __init__(
+        self, stock: Stock, memory: Memory, in_use: Mapping[Pool, int], *, retry_seconds: float, ssd_gib: int = 0
+    ) -> None:
         self.stock, self.memory, self.retry_seconds = stock, memory, retry_seconds
+        self.ssd_gib = ssd_gib
+        """Boot disks of these machines that are SSD Persistent Disk."""
         self.in_use = Counter(in_use)
         """Machines there and on their way."""
 
@@ -138,6 +142,7 @@ class Market:
     def take(self, offer: Offer) -> None:
         """One more machine is on its way."""
         self.in_use[offer.pool] += 1
+        self.ssd_gib += offer.machine.ssd_gib
         self.memory.waiting_since.pop((offer.compute_class or "", offer.pool), None)
 
     def _refusal(self, offer: Offer) -> Trouble | None:
@@ -147,12 +152,15 @@ class Market:
             if offer.is_sold
             else "not sold"
         )
+        needed, most = offer.machine.ssd_gib, stock.ssd_gib
+        if reason is None and most is not None and needed and self.ssd_gib + needed > most:
+            reason = "disk quota"
         if reason is None:
             return None
         return refused(
             reason,
             mode=offer.mode,
-            machine=offer.machine.name,
+            machine=offer.machine,
             zone=offer.zone,
             name=offer.reservation or "",
             reservation=stock.reservations.get(offer.reservation or ""),

@@ -31,7 +31,7 @@ class ReservationStock:
 
 Pool = tuple[Mode, str]
 """Key of counting: a mode, with the reservation's name; for CPU nodes with their family."""
-Refusal = Literal["not sold", "stock", "quota", "no reservation", "not active", "full", "other zone"]
+Refusal = Literal["not sold", "stock", "quota", "disk quota", "no reservation", "not active", "full", "other zone"]
 
 
 @dataclass(eq=False)
@@ -50,6 +50,8 @@ class Stock:
     on_demand_nodes: int | None = None
     quota_nodes: int | None = None
     """GPU nodes that the project's quota allows, without reserved ones."""
+    ssd_gib: int | None = None
+    """SSD Persistent Disk that the project's quota allows for GPU nodes, beside Autopilot's own nodes."""
     _reservations: dict[str, ReservationStock] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -103,7 +105,7 @@ class Stock:
             self.zones, self.gpu_zones = other.zones, other.gpu_zones
             self.spot_nodes, self.flex_start_nodes = other.spot_nodes, other.flex_start_nodes
             self.on_demand_nodes, self.quota_nodes = other.on_demand_nodes, other.quota_nodes
-            self._reservations = other.reservations
+            self.ssd_gib, self._reservations = other.ssd_gib, other.reservations
 
     # Used by the provisioner
 

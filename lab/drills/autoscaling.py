@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 60.0
 """Interval between steps of growing load."""
+_END_SECONDS = 900.0
+"""Longest end of a replica, with its grace period of up to 600 s."""
 SEEN_SECONDS = 4 * LAG_SECONDS
 """Time until the autoscaler acts on the current load. Assumed: twice the lag, doubled for a busy machine."""
 
@@ -175,6 +177,23 @@ def _metrics_outage(stage: Stage, proof: Proof) -> None:
     proof.figure("fallback active after", round(after / 60, 1), "min", "the ScaledObject's condition Fallback")
 
 
+def _resume(stage: Stage, proof: Proof) -> None:
+    report = stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
+    proof.succeeds("pulumi up with zero replicas succeeds", report)
+    stage.until("every replica to go", lambda: stage.meter.servers.now == 0, 1800)
+    stage.until_empty()
+    before = len(stage.keda.suppressed)
+    report = stage.up()
+    proof.succeeds("pulumi up without them succeeds", report)
+    ready = stage.until_ready(stage.servers)
+    told = len(stage.keda.suppressed) - before
+    proof.check("KEDA logs its fallback while the first replica starts", told > 1, plural(told, "entry", "entries"))
+    if proof.watch is not None:
+        blind = [one for one in proof.watch.fired() if one.alert == "ScalingBlind"]
+        proof.check("ScalingBlind stays silent meanwhile", not blind, f"{len(blind)} times")
+    proof.figure("Ready again after", round((ready - report.began_seconds) / 60, 1), "min")
+
+
 def _scale_in_slow(stage: Stage, proof: Proof) -> None:
     policy, target, busy = _at_night(stage)
     least = stage.servers
@@ -183,6 +202,7 @@ def _scale_in_slow(stage: Stage, proof: Proof) -> None:
         stage.keda.in_flight.offer(least * target / 2)
         allowance = policy.down_window_seconds + (busy - least + 1) * policy.down_period_seconds
         stage.until(f"{least} replicas", lambda: stage.meter.servers.now <= least, allowance)
+        stage.until("the removed replicas to end", lambda: len(stage.pods()) <= least, _END_SECONDS)
     steps = [(at, number) for at, number in stage.meter.servers.steps if at >= began]
     numbers = [busy, *(number for _, number in steps)]
     gaps = [later - at for (at, _), (later, _) in pairwise(steps)]
@@ -249,6 +269,15 @@ DRILLS = (
         play=_metrics_outage,
         fast=False,
         alerts=("ScalingBlind",),
+        skip=all_of(by_keda, by_load),
+    ),
+    Drill(
+        name="scaled-resume",
+        title="A fleet that scales by load is paused and resumed",
+        proves="pulumi up pauses and resumes it, and no alert pages or tells of a missing metric before a replica serves",
+        play=_resume,
+        fast=False,
+        alerts=(),
         skip=all_of(by_keda, by_load),
     ),
     Drill(

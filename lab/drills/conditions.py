@@ -75,6 +75,13 @@ def one_server_only(settings: Settings) -> str:
     return "" if settings.weights.has_volume else "weights downloaded from the hub allow only one replica"
 
 
+def one_node_on_persistent_disk(settings: Settings) -> str:
+    """Only where one node with GPUs boots from SSD Persistent Disk: a new project's quota is too small for more."""
+    if settings.machine.boot_disk != "pd-balanced":
+        return f"{settings.machine.type} boots from Hyperdisk"
+    return "" if settings.nodes == 1 else "several nodes need more than a new project's disk quota"
+
+
 def writes_weights(settings: Settings) -> str:
     """Only where the stack writes a weights volume."""
     return "" if settings.weights.is_written else "the stack writes no weights volume"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from facts.node_room import SMALLEST_BOOT_DISK_GIB
+from facts.quotas import NEW_PROJECT_SSD_GIB, SYSTEM_NODES
 from fleet.report.words import plural
 from lab.cloud.offers import COMPUTE_CLASS_KIND
 from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
@@ -14,7 +16,9 @@ from lab.drills.conditions import (
     at_most_one_down,
     needs_servers,
     needs_ways,
+    one_node_on_persistent_disk,
     one_server_only,
+    owns_platform,
     whole_machines,
     writes_weights,
 )
@@ -119,6 +123,31 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     after = round((done - freed) / 60)
     proof.check("it starts by itself once there is capacity", True, f"{name} Ready {after} min later")
     proof.succeeds("the waiting pulumi up succeeds", report)
+
+
+def _disk_quota(stage: Stage, proof: Proof) -> None:
+    granted = NEW_PROJECT_SSD_GIB - SYSTEM_NODES * SMALLEST_BOOT_DISK_GIB
+    stage.stock.ssd_gib = granted
+    text = f"a new project's quota: {granted} GiB of SSD disks beside Autopilot's own nodes"
+    stage.timeline.note("capacity", "SSD disks", text, mood="waiting")
+    with stage.up_in_background({"benchmark": {"enabled": False}}) as running:
+        stage.until(
+            "a node, or why there is none",
+            lambda: stage.meter.gpu_nodes.now or _over_the_projects_quota(stage),
+            3 * stage.timings.whole_start_seconds,
+        )
+        refused = _over_the_projects_quota(stage)
+        proof.check("a new project's disk quota has room for the node", not refused, refused)
+        stage.stock.ssd_gib = None
+        stage.until_ready(stage.servers)
+        report = running.result()
+    proof.succeeds("the waiting pulumi up succeeds" if refused else "pulumi up succeeds", report)
+
+
+def _over_the_projects_quota(stage: Stage) -> str:
+    """Why a pod waits for a quota of the project; empty if none does."""
+    troubles = (_trouble(stage, pod, "scale.up.error.quota.exceeded") for pod in stage.pods())
+    return next((f"{trouble.message} {trouble.fix}" for trouble in troubles if trouble is not None), "")
 
 
 def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
@@ -278,6 +307,14 @@ DRILLS = (
         play=_project_quota,
         alerts=("StockOut",),
         skip=all_of(needs_servers(), _from_stock),
+    ),
+    Drill(
+        name="disk-quota",
+        title="A new project's disk quota",
+        proves="the node's boot disk fits beside Autopilot's own nodes",
+        play=_disk_quota,
+        start="empty",
+        skip=all_of(needs_servers(), owns_platform, one_node_on_persistent_disk),
     ),
     Drill(
         name="next-rung",

@@ -11,16 +11,23 @@ from lab.cloud.autoscaler_events import (
     refused,
     unbound_volume,
 )
+from lab.cloud.machines import machines, with_gpus
 from lab.cloud.stock import Refusal, ReservationStock
 from tests.lab.cloud.fake_world import gpu_pod
 
+C4 = next(one for one in machines("c4") if one.name == "c4-standard-16")
 HELD = ReservationStock(nodes=4, zone="europe-west4-a")
 
 
 @pytest.mark.parametrize("reason", get_args(Refusal))
 def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Refusal) -> None:
     trouble = refused(
-        reason, mode="reservation", machine="a4-highgpu-8g", zone="europe-west4-b", name="block-7", reservation=HELD
+        reason,
+        mode="reservation",
+        machine=with_gpus("a4-highgpu-8g"),
+        zone="europe-west4-b",
+        name="block-7",
+        reservation=HELD,
     )
     assert "block-7" in trouble.message
     assert trouble.fix.endswith((".", ")."))
@@ -29,7 +36,7 @@ def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Re
 
 
 def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
-    trouble = refused("stock", mode="spot", machine="a4-highgpu-8g", zone="europe-west4-b")
+    trouble = refused("stock", mode="spot", machine=with_gpus("a4-highgpu-8g"), zone="europe-west4-b")
     assert "in zones europe-west4-b" in trouble.shown
     assert "Spot capacity for a4-highgpu-8g" in trouble.message
     assert trouble.message != trouble.shown
@@ -37,21 +44,21 @@ def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
 
 @pytest.mark.parametrize("machine", ["a4-highgpu-8g", "a3-highgpu-1g", "a3-highgpu-4g", "a3-ultragpu-8g"])
 def test_a_machine_that_is_not_sold_on_demand_is_a_mistake_and_not_a_shortage(machine: str) -> None:
-    never = refused("not sold", mode="on-demand", machine=machine, zone="europe-west4-b")
+    never = refused("not sold", mode="on-demand", machine=with_gpus(machine), zone="europe-west4-b")
     assert "capacity.mode" in never.fix
     assert "on-demand" not in never.fix
 
 
 def test_what_is_short_is_told_apart_from_what_the_project_may_not_have() -> None:
-    l4 = refused("stock", mode="on-demand", machine="g2-standard-12", zone="europe-west4-a")
+    l4 = refused("stock", mode="on-demand", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
     assert (l4.code, "g2-standard-12" in l4.message) == ("scale.up.error.out.of.resources", True)
-    quota = refused("quota", mode="spot", machine="g2-standard-12", zone="europe-west4-a")
+    quota = refused("quota", mode="spot", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
     assert quota.code == "scale.up.error.quota.exceeded"
     assert "GCE quota exceeded" in quota.shown
     assert "PREEMPTIBLE-NVIDIA-L4-GPUS" in quota.message
-    demand = refused("quota", mode="on-demand", machine="g2-standard-12", zone="europe-west4-a")
+    demand = refused("quota", mode="on-demand", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
     assert "(NVIDIA-L4-GPUS" in demand.message
-    c4 = refused("stock", mode="on-demand", machine="c4-standard-16", zone="europe-west4-a")
+    c4 = refused("stock", mode="on-demand", machine=C4, zone="europe-west4-a")
     assert "no c4-standard-16 capacity" in c4.message
     assert "capacity.mode" not in c4.fix
 

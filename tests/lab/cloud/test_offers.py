@@ -300,7 +300,7 @@ def test_a_pod_that_no_machine_of_its_gpu_suits_is_told_why(
 
 
 def test_local_ssd_that_is_selected_replaces_the_boot_disk() -> None:
-    found = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=300), gke_ephemeral_storage_local_ssd="true")
+    found = gpu_offers("nvidia-l4", gpus(1, 8, 36, disk_gib=260), gke_ephemeral_storage_local_ssd="true")
     assert not isinstance(found, Trouble), found
     assert [(one.machine.name, one.machine.local_ssd) for one in found] == [("g2-standard-12", True)]
     assert found[0].machine.disk_gib == 375
@@ -314,7 +314,7 @@ def test_a_boot_disk_is_as_large_as_the_pods_of_its_node_need() -> None:
     )
     assert not isinstance(alone, Trouble)
     assert not isinstance(shared, Trouble)
-    assert [one.machine.disk_gib for one in (alone[0], shared[0])] == [130, 227]
+    assert [one.machine.disk_gib for one in (alone[0], shared[0])] == [130, 242]
 
 
 def test_pods_share_a_machine_only_where_they_select_its_number_of_gpus() -> None:

@@ -290,3 +290,25 @@ def test_a_ladder_takes_every_rung_to_its_end_and_nothing_beyond(
     assert used[("flex-start", "")] == min(max(0, pods - reserved), flex)
     assert used[("spot", "")] == min(max(0, pods - reserved - flex), spot)
     assert len(decision.troubles) == max(0, pods - reserved - flex - spot)
+
+
+@pytest.mark.parametrize(("disk_gib", "refused"), [(56, False), (211, True)])
+def test_a_boot_disk_above_the_projects_quota_keeps_the_pod_pending(disk_gib: int, refused: bool) -> None:
+    """A new project's 500 GiB, less 200 of Autopilot's own nodes: smoke asked for 211."""
+    wanted = {"cpu": "9", "memory": "35Gi", "nvidia.com/gpu": "1", "ephemeral-storage": f"{disk_gib}Gi"}
+    selector = {f"{GKE}/gke-accelerator": "nvidia-l4"}
+    server = needs(pod("server", wanted, nodeSelector=selector, tolerations=[{"operator": "Exists"}]))
+    stock = Stock(ssd_gib=300)
+    market = Market(stock, Memory(), Counter(), retry_seconds=RETRY)
+    offered = offers(server, 1, stock, lambda _: None, flex_wait_seconds=0)
+    first, second = named(2, server)
+    decision = decide([first], Rooms(()), Rooms(()), market, lambda *_: offered, 0)
+    assert len(decision.wanted) == (0 if refused else 1)
+    if refused:
+        trouble = decision.troubles[first[0]]
+        assert trouble.code == "scale.up.error.quota.exceeded"
+        assert "373 GiB" in trouble.message
+    else:
+        again = [second, (("vllm", "third"), server)]
+        decision = decide(again, Rooms(()), Rooms(()), market, lambda *_: offered, 1)
+        assert (len(decision.wanted), len(decision.troubles)) == (1, 1)  # 126 GiB each: three are 378

@@ -97,6 +97,7 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 
 def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
     assert skipped("spot") == {
+        "disk-quota",
         "gateway-without-subnet",
         "spending-limit",
         *(drill.name for drill in autoscaling.DRILLS),
@@ -140,6 +141,8 @@ def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> Non
     assert {"preempt-one", "inactive-reservation"} <= found
     assert not found & {"stock-out", "project-quota", "over-quota"}
     assert {"stock-out", "project-quota"} <= skipped("cud")
+    assert "disk-quota" not in skipped("smoke") | skipped("h100")
+    assert "disk-quota" in skipped("smoke", machine="g4-standard-48") & skipped("dev")
 
 
 def test_a_server_that_downloads_its_own_weights_has_no_second_one_to_drill_with() -> None:

@@ -338,3 +338,18 @@ def test_replicas_return_to_the_reservation_unless_their_class_keeps_them(around
         (result,) = runner.Runner(opened, around).play(chosen(["next-rung"]))
     assert result.passed == climbs, (result.gave_up, failures(result))
     assert ("every replica on the reservation" in result.gave_up) != climbs
+
+
+# One L4, whose boot disk is as large as its pod requests
+
+
+@pytest.mark.parametrize(("resources", "refused"), [({}, ""), ({"ephemeralStorageGib": 211}, "373 GiB")])
+def test_a_boot_disk_fits_a_new_projects_quota_unless_the_pod_requests_too_much(
+    around: Surroundings, resources: dict[str, int], refused: str
+) -> None:
+    opened = varied(open_stack(ROOT, "smoke"), {"server": {"resources": resources}} if resources else {})
+    with without_policies(LAG_SECONDS), started(opened, around) as stage:
+        result = played(stage, "disk-quota")
+        assert not result.gave_up
+        assert result.passed == (not refused), (failures(result), result.findings)
+        assert refused in failure(result, "disk quota") if refused else not failures(result)
