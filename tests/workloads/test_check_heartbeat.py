@@ -85,7 +85,7 @@ def request_number() -> object:
 @contextmanager
 def vllm(**fields: Any) -> Iterator[Vllm]:
     server = Vllm(**fields)
-    with served(server.answer) as port:
+    with served(server.answer, keep_alive=True) as port:
         server.host = f"127.0.0.1:{port}"
         yield server
 

@@ -93,8 +93,8 @@ def fetch(host: str, path: str, seconds: float) -> str | None:
     pages: list[str] = []
 
     def ask() -> None:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection(host, timeout=seconds)
+        connection = http.client.HTTPConnection(host, timeout=seconds)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
             connection.request("GET", path)
             answer = connection.getresponse()
             text = answer.read().decode(errors="replace")
