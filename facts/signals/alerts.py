@@ -62,6 +62,9 @@ FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
+LOOPS: Final = 2.5
+"""Restarts in two hours: three, where a rate's extrapolation may give a little less. The longest start, with a startup probe of 30
+minutes that fails, ends four times in two hours."""
 _SPENDING: Final[Mapping[str, tuple[tuple[str, Severity, str], ...]]] = {
     "pause": (
         ("warned", "ticket", "passed a step of its spending limit"),
@@ -112,9 +115,10 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     served = f"max(last_over_time({of.of(SERVED)}[1h])) > 0"
     # A fleet resumed within the hour gets the time of a start.
     wanted = of.declared("kube_deployment_spec_replicas", f"min_over_time({{}}[{start}])")
+    meant = f"{wanted} > 0 and {served}{unless_paused}"
     yield Alert(
         name="NothingServes",
-        expr=f"{available} == 0 and {wanted} > 0 and {served}{unless_paused}",
+        expr=f"{available} == 0 and {meant}",
         # The guard's log entry is counted a minute or two after its pause.
         for_seconds=180 if pauses else 60,
         severity="page",
@@ -200,8 +204,8 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     )
     yield _stopped(watched, of)
     if watched.gateway_pool is not None:
-        yield _picker(watched, watched.gateway_pool)
-        yield _balancer(watched, of)
+        yield _picker(watched, watched.gateway_pool, meant)
+        yield _balancer(of, meant)
 
 
 def _paused(watched: Watched) -> str:
@@ -229,28 +233,30 @@ def _stopped(watched: Watched, of: Series) -> Alert:
     )
 
 
-def _balancer(watched: Watched, of: Series) -> Alert:
+def _balancer(of: Series, meant: str) -> Alert:
+    """A fleet that is not `meant` to serve has no backend: every client gets HTTP 503."""
     failed, every = (f"sum(rate({of.balanced(*matchers)}[5m]))" for matchers in (('response_code_class="500"',), ()))
     return Alert(
         name="BalancerFails",
-        expr=f"{failed} / ({every} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        expr=f"{failed} / ({every} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g} and {meant}",
         for_seconds=180,
         severity="page",
         question="serving",
-        summary=f"{watched.server}: the gateway's load balancer answers more than {FAILED_SHARE:.0%} of requests with HTTP 5xx",
+        summary=f"{of.watched.server}: the gateway's load balancer answers more than {FAILED_SHARE:.0%} of requests with HTTP 5xx",
         panel="Load balancer",
     )
 
 
-def _picker(watched: Watched, pool: str) -> Alert:
+def _picker(watched: Watched, pool: str, meant: str) -> Alert:
+    """A fleet that is not `meant` to serve has no pod to pick."""
     ours = f'namespace="{watched.namespace}"'
     asked = f"sum(rate(inference_objective_request_total{{{ours}}}[5m]))"
     # Source: gateway-api-inference-extension v1.4.0, pkg/epp/util/error: a BadRequest is the client's.
     failed = f'sum(rate(inference_objective_request_error_total{{{ours},error_code!="BadRequest"}}[5m]))'
     return Alert(
         name="PickerFails",
-        expr=f'max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'
-        f" or {failed} / ({asked} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}",
+        expr=f'(max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'
+        f" or {failed} / ({asked} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}) and {meant}",
         for_seconds=180,
         severity="page",
         question="serving",
@@ -425,28 +431,44 @@ def waiting_containers(watched: Watched, reasons: str) -> str:
 
 
 def _stuck(watched: Watched) -> Iterator[Alert]:
-    """Containers that do not start, each with Kubernetes' reason."""
-    for name, reasons, window, what in (
-        # A crashing server runs for minutes between two waits.
-        ("CrashLoop", "CrashLoopBackOff", "15m", "crashes again after each restart"),
-        ("CannotStart", "|".join(CANNOT_START), "5m", "has an image or a setting that it cannot start with"),
-    ):
-        seen = f"max_over_time({waiting_containers(watched, reasons)}[{window}])"
-        yield Alert(
-            name=name,
-            expr=f"max by (pod, reason) ({seen}) > 0",
-            for_seconds=120,
-            severity="ticket",
-            question="healthy",
-            summary=f"{watched.server}: a pod {what}",
-            panel="Waiting containers",
-        )
+    """Containers that do not start, or end again after each start."""
+    counter, often = restarts(watched), _often(watched)
+    # A crashing server runs for minutes between two waits.
+    backs_off = f"max by (pod) (max_over_time({waiting_containers(watched, 'CrashLoopBackOff')}[15m])) > 0"
+    # The kubelet's back-off forgets after ten minutes. Source: kubelet, MaxContainerBackOff, five minutes; client-go,
+    # flowcontrol/backoff.go, hasExpired, twice that. Only pods that are there: the counter of a deleted one stays in the window.
+    slowly = f'label_replace({often} and on (pod_name) {counter}, "pod", "$1", "pod_name", "(.*)")'
+    yield Alert(
+        name="CrashLoop",
+        expr=f"{backs_off} or on (pod) max by (pod) ({slowly})",
+        for_seconds=120,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: a pod's server ends again after each restart",
+        panel="Restarts",
+    )
+    seen = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
+    yield Alert(
+        name="CannotStart",
+        expr=f"max by (pod, reason) ({seen}) > 0",
+        for_seconds=120,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: a pod has an image or a setting that it cannot start with",
+        panel="Waiting containers",
+    )
+
+
+def _often(watched: Watched) -> str:
+    """Pods, by their `pod_name`, in which vLLM restarts again and again."""
+    return f"sum by (pod_name) (increase({restarts(watched)}[2h])) > {LOOPS:g}"
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:
     yield Alert(
         name="Restarted",
-        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0",
+        # From the third on it is a CrashLoop.
+        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0 unless {_often(watched)}",
         for_seconds=0,
         severity="ticket",
         question="healthy",
@@ -467,8 +489,10 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
         logs.stock_outs(watched),
         name="StockOut",
         question="healthy",
-        summary=f"{watched.server}: Google Cloud has no node for a pod of its cluster",
+        summary=f"{watched.server}: Google Cloud has no node for a pod of its cluster, and a pod of the server waits",
         panel="Scale-up failures and preemptions",
+        # A ladder's active migration asks for earlier rungs again and again while every replica serves.
+        only=f"sum({pending(watched)}) > 0",
     )
     if watched.spot:
         yield _counted(
@@ -560,11 +584,13 @@ def _counted(
     severity: Severity = "ticket",
     labels: Mapping[str, str] | None = None,
     by: str = "",
+    only: str = "",
 ) -> Alert:
-    """An alert on new entries of a log, for each value of the label `by`."""
+    """An alert on new entries of a log, for each value of the label `by`; `only` while something else holds, too."""
+    entries = _entries(signal.series(**(labels or {})), "10m", by)
     return Alert(
         name=name,
-        expr=_entries(signal.series(**(labels or {})), "10m", by),
+        expr=f"({entries}) and on () {only}" if only else entries,
         for_seconds=0,
         severity=severity,
         question=question,

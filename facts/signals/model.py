@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from facts.capacity import SPOT_NOTICE_SECONDS
+
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
 Question = Literal["serving", "fast", "full", "fair", "itself", "healthy", "cost"]
@@ -46,6 +48,10 @@ class Watched:
     canary: bool = False
     """Whether a canary of the next release is declared."""
     spot: bool = False
+    ladder: bool = False
+    """Whether nodes come from a capacity ladder."""
+    notice_seconds: int = SPOT_NOTICE_SECONDS
+    """Time of a replica after a Spot notice."""
     gateway_pool: str | None = None
     """InferencePool of the gateway; None without one."""
     gateway_is_external: bool = False

@@ -35,7 +35,7 @@ def section(alert: str, watched: Watched) -> str:
     named = {"UNDO": _undo(watched), "NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
-    named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason")}
+    named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason"), "NOTICE": str(watched.notice_seconds)}
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)
     return text
@@ -47,6 +47,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "autoscaler": watched.autoscaler is not None,
         "gateway": watched.gateway_pool is not None,
         "keda": watched.by_keda,
+        "ladder": watched.ladder,
         "pause": watched.spending == "pause",
         "spot": watched.spot,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.machines import DEFAULT_MACHINE
 from facts.names import cluster_name
 from facts.releases import number_of
@@ -39,6 +40,11 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         speculative=engine.speculative is not None,
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
+        ladder=isinstance(capacity, Ladder),
+        # Only a ComputeClass can ask for it.
+        notice_seconds=LONG_NOTICE_SECONDS
+        if isinstance(capacity, Ladder) and settings.has_long_notice
+        else SPOT_NOTICE_SECONDS,
         gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
         gateway_is_external=settings.gateway.gateway_class != "gke-l7-rilb",
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,

@@ -323,11 +323,32 @@ def _serving() -> Iterator[Case]:
         (False, ((20, 0.3), (5, 4), (1, 0))),  # a benchmark
     ):
         yield Case("TrafficStopped", fires, finished(*hours), minutes=1555, every=300)
+    serves = deployment("2x140", "2x140")
     for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
-        yield Case("BalancerFails", fires, balanced(f"0+{good}x120", f"0+{bad}x120"), decoys=False)
-    yield Case("PickerFails", True, picker("1x20 0x100", "0x120", "0x120"), decoys=False)
+        yield Case("BalancerFails", fires, [*serves, *balanced(f"0+{good}x120", f"0+{bad}x120")], decoys=False)
+    yield Case("PickerFails", True, [*serves, *picker("1x20 0x100", "0x120", "0x120")], decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
-        yield Case("PickerFails", fires, picker("1x120", f"0+{bad}x120", f"0+{every}x120"), decoys=False)
+        seen = picker("1x120", f"0+{bad}x120", f"0+{every}x120")
+        yield Case("PickerFails", fires, [*serves, *seen], decoys=False)
+    # Clients of a fleet without replicas get HTTP 503, and the picker sees none even without clients.
+    for name, fails in (
+        ("BalancerFails", balanced("0x140", "0x20 0+9x120")),
+        ("PickerFails", picker("1x20 0x120", "0x140", "0x140")),
+        ("PickerFails", picker("1x20 0x120", "0x20 0+9x120", "0x20 0+9x120")),
+    ):
+        canary = [replace(each, labels={"deployment": "{server}-canary"}) for each in serves]
+        for replicas in (
+            deployment("2x20 0x120", "2x20 0x120"),  # paused, or outside its windows
+            deployment("2x20 0x60 2x60", "2x20 0x120"),  # and back, while the replicas start
+            deployment("2x140", "0x140"),  # a first start
+        ):
+            yield Case(name, False, [*replicas, *canary, *fails], decoys=False)
+        shut = [*down, *fails]
+        for paused_steps in (lasting("_x20", 1, 11), lasting("3x20", 4, 11)):
+            yield Case(name, False, [*shut, *steps(paused_steps)], decoys=False, spending="pause")
+        yield Case(name, True, [*shut, *steps("_x20 1x120", "_x40 1x100")], decoys=False)  # resumed, and not back
+        yield Case(name, True, [*shut, *steps("_x20 1x120", "2x40 3x100")], decoys=False)
+        yield Case(name, True, [*shut, of(SPENT, "_x20 1x120", **GUARD, step="warned")], decoys=False)
 
 
 def _fast() -> Iterator[Case]:
@@ -392,7 +413,18 @@ def _rest() -> Iterator[Case]:
             yield Case(name, fires, counters(above, f"0+{every}x288", name), minutes=1440, every=300)
     restarted = "kubernetes_io:container_restart_count"
     yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
+    yield Case("Restarted", True, [of(restarted, "0x60 1x30 2x30")])
     yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
+    # From the third on it is a CrashLoop; its pod is then deleted.
+    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x92")], since=15)
+    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x12 _x80")], since=15)
+    # Each start takes longer than the kubelet's back-off remembers.
+    yield Case("CrashLoop", True, [of(restarted, "0x60 1x60 2x60 3x60", pod=0)], minutes=120)
+    yield Case("CrashLoop", True, [of(restarted, "0x40 1x40 2x40 3x40 4x80", pod=0)], minutes=120)
+    yield Case("CrashLoop", False, [of(restarted, "0x60 1x60 2x120")], minutes=120)
+    once = [of(restarted, "0x60 1x180"), of(restarted, "0x60 1x60 2x60 3x60", container_name="sidecar")]
+    yield Case("CrashLoop", False, once, minutes=120)
+    yield Case("CrashLoop", False, [of(restarted, "0x20 1x20 2x20 3x60 _x140")], minutes=130, since=70)  # deleted
     for name, reason in (
         ("CrashLoop", "CrashLoopBackOff"),
         ("CannotStart", "ImagePullBackOff"),
@@ -406,6 +438,10 @@ def _rest() -> Iterator[Case]:
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
     yield Case("PodLate", False, [others, of(phase, "0x20 1x20 0x100", phase="Pending")], minutes=70)
+    waits_for_node = [of(phase, "1x140", pod=0, phase="Pending")]
+    # A ladder's late rung serves while active migration asks for an earlier one again and again.
+    served = [of(phase, "1x140", phase="Running"), of(phase, "0x140", phase="Pending")]
+    yield Case("StockOut", False, [*served, *log("scale_up_failures", "k8s_cluster", "0+1x120")])
     for name, signal, resource, labels in (
         ("StockOut", "scale_up_failures", "k8s_cluster", {}),
         ("SpotTaken", "spot_preemptions", "gce_instance", {}),
@@ -415,9 +451,10 @@ def _rest() -> Iterator[Case]:
             for step in ("warned", "paused", "over", "blind")
         ),
     ):
-        yield Case(name, True, log(signal, resource, "_x110 1x10", **labels))  # the first ever
-        yield Case(name, True, log(signal, resource, "3x110 4x10", **labels))
-        yield Case(name, False, log(signal, resource, "3x120", **labels), since=15)
+        around = waits_for_node if name == "StockOut" else []
+        yield Case(name, True, [*around, *log(signal, resource, "_x110 1x10", **labels)])  # the first ever
+        yield Case(name, True, [*around, *log(signal, resource, "3x110 4x10", **labels)])
+        yield Case(name, False, [*around, *log(signal, resource, "3x120", **labels)], since=15)
         if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}

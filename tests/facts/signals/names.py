@@ -24,6 +24,7 @@ WORDS = frozenset(
         "min_over_time",
         "last_over_time",
         "avg_over_time",
+        "label_replace",
         "vector",
         "changes",
         "bool",
