@@ -416,8 +416,8 @@ def _rest() -> Iterator[Case]:
     yield Case("Restarted", True, [of(restarted, "0x60 1x30 2x30")])
     yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
     # From the third on it is a CrashLoop; its pod is then deleted.
-    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x92")], since=15)
-    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x12 _x80")], since=15)
+    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x92")], since=16)
+    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x12 _x80")], since=16)
     # Each start takes longer than the kubelet's back-off remembers.
     yield Case("CrashLoop", True, [of(restarted, "0x60 1x60 2x60 3x60", pod=0)], minutes=120)
     yield Case("CrashLoop", True, [of(restarted, "0x40 1x40 2x40 3x40 4x80", pod=0)], minutes=120)
