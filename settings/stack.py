@@ -158,6 +158,23 @@ class Settings(Section):
         return None if replicas == "external" or self.server.scaling.mode != "none" else replicas
 
     @property
+    def least_replicas(self) -> int | None:
+        """Fewest replicas at any time when this stack serves; None if they are managed externally."""
+        fixed, scaling = self.server.fixed_replicas, self.server.scaling
+        if fixed != "external":
+            return fixed
+        if scaling.mode == "none":
+            return None
+        return scaling.min or min((window.replicas for window in scaling.windows), default=0)
+
+    @property
+    def returns(self) -> bool:
+        """Whether a ladder's replicas return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that
+        serves until its successor is ready.
+        """
+        return (self.least_replicas or 0) > 1
+
+    @property
     def gpu_ceiling(self) -> int | None:
         """GPU quota of the namespace, canary included; None if replicas are managed externally."""
         is_external = self.own_replicas is None and self.server.scaling.mode == "none"
@@ -289,6 +306,7 @@ class Settings(Section):
             machine=self.machine,
             gpus=self.gpus_per_replica,
             local_ssd=self.local_ssd,
+            full_quota=self.own_replicas is not None,
         )
 
     @cached_property

@@ -39,7 +39,7 @@ Tag = Annotated[
     str,
     like(
         r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([A-Za-z0-9_.-]{0,99}[A-Za-z0-9])?$",
-        "a release, such as v0.18.1 or v0.18.1-cu130",
+        f"a release, such as {find(CURRENT).tag} or {find(CURRENT).tag}-cu130",
     ),
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
