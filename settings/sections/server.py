@@ -39,7 +39,7 @@ Tag = Annotated[
     str,
     like(
         r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([A-Za-z0-9_.-]{0,99}[A-Za-z0-9])?$",
-        "a release, such as v0.18.1 or v0.18.1-cu130",
+        f"a release, such as {find(CURRENT).tag} or {find(CURRENT).tag}-cu130",
     ),
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
@@ -194,7 +194,7 @@ class AcceptedAdvisory(Section):
     """A security advisory of the vLLM release that this stack lives with for a while."""
 
     until: Day
-    """Last day on which it is accepted, e.g. "2027-01-31"; from the next day on it is a finding again."""
+    """Last day on which it is accepted, e.g. "2027-01-31", at most a year from today; from the next day on it is a finding again."""
     reason: Reason
     """Why it does no harm here, in 10 to 500 characters."""
 
