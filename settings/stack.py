@@ -291,10 +291,11 @@ class Settings(Section):
 
     @property
     def has_long_notice(self) -> bool:
-        """Whether the cluster is known to have a GKE version whose Spot nodes may take 120 s to shut down; not known of another
-        stack's cluster.
+        """Whether a ladder's Spot nodes take 120 s to shut down: as set, else if the cluster is known to have a GKE version that allows it;
+        not known of another stack's cluster.
         """
-        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
+        known = self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
+        return self.capacity.has_long_notice(known) if isinstance(self.capacity, Ladder) else known
 
     @cached_property
     def placement(self) -> Placement:

@@ -38,7 +38,8 @@ class CapacityLadderArgs:
     machine: Machine
     """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
     long_notice: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier versions refuse the class."""
+    """Whether pods on Spot have 105 s after a notice instead of 15, where `ladder` does not say. Needs GKE 1.35.0-gke.1171000: earlier
+    versions refuse the class."""
     returns: bool = False
     """Whether replicas return to an earlier rung when it has capacity: a node there first, then the replica is evicted, and its successor
     starts. For two replicas or more: one alone would be down for the whole start."""
@@ -145,7 +146,7 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
-        if args.long_notice:
+        if ladder.has_long_notice(args.long_notice):
             shutdown = {
                 "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,

@@ -189,7 +189,7 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             id="ladder-without-rungs",
             subject=key("capacity"),
             found="spot only" if capacity.spot else "nothing",
-            allowed=f"reservation or flexStartSeconds; spot alone on a cluster that is known to have GKE {LONG_NOTICE}",
+            allowed=f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, known or by longNotice: true",
             why="from that version on a class gives Spot a longer notice; before, a class of Spot alone is one more object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )

@@ -194,7 +194,7 @@ class AcceptedAdvisory(Section):
     """A security advisory of the vLLM release that this stack lives with for a while."""
 
     until: Day
-    """Last day on which it is accepted, e.g. "2027-01-31"; from the next day on it is a finding again."""
+    """Last day on which it is accepted, e.g. "2027-01-31", at most a year from today; from the next day on it is a finding again."""
     reason: Reason
     """Why it does no harm here, in 10 to 500 characters."""
 

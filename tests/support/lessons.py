@@ -142,7 +142,7 @@ def _connector(name: str = "NixlConnector") -> dict[str, Any]:
     return {"kv-transfer-config": {"kv_connector": name, "kv_role": "kv_both"}}
 
 
-_UNTIL = {"PYSEC-2026-4349": {"until": "2999-12-31", "reason": "no client has /v1/responses"}}
+_UNTIL = {"PYSEC-2026-4349": {"until": "2027-01-31", "reason": "no client has /v1/responses"}}
 _PAST = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
 

@@ -177,6 +177,8 @@ def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_lo
     assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
     assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
     assert "ladder-without-rungs" not in refused(capacity=alone)
+    assert "ladder-without-rungs" in refused(capacity={**alone, "longNotice": False})
+    assert "ladder-without-rungs" not in refused(capacity={**alone, "longNotice": True}, cluster=stable)
 
 
 def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
