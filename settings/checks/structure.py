@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.cost import bill, node_price, priced_items
-from facts.engines import EXIT_SECONDS
+from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding
 from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
@@ -25,9 +26,9 @@ from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
-from settings.derived.drain import drain
+from settings.derived.drain import MEAN_REQUEST_SECONDS, drain
 from settings.derived.figures import fleet_shape
-from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
+from settings.sections.capacity import Calendar, Ladder, Reservation, Spot, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
@@ -380,6 +381,28 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             allowed=f"up to {max(0, grace - EXIT_SECONDS)} with this grace period",
             why=f"the pod is killed {grace} s after its end begins (capacity.graceSeconds), and vLLM needs {EXIT_SECONDS} s to exit",
             write="remove capacity.graceSeconds: it is then 600, GKE's maximum",
+        )
+    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS) and not isinstance(settings.capacity, Spot):
+        yield Finding(
+            id="grace-below-exit",
+            subject=key("capacity.graceSeconds"),
+            found=grace,
+            allowed=f"{least} to {MAX_GRACE_SECONDS}",
+            why=f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
+            write=f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
+        )
+    elif planned.stream_seconds < MEAN_REQUEST_SECONDS:
+        cut = 1 - planned.stream_seconds / MEAN_REQUEST_SECONDS
+        cause = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
+        yield Finding(
+            id="drain-below-request",
+            subject=key(cause),
+            found=grace if drain_seconds is None else drain_seconds,
+            allowed=f"this value, if your answers take less than {planned.stream_seconds} s",
+            why=f"requests in flight have {planned.stream_seconds} s at each update, scale-in and drained node; of the record's, which "
+            f"take {MEAN_REQUEST_SECONDS:g} s on average, about {cut:.0%} are cut",
+            write=f"remove {cause}",
+            severity="warning",
         )
     if timeout and engine.api_servers > 1:
         yield Finding(

@@ -238,6 +238,28 @@ def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
     assert "drain-above-grace" not in refused(server={}, capacity=short)
 
 
+@pytest.mark.parametrize(
+    ("capacity", "server", "expected"),
+    [
+        ({"mode": "ladder", "graceSeconds": 0}, {}, {"grace-below-exit"}),
+        ({"mode": "ladder", "graceSeconds": 14}, {}, {"grace-below-exit"}),
+        ({"mode": "ladder", "graceSeconds": 15}, {}, {"drain-below-request"}),
+        ({"mode": "spot", "graceSeconds": 0}, {}, {"drain-below-request"}),
+        ({"mode": "ladder", "graceSeconds": 33}, {}, {"drain-below-request"}),
+        ({"mode": "ladder", "graceSeconds": 34}, {}, set()),
+        ({"mode": "ladder"}, {"drainSeconds": 5}, {"drain-below-request"}),
+        ({"mode": "ladder"}, {"drainSeconds": 24}, set()),
+        ({"mode": "ladder"}, {"drainSeconds": 5, "engine": {"apiServerCount": 1}}, {"drain-below-request"}),
+        ({"mode": "ladder"}, {}, set()),
+    ],
+)
+def test_a_planned_end_leaves_a_request_its_time(
+    capacity: dict[str, Any], server: dict[str, Any], expected: set[str]
+) -> None:
+    ids = {"grace-below-exit", "drain-below-request"}
+    assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
+
+
 def test_a_calendar_window_lies_in_one_zone() -> None:
     request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
     capacity = {"mode": "calendar", "reservation": "cal", "create": request}
