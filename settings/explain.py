@@ -22,7 +22,7 @@ from settings.sections.engine import Engine
 from settings.sections.place import Place, branches, fields_of, place_of
 from settings.sections.refused import allowed_words
 from settings.sections.section import NAMESPACE
-from settings.stack import Settings
+from settings.sections.server import Server
 
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
@@ -73,7 +73,7 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
-        near, elsewhere = nearest(last, names), _other_sections(last, path.rpartition(".")[0])
+        near, elsewhere = nearest(last, names), _other_sections(last, path.rpartition(".")[0], root, prefix)
         meant = f"it is a key of {elsewhere}" if elsewhere else f"did you mean {near}?" if near else ""
         return Finding(
             id="unknown-key",
@@ -136,9 +136,10 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     )
 
 
-def _other_sections(name: str, here: str) -> str:
+def _other_sections(name: str, here: str, root: type[BaseModel], prefix: str) -> str:
     """The sections with exactly this key; empty if it is this section's in another mode, or too common to be meant."""
-    sections = list(dict.fromkeys(section for section, names in _sections(Settings, "") if name in names))
+    known = _sections(Server, "server") if prefix else _sections(root, "")  # the engine's root knows itself only
+    sections = list(dict.fromkeys(section for section, names in known if name in names))
     is_clear = 1 <= len(sections) <= _MOST_SECTIONS and here.removeprefix(f"{NAMESPACE}:") not in sections
     return " or ".join(f"{NAMESPACE}:{section}" for section in sections) if is_clear else ""
 
