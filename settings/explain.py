@@ -18,12 +18,16 @@ from facts.texts import nearest
 from settings.examples import example, line, listed_example, takes
 from settings.problems import MOST_PROBLEMS, listed
 from settings.sections.docstrings import field_docs
+from settings.sections.engine import Engine
 from settings.sections.place import Place, branches, fields_of, place_of
 from settings.sections.refused import allowed_words
 from settings.sections.section import NAMESPACE
+from settings.sections.server import Server
 
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
+_MOST_SECTIONS = 2
+"""Sections that a misplaced key may belong to. Assumed: `name` and `enabled` are in more, and mean nothing by themselves."""
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
@@ -69,14 +73,15 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
-        near = nearest(last, names)
+        near, elsewhere = nearest(last, names), _other_sections(last, path.rpartition(".")[0], root, prefix)
+        meant = f"it is a key of {elsewhere}" if elsewhere else f"did you mean {near}?" if near else ""
         return Finding(
             id="unknown-key",
             subject=path,
             found=given,
             allowed=", ".join(sorted(names)),
-            why=f"unknown key{f'; did you mean {near}?' if near else ''}",
-            write=near or f"one of the keys above, or remove {last}",
+            why="; ".join(filter(None, ("unknown key", meant))),
+            write=f"{last} in {elsewhere}" if elsewhere else near or f"one of the keys above, or remove {last}",
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":
@@ -131,6 +136,27 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     )
 
 
+def _other_sections(name: str, here: str, root: type[BaseModel], prefix: str) -> str:
+    """The sections with exactly this key; empty if it is this section's in another mode, or too common to be meant."""
+    known = _sections(Server, "server") if prefix else _sections(root, "")  # the engine's root knows itself only
+    sections = list(dict.fromkeys(section for section, names in known if name in names))
+    is_clear = 1 <= len(sections) <= _MOST_SECTIONS and here.removeprefix(f"{NAMESPACE}:") not in sections
+    return " or ".join(f"{NAMESPACE}:{section}" for section in sections) if is_clear else ""
+
+
+def _sections(type_: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Every section inside a type, by its path, with its keys."""
+    if path == "server.engine":
+        type_ = Engine
+    fields = fields_of(type_)
+    if fields and path:
+        yield path, _aliases(type_)
+    for name, info in fields.items():
+        yield from _sections(info.annotation, f"{path}.{info.alias or name}".lstrip("."))
+    for member in () if fields else get_args(type_):
+        yield from _sections(member, path)
+
+
 def _aliases(model: type[BaseModel] | None) -> list[str]:
     return [info.alias or name for name, info in model.model_fields.items()] if model is not None else []
 
@@ -144,6 +170,8 @@ _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("
 
 def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: Place) -> str:
     """What to write for a wrong value: the value corrected, else an example."""
+    if "write" in context:
+        return str(context["write"])
     item = bool(place.keys) and isinstance(place.keys[-1], int)
     if item and (whole := listed_example(path.rpartition("[")[0])):
         return line(path, whole)

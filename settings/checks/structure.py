@@ -443,6 +443,16 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             "the pause before the stop signal drains requests instead",
             write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
         )
+    elif timeout is not None and drain_seconds is not None and planned.pre_stop_seconds + timeout != drain_seconds:
+        yield Finding(
+            id="shutdown-timeout-and-drain",
+            subject=key("server.engine.shutdownTimeoutSeconds"),
+            found=timeout,
+            allowed=f"left out with server.drainSeconds: {drain_seconds}",
+            why=f"requests would have {planned.pre_stop_seconds + timeout} s, with the {planned.pre_stop_seconds} s of pause before the "
+            "stop signal: the server derives this timeout from drainSeconds",
+            write="remove shutdownTimeoutSeconds, or server.drainSeconds",
+        )
     elif timeout and timeout + planned.pre_stop_seconds + EXIT_SECONDS > grace:
         yield Finding(
             id="shutdown-timeout-above-grace",

@@ -53,6 +53,20 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
             ({"server": {"restartStalledSeconds": wrong}}, "server.restartStalledSeconds", "restartStalledSeconds: 300")
             for wrong in (0, False)
         ),
+        (
+            {"capacity": {"mode": "spot", "drainSeconds": 60}},
+            "capacity.drainSeconds",
+            "drainSeconds in vllm-fleet:server",
+        ),
+        ({"server": {"graceSeconds": 60}}, "server.graceSeconds", "graceSeconds in vllm-fleet:capacity"),
+        ({"server": {"maxModelLen": 4_096}}, "server.maxModelLen", "maxModelLen in vllm-fleet:server.engine"),
+        ({"server": {"enabled": True}}, "server.enabled", "one of the keys above, or remove enabled"),
+        (
+            {"server": engine(extraArgs=["--shutdown-timeout=100"])},
+            "server.engine.extraArgs",
+            "server.engine.shutdownTimeoutSeconds: 100, extraArgs: without --shutdown-timeout",
+        ),
+        ({"server": engine(extraArgs=["--port=9000"])}, "server.engine.extraArgs", "extraArgs: without --port"),
         (of_adapter(rank=17), "model.adapters[0].rank", "rank: 32"),
         (of_adapter(rank=513), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),
         (of_adapter(), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),

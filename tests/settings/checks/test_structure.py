@@ -227,6 +227,8 @@ def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
     assert "shutdown-timeout-above-grace" in refused(server=one, capacity={"mode": "spot", "graceSeconds": 60})
     steady = {"mode": "reservation", "name": "cal"}
     assert refused(server=one, capacity=steady, labels={"environment": "test"}) == set()
+    assert "shutdown-timeout-and-drain" in refused(server={**one, "drainSeconds": 60})
+    assert "shutdown-timeout-and-drain" not in refused(server={**one, "drainSeconds": 30 + 60})
 
 
 def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
