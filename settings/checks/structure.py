@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from facts.capacity import MAX_GRACE_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, MAX_GRACE_SECONDS
 from facts.cost import bill, node_price, priced_items
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding
@@ -17,6 +17,7 @@ from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
+from facts.time_to_serve import step_seconds, way_to_serve
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.heartbeat import heartbeat_problems
@@ -28,7 +29,8 @@ from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
 from settings.derived.drain import MEAN_REQUEST_SECONDS, drain
 from settings.derived.figures import fleet_shape
-from settings.sections.capacity import Calendar, Ladder, Reservation, Spot, ladder_class
+from settings.derived.replica_start import replica_start
+from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_LABEL = 63
 """Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
+LEAST_USEFUL_SECONDS = 3600
+"""Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 
@@ -183,6 +187,7 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
             write="a shorter namespace",
         )
+    yield from _run_duration(settings)
     rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
     if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_long_notice):
         yield Finding(
@@ -214,6 +219,30 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
                 write=f'["{settings.zones[0]}"]',
             )
         yield from _calendar(settings, capacity)
+
+
+def _run_duration(settings: Settings) -> Iterator[Finding]:
+    """Whether a flex-start node lives long enough to be worth its start."""
+    capacity = settings.capacity
+    if isinstance(capacity, FlexStart):
+        name, seconds = "runDurationSeconds", capacity.run_duration_seconds
+    elif isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None:
+        name, seconds = "flexStartSeconds", capacity.flex_start_seconds
+    else:
+        return
+    # The duration counts from the node's start.
+    start = way_to_serve(replica_start(settings)).likely_seconds - step_seconds("gpu-node")
+    least = ceil((start + LEAST_USEFUL_SECONDS) / 60) * 60
+    if seconds < least:
+        yield Finding(
+            id="run-too-short",
+            subject=key(f"capacity.{name}"),
+            found=seconds,
+            allowed=f"{least} to {FLEX_START_MAX_SECONDS}",
+            why=f"a node is deleted {seconds / 60:.0f} minutes after its start, and its server needs about {start / 60:.0f} minutes before "
+            "it serves: most of the price is paid for starts",
+            write=f"{name}: {FLEX_START_MAX_SECONDS}, the maximum",
+        )
 
 
 def _whose(settings: Settings) -> str:
@@ -382,7 +411,7 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             why=f"the pod is killed {grace} s after its end begins (capacity.graceSeconds), and vLLM needs {EXIT_SECONDS} s to exit",
             write="remove capacity.graceSeconds: it is then 600, GKE's maximum",
         )
-    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS) and not isinstance(settings.capacity, Spot):
+    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS):
         yield Finding(
             id="grace-below-exit",
             subject=key("capacity.graceSeconds"),

@@ -244,7 +244,8 @@ def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
         ({"mode": "ladder", "graceSeconds": 0}, {}, {"grace-below-exit"}),
         ({"mode": "ladder", "graceSeconds": 14}, {}, {"grace-below-exit"}),
         ({"mode": "ladder", "graceSeconds": 15}, {}, {"drain-below-request"}),
-        ({"mode": "spot", "graceSeconds": 0}, {}, {"drain-below-request"}),
+        ({"mode": "spot", "graceSeconds": 14}, {}, {"grace-below-exit"}),
+        ({"mode": "spot", "graceSeconds": 15}, {}, {"drain-below-request"}),
         ({"mode": "ladder", "graceSeconds": 33}, {}, {"drain-below-request"}),
         ({"mode": "ladder", "graceSeconds": 34}, {}, set()),
         ({"mode": "ladder"}, {"drainSeconds": 5}, {"drain-below-request"}),
@@ -258,6 +259,18 @@ def test_a_planned_end_leaves_a_request_its_time(
 ) -> None:
     ids = {"grace-below-exit", "drain-below-request"}
     assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
+
+
+@pytest.mark.parametrize("name", ["runDurationSeconds", "flexStartSeconds"])
+@pytest.mark.parametrize(
+    ("seconds", "is_refused"), [(600, True), (3_600, True), (4_200, True), (7_200, False), (604_800, False)]
+)
+def test_a_flex_start_node_outlives_its_start(name: str, seconds: int, is_refused: bool) -> None:
+    mode = "flex-start" if name == "runDurationSeconds" else "ladder"
+    problem = found(capacity={"mode": mode, name: seconds}).get("run-too-short")
+    assert (problem is not None) == is_refused
+    if problem is not None:
+        assert (problem.subject, problem.severity) == (f"vllm-fleet:capacity.{name}", "error")
 
 
 def test_a_calendar_window_lies_in_one_zone() -> None:
