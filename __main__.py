@@ -124,6 +124,7 @@ parts = ServingStackArgs(
     gpus=settings.gpu_ceiling,
     capacity=settings.capacity,
     long_notice=settings.has_long_notice,
+    returns=settings.returns,
     zones=settings.zones,
     volume=settings.weights,
     disk_labels=settings.labels,

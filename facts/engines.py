@@ -29,6 +29,8 @@ DEFAULT_READY_SECONDS: Final = 600
 EXIT_SECONDS: Final = 10
 """From the end of the drain to the kill: vLLM gives its processes 5 s, and closing eight engines takes a few more.
 Source: vLLM 0.18.1, launcher.py."""
+LEAST_DRAIN_SECONDS: Final = 5
+"""Minimum of `server.drainSeconds`. Assumed: less lets load balancers send requests to a server that ends."""
 LONGEST_CONTEXT_TOKENS: Final = 262_144
 """Native context window of Qwen3.5. Source: public config.json, max_position_embeddings."""
 LONGEST_YARN_TOKENS: Final = 1_010_000

@@ -92,14 +92,18 @@ class Engine(Served):
         }
 
     @cached_property
-    def accepted_advisories(self) -> Mapping[str, str]:
+    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
         """From the annotation."""
         try:
             given = json.loads(self.server.pod.annotation(ADVISORIES_ANNOTATION) or "{}")
         except (ValueError, RecursionError):
             return {}
         accepted = given.items() if isinstance(given, dict) else ()
-        return {str(id_): str(one["until"]) for id_, one in accepted if isinstance(one, dict) and "until" in one}
+        return {
+            str(id_): {str(key): str(text) for key, text in one.items()}
+            for id_, one in accepted
+            if isinstance(one, dict) and "until" in one
+        }
 
     @property
     def why_production(self) -> str:

@@ -17,6 +17,8 @@ CLOCKS: Final = ("cron",)
 """Triggers without a metric."""
 KEDA_MOST: Final = 100
 """Source: keda 2.20.2, defaultHPAMaxReplicas."""
+PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
+"""Source: keda 2.20.2, scaledobject_types.go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,12 @@ class Scaler:
         """Maximum replicas; KEDA's default where missing."""
         written = number(dig(self.spec, "maxReplicaCount" if self.is_keda else "maxReplicas"))
         return KEDA_MOST if written is None and self.is_keda else written
+
+    @property
+    def reachable(self) -> float | None:
+        """Replicas that it may request: the number that it is paused at, else its maximum."""
+        paused = str(dig(self.resource.props, "metadata", "annotations", PAUSED_REPLICAS) or "")
+        return int(paused) if self.is_keda and paused.isdigit() else self.most
 
     @property
     def least(self) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from facts.finding import shown
@@ -32,12 +33,16 @@ _LISTED: Final = {
     "toolCallParser": "qwen3_coder",
     "revision": "the commit id from the repository's history",
     "usdPerMonth": "10000",
+    "usdPerNodeHour": "your price of one node in USD an hour",
+    "rank": "the r of its adapter_config.json",
     "billingAccount": "the id that `gcloud billing accounts list` prints",
     "concurrency": "[500, 1000, 2000]",
     "url": "https://alerts.example.com/vllm",
     "sha256": "the output of `sha256sum FILE`",
 }
 """Values by the key's path, or by its last name."""
+_NUMBER_IN_DOC: Final = re.compile(r"(?:[Dd]efault:?|e\.g\.) ([0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?)")
+"""The default of a key that vLLM or the program sets if it is left out, or the docstring's example."""
 
 
 def listed_example(path: str) -> str | None:
@@ -50,8 +55,8 @@ def line(path: str, value: str) -> str:
     return f"{path.rpartition('.')[2].partition('[')[0]}: {value}"
 
 
-def example(type_: Any, name: str, *, path: str = "", info: FieldInfo | None = None) -> str:
-    """A value in YAML that is valid for a key of this type. `info`: the key's field, if it is one of a section."""
+def example(type_: Any, name: str, *, path: str = "", info: FieldInfo | None = None, doc: str = "") -> str:
+    """A value in YAML that is valid for a key of this type. `info` and `doc`: the key's field, if it is one of a section."""
     if listed := listed_example(path or name):
         return listed
     default = info.default if info is not None else None
@@ -59,7 +64,21 @@ def example(type_: Any, name: str, *, path: str = "", info: FieldInfo | None = N
         return shown(default) if not isinstance(default, str) else default
     if isinstance(default, tuple) and default and all(isinstance(item, str) for item in default):
         return f"[{', '.join(default)}]"
+    if info is not None and (number := _NUMBER_IN_DOC.search(doc)) and takes(info, float(number[1].replace(",", ""))):
+        return number[1].replace(",", "")
     return _of_type(type_, name, [] if info is None else info.metadata)
+
+
+def takes(info: FieldInfo, value: Any) -> bool:
+    """Whether a key takes this value; a number without a fraction is a whole one."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    type_: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+    try:
+        TypeAdapter(type_).validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _of_type(type_: Any, name: str, limits: Sequence[Any]) -> str:

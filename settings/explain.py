@@ -5,6 +5,8 @@ Import it only after an error: it reads the sections' source for their docstring
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, get_args, get_origin
 
@@ -13,15 +15,19 @@ from pydantic_core import ErrorDetails
 
 from facts.finding import Finding, redacted, shown
 from facts.texts import nearest
-from settings.examples import example, line, listed_example
+from settings.examples import example, line, listed_example, takes
 from settings.problems import MOST_PROBLEMS, listed
 from settings.sections.docstrings import field_docs
+from settings.sections.engine import Engine
 from settings.sections.place import Place, branches, fields_of, place_of
 from settings.sections.refused import allowed_words
 from settings.sections.section import NAMESPACE
+from settings.sections.server import Server
 
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
+_MOST_SECTIONS = 2
+"""Sections that a misplaced key may belong to. Assumed: `name` and `enabled` are in more, and mean nothing by themselves."""
 _GCP_KEYS = {"project", "region"}
 _NO_SUCH_MODE = {
     "standard": (
@@ -67,14 +73,15 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
     last = str(place.keys[-1]) if place.keys else ""
     if kind == "extra_forbidden":
         names = _aliases(place.model)
-        near = nearest(last, names)
+        near, elsewhere = nearest(last, names), _other_sections(last, path.rpartition(".")[0], root, prefix)
+        meant = f"it is a key of {elsewhere}" if elsewhere else f"did you mean {near}?" if near else ""
         return Finding(
             id="unknown-key",
             subject=path,
             found=given,
             allowed=", ".join(sorted(names)),
-            why=f"unknown key{f'; did you mean {near}?' if near else ''}",
-            write=near or f"one of the keys above, or remove {last}",
+            why="; ".join(filter(None, ("unknown key", meant))),
+            write=f"{last} in {elsewhere}" if elsewhere else near or f"one of the keys above, or remove {last}",
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":
@@ -113,10 +120,12 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     word = given.get(name) if isinstance(given, dict) else given
     allowed = " | ".join(by_value)
     if name == "mode":
-        why, write = _NO_SUCH_MODE.get(
-            str(word).lower(),
-            ("required: selectors and price follow from it", "{mode: spot}"),
+        near = nearest(str(word), by_value)
+        usual = (
+            "required: selectors and price follow from it",
+            example(by_value[near], name) if near else "{mode: spot}",
         )
+        why, write = _NO_SUCH_MODE.get(str(word).lower(), usual)
         return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), by_value) or next(iter(by_value))
     return Finding(
@@ -127,6 +136,27 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
         why=f"required: the other keys depend on {name}",
         write=example(by_value[meant], name),
     )
+
+
+def _other_sections(name: str, here: str, root: type[BaseModel], prefix: str) -> str:
+    """The sections with exactly this key; empty if it is this section's in another mode, or too common to be meant."""
+    known = _sections(Server, "server") if prefix else _sections(root, "")  # the engine's root knows itself only
+    sections = list(dict.fromkeys(section for section, names in known if name in names))
+    is_clear = 1 <= len(sections) <= _MOST_SECTIONS and here.removeprefix(f"{NAMESPACE}:") not in sections
+    return " or ".join(f"{NAMESPACE}:{section}" for section in sections) if is_clear else ""
+
+
+def _sections(type_: Any, path: str) -> Iterator[tuple[str, list[str]]]:
+    """Every section inside a type, by its path, with its keys."""
+    if path == "server.engine":
+        type_ = Engine
+    fields = fields_of(type_)
+    if fields and path:
+        yield path, _aliases(type_)
+    for name, info in fields.items():
+        yield from _sections(info.annotation, f"{path}.{info.alias or name}".lstrip("."))
+    for member in () if fields else get_args(type_):
+        yield from _sections(member, path)
 
 
 def _aliases(model: type[BaseModel] | None) -> list[str]:
@@ -142,41 +172,66 @@ _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), "true") | dict.fromkeys(("
 
 def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: Place) -> str:
     """What to write for a wrong value: the value corrected, else an example."""
+    if "write" in context:
+        return str(context["write"])
     item = bool(place.keys) and isinstance(place.keys[-1], int)
     if item and (whole := listed_example(path.rpartition("[")[0])):
         return line(path, whole)
-    value = _corrected(kind, given, context, place)
+    value = _corrected(kind, given, context, place, path)
     if value is not None:
         return _line(place, path, f"[{value}]" if item and kind == "literal_error" else value)
-    if kind == "string_type" and isinstance(given, bool | int | float) and not listed_example(path):
-        return _line(place, path, f'"{shown(given)}"')
     return _line(place, path, _example(place, path))
 
 
-def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place) -> str | None:
+def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place, path: str) -> str | None:
     """The given value in the form that is allowed, if it is clear what was meant."""
     if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
         return f"{given / 100:g}"
     info = fields_of(place.model).get(place.field)
+    is_field = info is not None and not isinstance(place.keys[-1], int)
     if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
         return shown(context["le"])
-    if kind in ("int_type", "float_type") and isinstance(given, str):
-        digits = given.strip()
-        return digits if digits.replace(".", "", 1).lstrip("-").isdigit() else None
+    if kind in ("int_type", "int_from_float", "float_type") and not isinstance(given, bool):
+        number = _number(given)
+        allowed = number is not None and (kind == "float_type" or isinstance(number, int))
+        return shown(number) if allowed and not (is_field and not takes(info, number)) else None
+    if kind in ("string_type", "string_pattern_mismatch") and is_field and not listed_example(path):
+        return next((written for text, written in _as_text(given) if takes(info, text)), None)
     if kind == "bool_type":  # no single value: the default may be what the user wanted to change
         return _SWITCHES.get(str(given).lower(), "true or false")
     if kind == "literal_error":
         if "meant" in context:
             return str(context["meant"])
-        choices = str(context.get("expected", "")).replace(" or ", ", ").split(",")
-        return nearest(str(given), [choice.strip().strip("'") for choice in choices])
+        expected = str(context.get("expected", "")).replace(" or ", ", ").split(",")
+        choices = [choice.strip().strip("'") for choice in expected]
+        if isinstance(given, int) and not isinstance(given, bool) and all(map(str.isdigit, choices)):
+            return next((choice for choice in choices if int(choice) >= given), None)
+        return nearest(str(given), choices)
     return None
+
+
+def _number(given: Any) -> int | float | None:
+    """The number that a value says, without quotes and without a fraction of zero."""
+    text = str(given).strip()
+    if not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", text):
+        return None
+    return int(float(text)) if float(text).is_integer() else float(text)
+
+
+def _as_text(given: Any) -> Iterator[tuple[str, str]]:
+    """Texts that a value may mean, each as it is written: in quotes, a day with its dashes, a release with its v."""
+    if isinstance(given, bool | int | float | str):
+        text = given if isinstance(given, str) else shown(given)
+        day = re.sub(r"^([0-9]{4})([0-9]{2})([0-9]{2})$", r"\1-\2-\3", text)
+        yield day, f'"{day}"'
+        if re.match(r"[0-9]+\.[0-9]+\.[0-9]", text):
+            yield f"v{text}", f"v{text}"
 
 
 def _example(place: Place, path: str) -> str:
     info, name = fields_of(place.model).get(place.field), _name(place)
     if info is not None and name == info.alias:
-        return example(info.annotation, name, path=path, info=info)
+        return example(info.annotation, name, path=path, info=info, doc=field_docs(place.model).get(place.field, ""))
     # A user-defined key in a mapping has no meaningful example number.
     type_ = get_args(place.type_)[0] if get_origin(place.type_) is Annotated else place.type_
     return "a number as allowed above" if type_ in (int, float) else example(place.type_, name, path=path)

@@ -54,7 +54,5 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
         "reasons": reasons(settings),
-        "accepted_advisories": {
-            id_: {"until": one.until, "reason": one.reason} for id_, one in settings.server.accepted_advisories.items()
-        },
+        "accepted_advisories": {id_: one.model_dump() for id_, one in settings.server.accepted_advisories.items()},
     }

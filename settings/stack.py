@@ -158,6 +158,23 @@ class Settings(Section):
         return None if replicas == "external" or self.server.scaling.mode != "none" else replicas
 
     @property
+    def least_replicas(self) -> int | None:
+        """Fewest replicas at any time when this stack serves; None if they are managed externally."""
+        fixed, scaling = self.server.fixed_replicas, self.server.scaling
+        if fixed != "external":
+            return fixed
+        if scaling.mode == "none":
+            return None
+        return scaling.min or min((window.replicas for window in scaling.windows), default=0)
+
+    @property
+    def returns(self) -> bool:
+        """Whether a ladder's replicas return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that
+        serves until its successor is ready.
+        """
+        return (self.least_replicas or 0) > 1
+
+    @property
     def gpu_ceiling(self) -> int | None:
         """GPU quota of the namespace, canary included; None if replicas are managed externally."""
         is_external = self.own_replicas is None and self.server.scaling.mode == "none"
@@ -274,10 +291,11 @@ class Settings(Section):
 
     @property
     def has_long_notice(self) -> bool:
-        """Whether the cluster is known to have a GKE version whose Spot nodes may take 120 s to shut down; not known of another
-        stack's cluster.
+        """Whether a ladder's Spot nodes take 120 s to shut down: as set, else if the cluster is known to have a GKE version that allows it;
+        not known of another stack's cluster.
         """
-        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
+        known = self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
+        return self.capacity.has_long_notice(known) if isinstance(self.capacity, Ladder) else known
 
     @cached_property
     def placement(self) -> Placement:
@@ -289,6 +307,7 @@ class Settings(Section):
             machine=self.machine,
             gpus=self.gpus_per_replica,
             local_ssd=self.local_ssd,
+            full_quota=self.own_replicas is not None,
         )
 
     @cached_property

@@ -9,7 +9,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.capacity import CLASS_IDLE_SECONDS, LONG_SHUTDOWN_CRITICAL_SECONDS, LONG_SHUTDOWN_SECONDS
+from facts.capacity import (
+    CLASS_IDLE_SECONDS,
+    CLASS_MAX_IDLE_SECONDS,
+    LONG_SHUTDOWN_CRITICAL_SECONDS,
+    LONG_SHUTDOWN_SECONDS,
+)
 from facts.machines import DRIVER_VERSION, Machine
 from settings.arguments import checked, refuse_field
 from settings.sections.capacity import Ladder, ladder_class
@@ -33,7 +38,14 @@ class CapacityLadderArgs:
     machine: Machine
     """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
     long_notice: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier versions refuse the class."""
+    """Whether pods on Spot have 105 s after a notice instead of 15, where `ladder` does not say. Needs GKE 1.35.0-gke.1171000: earlier
+    versions refuse the class."""
+    returns: bool = False
+    """Whether replicas return to an earlier rung when it has capacity: a node there first, then the replica is evicted, and its successor
+    starts. For two replicas or more: one alone would be down for the whole start."""
+    idle_seconds: int = CLASS_IDLE_SECONDS
+    """Time until GKE removes an empty node, whole minutes, 60 to 86400. Longer than a replacement pod takes to be there: at once, or, in a
+    full GPU quota, `facts.capacity.FULL_QUOTA_IDLE_SECONDS`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
 
@@ -62,6 +74,14 @@ class CapacityLadderArgs:
                 allowed="one or more zones of one region",
                 why="nodes must be where the weights are",
                 write='zones=["europe-west4-b"]',
+            )
+        if self.idle_seconds % 60 or not CLASS_IDLE_SECONDS <= self.idle_seconds <= CLASS_MAX_IDLE_SECONDS:
+            refuse_field(
+                self,
+                "idle_seconds",
+                allowed=f"whole minutes, {CLASS_IDLE_SECONDS} to {CLASS_MAX_IDLE_SECONDS}",
+                why="a ComputeClass counts in minutes, from one to a day",
+                write=f"idle_seconds={CLASS_IDLE_SECONDS}",
             )
 
 
@@ -94,12 +114,12 @@ def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
         "nodePoolAutoCreation": {"enabled": True},
         # The alternative creates any machine, on which the pods stay Pending.
         "whenUnsatisfiable": "DoNotScaleUp",
-        # An idle node costs as much as a busy one, and the pod that replaces another is there within seconds.
-        "autoscalingPolicy": {"consolidationDelayMinutes": CLASS_IDLE_SECONDS // 60},
+        # An idle node costs as much as a busy one.
+        "autoscalingPolicy": {"consolidationDelayMinutes": args.idle_seconds // 60},
         "priorities": rungs,
     }
-    if len(rungs) > 1:
-        # Replicas return to an earlier rung when it has capacity: a node there first, then an eviction, which the disruption budget limits.
+    if args.returns and len(rungs) > 1:
+        # A node first, not a pod: the disruption budget lets one replica at a time go, the only one, too.
         spec["activeMigration"] = {"optimizeRulePriority": True}
     return spec
 
@@ -126,7 +146,7 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
-        if args.long_notice:
+        if ladder.has_long_notice(args.long_notice):
             shutdown = {
                 "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,

@@ -58,6 +58,8 @@ class ServingStackArgs:
     """Provisioning mode of the servers' nodes; a ladder creates its ComputeClass."""
     long_notice: bool = False
     """Whether the cluster has GKE 1.35.0-gke.1171000 or later, for the notice of a ladder's Spot nodes."""
+    returns: bool = False
+    """Whether a ladder's replicas return to an earlier rung; for two replicas or more."""
     zones: Sequence[str]
     """Zones of the servers' nodes, all of one region."""
     volume: VolumeSection = field(default_factory=VolumeSection)
@@ -188,6 +190,8 @@ class ServingStack:
             zones=args.zones,
             machine=machine,
             long_notice=args.long_notice,
+            returns=args.returns,
+            idle_seconds=args.server["placement"].idle_seconds,
             labels=args.labels,
         )
         return (self._add(CapacityLadder(f"{self._prefix}ladder", rungs, self._after(weights))),)

@@ -50,8 +50,8 @@ class Served(ABC):
         """Reasons for options (`--name`) and variables."""
 
     @property
-    def accepted_advisories(self) -> Mapping[str, str]:
-        """Last day (ISO date) on which each advisory is accepted, by id."""
+    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
+        """Each accepted advisory, by id: `until`, the last day (ISO date), and `reason`."""
         return {}
 
     @property

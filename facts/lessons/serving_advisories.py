@@ -31,7 +31,11 @@ def reaching(server: Served) -> tuple[Advisory, ...]:
 def _open(server: Served) -> tuple[Advisory, ...]:
     """Those that are not accepted, or not any more."""
     now = today().isoformat()
-    return tuple(one for one in reaching(server) if server.accepted_advisories.get(one.id, "") < now)
+    return tuple(one for one in reaching(server) if _until(server, one.id) < now)
+
+
+def _until(server: Served, id_: str) -> str:
+    return server.accepted_advisories.get(id_, {}).get("until", "")
 
 
 def _breach(server: Served, because: str = "") -> Iterator[Breach]:
@@ -40,9 +44,7 @@ def _breach(server: Served, because: str = "") -> Iterator[Breach]:
         return
     free = max(one.fixed for one in found)
     stopping = [one for one in found if one.stops]
-    over = [
-        f"{one.id} was accepted until {until}" for one in found if (until := server.accepted_advisories.get(one.id))
-    ]
+    over = [f"{one.id} was accepted until {until}" for one in found if (until := _until(server, one.id))]
     words = "; ".join(f"{one.id}: {one.what} (until {_text(one.fixed)})" for one in found)
     yield Breach(
         option="image-tag",
@@ -72,7 +74,7 @@ def _accepted(server: Served, _: Limits) -> Iterator[Breach]:
                 option="image-tag",
                 value=server.tag,
                 allowed="with its date",
-                because=f"{one.id} is accepted until {given[one.id]}",
+                because=f"{one.id} is accepted until {given[one.id]['until']}: {given[one.id].get('reason', 'no reason given')}",
                 why=f"{one.what}; v{_text(one.fixed)} is the first release without it",
             )
 
@@ -100,9 +102,9 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
     ),
     Lesson(
         name=ACCEPTED_ADVISORY,
-        statement="Accepted advisories are shown with their date.",
-        evidence=f"the date is in {{{ACCEPTED}}}",
-        level_reason="it is accepted, and a reviewer should see until when",
+        statement="Accepted advisories are shown with date and reason.",
+        evidence=f"date and reason are in {{{ACCEPTED}}}",
+        level_reason="it is accepted, and a reviewer should see until when and why",
         fix="nothing, while the acceptance holds",
         level="advisory",
         severity="low",

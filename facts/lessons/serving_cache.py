@@ -42,8 +42,8 @@ def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:
 
 
 def _two_bytes(server: Served, _: Limits) -> Iterator[Breach]:
-    # Measured with a hybrid model; the effect on the accuracy of other models is unknown.
-    if server.has_two_byte_cache and server.is_hybrid and server.is_on_b200:
+    # The effect on the accuracy of models that were not measured is unknown, so the planner writes `auto` for them.
+    if server.has_two_byte_cache and server.is_called("Qwen3.5-27B-FP8") and server.is_on_b200:
         chosen = server.flags.text("kv-cache-dtype")
         yield Breach(option="kv-cache-dtype", value=chosen, allowed="fp8_e4m3", changes={"kv-cache-dtype": "fp8_e4m3"})
 

@@ -27,6 +27,9 @@ class CapacityLadderArgs(TypedDict):
     """Second rung, flex-start: how long a node may live, 600 to 604800 seconds. Default: 604800."""
     spot_rung: NotRequired[bool]
     """Whether Spot is the last rung. Default: true."""
+    replicas: NotRequired[int]
+    """Fewest server pods on the class, e.g. the `replicas` of its `VllmServer`. Two or more return to an earlier rung when it has capacity,
+    one at a time; one alone would be down meanwhile. Default: 1."""
 
 
 class CapacityLadder(pulumi.ComponentResource):
@@ -51,6 +54,7 @@ class CapacityLadder(pulumi.ComponentResource):
                 ladder=cast(Ladder, settings.capacity),
                 zones=settings.zones,
                 machine=settings.machine,
+                returns=settings.returns,
             ),
             pulumi.ResourceOptions(parent=self),
         )

@@ -135,6 +135,7 @@ class VllmFleet(pulumi.ComponentResource):
                 gpus=settings.gpu_ceiling,
                 capacity=settings.capacity,
                 long_notice=settings.has_long_notice,
+                returns=settings.returns,
                 zones=settings.zones,
                 volume=settings.weights,
                 disk_labels=settings.labels,

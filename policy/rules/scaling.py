@@ -87,11 +87,12 @@ def _above_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
         for quota in quotas:
             written = dig(quota.props, "spec", "hard", "requests.nvidia.com/gpu")
             hard = number(int(written) if isinstance(written, str) and written.isdigit() else written)
-            if namespace_of(quota) != scaler.pod.namespace or hard is None or scaler.most is None:
+            most = scaler.reachable
+            if namespace_of(quota) != scaler.pod.namespace or hard is None or most is None:
                 continue
-            if scaler.most * scaler.pod.gpus > hard:
+            if most * scaler.pod.gpus > hard:
                 yield scaler.found(
-                    f"{named(scaler.resource)} may request {shown(scaler.most)} x {shown(scaler.pod.gpus)} GPUs, and {named(quota)} "
+                    f"{named(scaler.resource)} may request {shown(most)} x {shown(scaler.pod.gpus)} GPUs, and {named(quota)} "
                     f"allows {shown(hard)}",
                     fix=f"at most {int(hard // scaler.pod.gpus)} replicas, or a higher quota",
                 )

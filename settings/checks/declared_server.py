@@ -146,9 +146,9 @@ class DeclaredServer(EngineServer):
         return reasons(self._settings)
 
     @property
-    def accepted_advisories(self) -> Mapping[str, str]:
+    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
         """`server.acceptedAdvisories`."""
-        return {id_: one.until for id_, one in self._settings.server.accepted_advisories.items()}
+        return {id_: one.model_dump() for id_, one in self._settings.server.accepted_advisories.items()}
 
     @property
     def why_production(self) -> str:

@@ -21,8 +21,10 @@ from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, IN_PRODUCTION
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
+from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.profiles import NAMES, profile
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -59,18 +61,36 @@ def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Find
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
     for lesson in (*ENGINE_LESSONS, IN_PRODUCTION):
         for breach in lesson.judge(server, lesson.defaults):
-            yield _unless_on_purpose(settings, lesson, _problem(lesson, breach))
+            yield _unless_on_purpose(settings, lesson, _problem(settings, lesson, breach))
 
 
-def _problem(rule: Lesson[Any], breach: Breach) -> Finding:
+def _problem(settings: Settings, rule: Lesson[Any], breach: Breach) -> Finding:
     spelled = stack_file()
-    return spelled.finding(
+    problem = spelled.finding(
         rule,
         breach,
         subject=key(spelled.path(breach.option)),
         found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
         severity="note" if rule.name in (OPTION_WITH_REASON, ACCEPTED_ADVISORY) else _SEVERITIES[rule.level],
     )
+    newer = spelled.text(f"{{image-tag=v{CURRENT}}} and its digest")
+    if newer in problem.write and (other := _profile_of_the_current_release(settings)):
+        return replace(problem, write=problem.write.replace(newer, other))
+    return problem
+
+
+def _profile_of_the_current_release(settings: Settings) -> str:
+    """What to write for a profile of the same model on the current release; empty if the stack's own is, or there is none."""
+    chosen, server = settings.serving.profile, settings.server
+    if CURRENT in chosen.versions:
+        return ""
+    of_the_model = (one for one in map(profile, NAMES) if one.model_id == chosen.model_id)
+    near = next((one for one in of_the_model if CURRENT in one.versions), None)
+    if near is None:
+        return ""
+    old = ["server.image"] if server.image.model_fields_set else []
+    old += ["engine.version"] if "version" in server.engine else []
+    return f"profile: {near.name}, which runs v{CURRENT}" + (f", without {' and '.join(old)}" if old else "")
 
 
 def _unless_on_purpose(settings: Settings, rule: Lesson[Any], problem: Finding) -> Finding:
@@ -94,7 +114,8 @@ def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
             found=version,
             allowed=", ".join(chosen.versions),
             why=f"profile {chosen.name} was checked with these vLLM releases; another release has other defaults",
-            write=f"version: {chosen.versions[-1]}",
+            write=f"version: {chosen.versions[-1]}"
+            + (f", or {other}" if (other := _profile_of_the_current_release(settings)) else ""),
             severity="warning",
         )
 
@@ -161,7 +182,7 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
         return
     has_subnet = bool(settings.proxy_only_subnet) or not settings.owns_platform
     for breach in PROXY_ONLY_SUBNET.judge(has_subnet, PROXY_ONLY_SUBNET.defaults):
-        yield _problem(PROXY_ONLY_SUBNET, breach)
+        yield _problem(settings, PROXY_ONLY_SUBNET, breach)
     picker = _Picker(
         cpu=gateway.epp.cpu,
         replicas=gateway.epp.replicas,
@@ -169,7 +190,7 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
     )
     for lesson in (EPP_UNDERSIZED, EPP_REPLICAS):
         for breach in lesson.judge(picker, lesson.defaults):
-            yield _problem(lesson, breach)
+            yield _problem(settings, lesson, breach)
     rows = value("gateway.figures").values()
     lost = (f"{row['overhead_percent']} % less throughput at {row['replicas']} nodes" for row in rows)
     yield Finding(

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
+from facts.capacity import FLEX_START_MAX_SECONDS, MAX_GRACE_SECONDS
 from facts.cost import bill, node_price, priced_items
-from facts.engines import EXIT_SECONDS
+from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding
 from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
+from facts.time_to_serve import step_seconds, way_to_serve
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.heartbeat import heartbeat_problems
@@ -25,9 +27,10 @@ from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
-from settings.derived.drain import drain
+from settings.derived.drain import MEAN_REQUEST_SECONDS, drain
 from settings.derived.figures import fleet_shape
-from settings.sections.capacity import Calendar, Ladder, Reservation, ladder_class
+from settings.derived.replica_start import replica_start
+from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 MAX_LABEL = 63
 """Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
+LEAST_USEFUL_SECONDS = 3600
+"""Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 
@@ -182,13 +187,14 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
             write="a shorter namespace",
         )
+    yield from _run_duration(settings)
     rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
     if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_long_notice):
         yield Finding(
             id="ladder-without-rungs",
             subject=key("capacity"),
             found="spot only" if capacity.spot else "nothing",
-            allowed=f"reservation or flexStartSeconds; spot alone on a cluster that is known to have GKE {LONG_NOTICE}",
+            allowed=f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, known or by longNotice: true",
             why="from that version on a class gives Spot a longer notice; before, a class of Spot alone is one more object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
         )
@@ -213,6 +219,30 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
                 write=f'["{settings.zones[0]}"]',
             )
         yield from _calendar(settings, capacity)
+
+
+def _run_duration(settings: Settings) -> Iterator[Finding]:
+    """Whether a flex-start node lives long enough to be worth its start."""
+    capacity = settings.capacity
+    if isinstance(capacity, FlexStart):
+        name, seconds = "runDurationSeconds", capacity.run_duration_seconds
+    elif isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None:
+        name, seconds = "flexStartSeconds", capacity.flex_start_seconds
+    else:
+        return
+    # The duration counts from the node's start.
+    start = way_to_serve(replica_start(settings)).likely_seconds - step_seconds("gpu-node")
+    least = ceil((start + LEAST_USEFUL_SECONDS) / 60) * 60
+    if seconds < least:
+        yield Finding(
+            id="run-too-short",
+            subject=key(f"capacity.{name}"),
+            found=seconds,
+            allowed=f"{least} to {FLEX_START_MAX_SECONDS}",
+            why=f"a node is deleted {seconds / 60:.0f} minutes after its start, and its server needs about {start / 60:.0f} minutes before "
+            "it serves: most of the price is paid for starts",
+            write=f"{name}: {FLEX_START_MAX_SECONDS}, the maximum",
+        )
 
 
 def _whose(settings: Settings) -> str:
@@ -381,6 +411,28 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             why=f"the pod is killed {grace} s after its end begins (capacity.graceSeconds), and vLLM needs {EXIT_SECONDS} s to exit",
             write="remove capacity.graceSeconds: it is then 600, GKE's maximum",
         )
+    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS):
+        yield Finding(
+            id="grace-below-exit",
+            subject=key("capacity.graceSeconds"),
+            found=grace,
+            allowed=f"{least} to {MAX_GRACE_SECONDS}",
+            why=f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
+            write=f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
+        )
+    elif planned.stream_seconds < MEAN_REQUEST_SECONDS:
+        cut = 1 - planned.stream_seconds / MEAN_REQUEST_SECONDS
+        cause = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
+        yield Finding(
+            id="drain-below-request",
+            subject=key(cause),
+            found=grace if drain_seconds is None else drain_seconds,
+            allowed=f"this value, if your answers take less than {planned.stream_seconds} s",
+            why=f"requests in flight have {planned.stream_seconds} s at each update, scale-in and drained node; of the record's, which "
+            f"take {MEAN_REQUEST_SECONDS:g} s on average, about {cut:.0%} are cut",
+            write=f"remove {cause}",
+            severity="warning",
+        )
     if timeout and engine.api_servers > 1:
         yield Finding(
             id="shutdown-timeout-without-effect",
@@ -390,6 +442,16 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             why=f"vLLM stops its {engine.api_servers} API servers before the engines, which ends all streams; "
             "the pause before the stop signal drains requests instead",
             write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
+        )
+    elif timeout is not None and drain_seconds is not None and planned.pre_stop_seconds + timeout != drain_seconds:
+        yield Finding(
+            id="shutdown-timeout-and-drain",
+            subject=key("server.engine.shutdownTimeoutSeconds"),
+            found=timeout,
+            allowed=f"left out with server.drainSeconds: {drain_seconds}",
+            why=f"requests would have {planned.pre_stop_seconds + timeout} s, with the {planned.pre_stop_seconds} s of pause before the "
+            "stop signal: the server derives this timeout from drainSeconds",
+            write="remove shutdownTimeoutSeconds, or server.drainSeconds",
         )
     elif timeout and timeout + planned.pre_stop_seconds + EXIT_SECONDS > grace:
         yield Finding(

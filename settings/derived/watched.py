@@ -6,11 +6,11 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
-from facts.machines import DEFAULT_MACHINE
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Watched
-from facts.time_to_serve import Start, step_seconds, way_to_serve
+from facts.time_to_serve import step_seconds, way_to_serve
+from settings.derived.replica_start import replica_start
 from settings.sections.capacity import Ladder, Spot
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         tpot_seconds=promised.tpot_ms / 1000,
         objective=promised.objective,
         node_seconds=_minutes(step_seconds("gpu-node", "high") + step_seconds("image-pull", "high")),
-        start_seconds=_minutes(way_to_serve(_start(settings)).high_seconds),
+        start_seconds=_minutes(way_to_serve(replica_start(settings)).high_seconds),
         interval_seconds=settings.monitoring.interval_seconds,
         node_usd_per_hour=node_usd,
         pods_per_node=pods_per_node,
@@ -68,22 +68,6 @@ def _autoscaler(settings: Settings) -> str | None:
     if not settings.is_scaled:
         return None
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
-
-
-def _start(settings: Settings) -> Start:
-    """Start of one more replica of a running fleet."""
-    weights = settings.weights
-    return Start(
-        weights_gb=settings.serving.model.size_gb,
-        volume_gib=weights.size_gib,
-        volume_mibps=weights.throughput_mibps,
-        readers=max(1, ceil(settings.replicas / len(settings.zones))),
-        platform_exists=True,
-        weights_exist=True,
-        weights_from_hub=not weights.has_volume,
-        gpus=settings.gpus_per_replica,
-        articles_machine=settings.machine == DEFAULT_MACHINE,
-    )
 
 
 def _minutes(seconds: float) -> int:

@@ -15,6 +15,7 @@ from facts.capacity import (
     CLASS_IDLE_SECONDS,
     FLEX_START_MAX_SECONDS,
     FLEX_START_MIN_SECONDS,
+    FULL_QUOTA_IDLE_SECONDS,
     IDLE_SECONDS,
     MAX_GRACE_SECONDS,
 )
@@ -127,6 +128,13 @@ class Ladder(_Mode):
     """Run duration of the flex-start rung in seconds; null removes the rung."""
     spot: bool = True
     """Use Spot as the last rung."""
+    long_notice: bool | None = None
+    """Whether Spot nodes take 120 s to shut down, so that servers have 105 s after a notice instead of 15. Default: if the stack's own
+    cluster is known to have GKE 1.35.0-gke.1171000. `false`: for a cluster that refuses the class for it, e.g. one still at 1.34."""
+
+    def has_long_notice(self, known: bool) -> bool:
+        """`long_notice`, where it is left out whether the cluster is known to give it."""
+        return known if self.long_notice is None else self.long_notice
 
 
 AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
@@ -181,11 +189,13 @@ def placement(
     machine: Machine,
     gpus: int | None = None,
     local_ssd: bool = False,
+    full_quota: bool = False,
 ) -> Placement:
     """Selectors, tolerations, grace period and price for pods of `namespace`, from machine type and capacity mode.
 
     `machine`: `facts.machines.find("g2-standard-12")`; without a default, because its GPUs are the bill. `gpus`: default all of the
-    machine's. If several machine types have the same labels, the pod's requests decide which one GKE creates.
+    machine's. If several machine types have the same labels, the pod's requests decide which one GKE creates. `full_quota`: whether the
+    namespace's GPU quota has no room for a replacement pod until the old one is gone.
     """
     gpus = gpus or machine.gpus
     selector: dict[str, str] = {
@@ -201,6 +211,7 @@ def placement(
         selector["kubernetes.io/arch"] = machine.arch
     tolerations: tuple[Mapping[str, Any], ...] = (GPU_TOLERATION,)
     interruptible = False
+    idle_seconds = IDLE_SECONDS
     key: PriceKey
     match capacity:
         case OnDemand():
@@ -229,6 +240,7 @@ def placement(
             # All other selectors belong in the ComputeClass: a contradiction makes the pod unschedulable.
             key = "ladder"
             selector = {f"{_GKE}/compute-class": ladder_class(namespace, machine)}
+            idle_seconds = FULL_QUOTA_IDLE_SECONDS if full_quota else CLASS_IDLE_SECONDS
             if capacity.spot:
                 # Nodes that GKE creates for a ComputeClass have no Spot taint (cluster autoscaler, injection.go); others may.
                 tolerations += (SPOT_TOLERATION,)
@@ -240,7 +252,7 @@ def placement(
         node_selector=selector,
         tolerations=tolerations,
         grace_seconds=capacity.grace_seconds,
-        idle_seconds=CLASS_IDLE_SECONDS if isinstance(capacity, Ladder) else IDLE_SECONDS,
+        idle_seconds=idle_seconds,
         interruptible=interruptible,
         price_key=key,
         zones=zones,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pydantic_core import PydanticCustomError
+
 from facts.engines import parse
 from facts.releases import INSTEAD
 from facts.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -62,7 +65,10 @@ _OF_THE_POD = frozenset(
 
 
 def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> tuple[str, ...]:
-    """The flags. Raises ValueError for a malformed flag, or one that the stack sets elsewhere. `fields`: the engine's settings by flag."""
+    """The flags. `fields`: the engine's settings by flag.
+
+    Raises ValueError for a malformed flag, PydanticCustomError for one that the stack sets elsewhere.
+    """
     for number, argument in enumerate(arguments, 1):
         if not _FLAG.fullmatch(argument):
             # Not quoted: the second half of `--api-key VALUE` is a secret of any form.
@@ -71,7 +77,15 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
         (name,) = parse([argument]).options
         if owner := f"write server.engine.{fields[name]}" if name in fields else _OF_THE_SERVER.get(name):
             instead = f"; {INSTEAD[written]}" if written in INSTEAD else ""
-            raise ValueError(f"--{written} cannot be an extra flag: {owner}{instead}")
+            what = f"--{written} cannot be an extra flag: {owner}{instead}"
+            value = argument.partition("=")[2]
+            key = (
+                f"server.engine.{fields[name]}{f': {value}' if _NUMBER.fullmatch(value) else ''}, "
+                if name in fields
+                else ""
+            )
+            write = f"{key}extraArgs: without --{written}"
+            raise PydanticCustomError("set_elsewhere", "{what}", {"what": what, "write": write})
     return arguments
 
 

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from facts import node_room
 from facts.advisories import every
 from facts.capacity import MAX_GRACE_SECONDS
-from facts.engines import EXIT_SECONDS
+from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
@@ -39,7 +39,7 @@ Tag = Annotated[
     str,
     like(
         r"^v[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}([A-Za-z0-9_.-]{0,99}[A-Za-z0-9])?$",
-        "a release, such as v0.18.1 or v0.18.1-cu130",
+        f"a release, such as {find(CURRENT).tag} or {find(CURRENT).tag}-cu130",
     ),
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
@@ -194,7 +194,7 @@ class AcceptedAdvisory(Section):
     """A security advisory of the vLLM release that this stack lives with for a while."""
 
     until: Day
-    """Last day on which it is accepted, e.g. "2027-01-31"; from the next day on it is a finding again."""
+    """Last day on which it is accepted, e.g. "2027-01-31", at most a year from today; from the next day on it is a finding again."""
     reason: Reason
     """Why it does no harm here, in 10 to 500 characters."""
 
@@ -230,7 +230,7 @@ class Server(Section):
     """CPU, memory and disk of a server pod."""
     startup_minutes: Annotated[int, Field(ge=5, le=120)] = 30
     """Minutes a pod may take from start to ready. The article measured about 10; compiling kernels at first start adds more."""
-    drain_seconds: Annotated[int, Field(ge=5, le=MAX_GRACE_SECONDS - EXIT_SECONDS)] | None = None
+    drain_seconds: Annotated[int, Field(ge=LEAST_DRAIN_SECONDS, le=MAX_GRACE_SECONDS - EXIT_SECONDS)] | None = None
     """Seconds that requests in flight have when a server is stopped: at a scale-in, an update or a drained node. Longer requests are cut.
     5 to 590. Default: 120, twice the record's slowest request; with one API server, until they are done."""
     restart_stalled_seconds: Annotated[int, Field(ge=180, le=3_600)] | None = None

@@ -27,7 +27,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         **_TRIAL,
     },
     "ladder": {"capacity": {"mode": "ladder", "reservation": {"name": "block-7", "project": "capacity-pool"}}},
-    "short ladder": {"capacity": {"mode": "ladder", "flexStartSeconds": 600, "spot": False}},
+    "short ladder": {"capacity": {"mode": "ladder", "flexStartSeconds": 7_200, "spot": False}},
     "two zones behind a gateway": {
         "zones": ["europe-west4-a", "europe-west4-b"],
         "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},

@@ -177,6 +177,15 @@ def test_a_server_on_a_ladder_selects_the_class_that_the_ladder_makes(plugin: Pl
     assert selector == {"cloud.google.com/compute-class": outputs["className"]}
 
 
+@pytest.mark.parametrize(("replicas", "returns"), [({}, False), ({"replicas": 1}, False), ({"replicas": 2}, True)])
+def test_a_ladders_replicas_return_where_others_serve_meanwhile(
+    plugin: Plugin, replicas: dict[str, int], returns: bool
+) -> None:
+    _, monitor, _ = plugin.construct("CapacityLadder", "l", {**LADDER, **replicas}, providers=MINE)
+    (made,) = [one for one in monitor.resources.values() if one.type.endswith(":ComputeClass")]
+    assert ("activeMigration" in made.inputs["spec"]) == returns
+
+
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_the_components_take_the_yaml_programs_inputs(plugin: Plugin, path: str) -> None:
     program = PROGRAMS[path]

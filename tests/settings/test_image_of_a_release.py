@@ -6,6 +6,7 @@ import pytest
 
 from facts.releases import ARTICLES, CURRENT, find
 from settings.checks.lessons import lessons
+from settings.load import check
 from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -72,3 +73,12 @@ def test_a_profile_on_a_release_that_it_does_not_hold_for_is_a_finding() -> None
     assert found["prefix-caching-with-mtp"] == "error"
     held = {one.id for one in lessons(stack("tuned", engine={"version": "0.33.0"}, image=image))}
     assert not {"profile-of-another-release", "prefix-caching-with-mtp"} & held
+
+
+@pytest.mark.parametrize("old", [{}, {"image": {"tag": "v0.18.0"}}, {"engine": {"version": "0.33.0"}}])
+def test_what_a_release_of_the_article_is_told_to_write_has_no_further_finding(old: dict[str, object]) -> None:
+    told = {one.id: one.write for one in lessons(stack("record", **old))}
+    written = told.get("release-with-advisories") or told["profile-of-another-release"]
+    assert "profile: tuned" in written
+    assert ("without" in written) is bool(old)
+    assert {one.severity for one in check(stack("tuned"))} == {"note"}

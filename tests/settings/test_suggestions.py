@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from facts.finding import Finding
+from facts.releases import CURRENT
 from settings.load import check, parse
 from settings.problems import SettingsError
 from tests.support.rows import each_row
@@ -26,6 +27,66 @@ def found(**sections: Any) -> tuple[Finding, ...]:
 
 def engine(**values: Any) -> dict[str, Any]:
     return {"engine": values}
+
+
+ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
+
+
+def of_adapter(**rank: Any) -> dict[str, Any]:
+    return {"model": {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "adapters": [{**ADAPTER, **rank}]}}
+
+
+@each_row(
+    ("sections", "path", "written"),
+    [
+        ({"server": {"image": {"tag": "0.33.0"}}}, "server.image.tag", "tag: v0.33.0"),
+        ({"server": {"image": {"tag": "0.18.1"}}}, "server.image.tag", "tag: v0.18.1"),
+        ({"server": {"image": {"tag": "latest"}}}, "server.image.tag", f"tag: v{CURRENT}"),
+        ({"server": {"image": {"tag": 0.33}}}, "server.image.tag", f"tag: v{CURRENT}"),
+        *(
+            ({"server": {"drainSeconds": wrong}}, "server.drainSeconds", "drainSeconds: 120")
+            for wrong in (120.0, "2m", "abc", True, 0)
+        ),
+        ({"server": {"drainSeconds": 90.0}}, "server.drainSeconds", "drainSeconds: 90"),
+        ({"server": {"drainSeconds": 1_000}}, "server.drainSeconds", "drainSeconds: 590"),
+        *(
+            ({"server": {"restartStalledSeconds": wrong}}, "server.restartStalledSeconds", "restartStalledSeconds: 300")
+            for wrong in (0, False)
+        ),
+        (
+            {"capacity": {"mode": "spot", "drainSeconds": 60}},
+            "capacity.drainSeconds",
+            "drainSeconds in vllm-fleet:server",
+        ),
+        ({"capacity": {"mode": "Ladder"}}, "capacity.mode", "{mode: ladder}"),
+        ({"capacity": {"mode": "flexstart"}}, "capacity.mode", "{mode: flex-start, runDurationSeconds: 86400}"),
+        ({"capacity": {"mode": "free"}}, "capacity.mode", "{mode: spot}"),
+        ({"server": {"graceSeconds": 60}}, "server.graceSeconds", "graceSeconds in vllm-fleet:capacity"),
+        ({"server": {"maxModelLen": 4_096}}, "server.maxModelLen", "maxModelLen in vllm-fleet:server.engine"),
+        ({"server": {"enabled": True}}, "server.enabled", "one of the keys above, or remove enabled"),
+        (
+            {"server": engine(extraArgs=["--shutdown-timeout=100"])},
+            "server.engine.extraArgs",
+            "server.engine.shutdownTimeoutSeconds: 100, extraArgs: without --shutdown-timeout",
+        ),
+        ({"server": engine(extraArgs=["--port=9000"])}, "server.engine.extraArgs", "extraArgs: without --port"),
+        (of_adapter(rank=17), "model.adapters[0].rank", "rank: 32"),
+        (of_adapter(rank=513), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),
+        (of_adapter(), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),
+        (
+            {"capacity": {"mode": "spot", "usdPerNodeHour": -3}},
+            "capacity.usdPerNodeHour",
+            "usdPerNodeHour: your price of one node in USD an hour",
+        ),
+        (
+            {"server": {"acceptedAdvisories": {"CVE-2026-34756": {**ACCEPTED, "until": 20270131}}}},
+            "server.acceptedAdvisories.CVE-2026-34756.until",
+            'until: "2027-01-31"',
+        ),
+    ],
+)
+def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str, Any], path: str, written: str) -> None:
+    assert {one.subject: one.write for one in found(**sections) if one.blocks} == {f"vllm-fleet:{path}": written}
 
 
 @each_row(

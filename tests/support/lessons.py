@@ -142,7 +142,7 @@ def _connector(name: str = "NixlConnector") -> dict[str, Any]:
     return {"kv-transfer-config": {"kv_connector": name, "kv_role": "kv_both"}}
 
 
-_UNTIL = {"PYSEC-2026-4349": {"until": "2999-12-31", "reason": "no client has /v1/responses"}}
+_UNTIL = {"PYSEC-2026-4349": {"until": "2027-01-31", "reason": "no client has /v1/responses"}}
 _PAST = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
 
@@ -194,6 +194,7 @@ CASES = (
     _broken("two-byte-cache", "vLLM's own", {"kv-cache-dtype": None}, stack="cud"),
     _broken("two-byte-cache", "the model's type", {"kv-cache-dtype": "auto"}),
     _sound("two-byte-cache", "fp8", {"kv-cache-dtype": "fp8"}),
+    _sound("two-byte-cache", "an unmeasured model", {"kv-cache-dtype": "auto"}, stack="cud", model="Qwen/Qwen3.5-27B"),
     _broken("hybrid-prefix-cache-flags", "neither flag", _caching(None, None), stack="cud", tag="v0.18.1"),
     _sound("hybrid-prefix-cache-flags", "a release that caches by itself", NO_CACHING, stack="cud", tag="v0.33.0"),
     _sound("hybrid-prefix-cache-flags", "such a release, asked to", _caching(None, None), stack="cud", tag="v0.33.0"),

@@ -61,6 +61,8 @@ def ladder_args(settings: Settings) -> CapacityLadderArgs:
         zones=settings.zones,
         machine=settings.machine,
         long_notice=settings.has_long_notice,
+        returns=settings.returns,
+        idle_seconds=settings.placement.idle_seconds,
         labels=settings.object_labels,
     )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
 
+from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRACE_SECONDS
 from settings.sections.capacity import Ladder
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
@@ -76,15 +78,61 @@ def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_en
     assert short["flexStart"] == {"enabled": True}
 
 
-def test_empty_nodes_are_removed_after_a_minute() -> None:
-    assert spec(capacity=FULL)["autoscalingPolicy"] == {"consolidationDelayMinutes": 1}
+BY_LOAD = {"mode": "load", "max": 8}
+OFFICE = {"start": "08:00", "end": "19:00"}
 
 
-def test_replicas_return_to_an_earlier_rung_where_there_is_one() -> None:
-    assert spec(capacity=FULL)["activeMigration"] == {"optimizeRulePriority": True}
-    assert "activeMigration" not in spec(
-        capacity={"mode": "ladder", "flexStartSeconds": None, "reservation": {"name": "r1"}, "spot": False}
-    )
+@pytest.mark.parametrize(
+    ("server", "minutes"),
+    [
+        ({"replicas": 2}, 6),  # the quota has no room for a replacement until the old pod is gone
+        ({"scaling": BY_LOAD}, 1),
+        ({"scaling": BY_LOAD, "replicas": 0}, 1),
+        ({"replicas": "external"}, 1),
+    ],
+)
+def test_an_empty_node_stays_until_a_replacement_pod_can_be_there(server: dict[str, Any], minutes: int) -> None:
+    assert spec(capacity=FULL, server=server)["autoscalingPolicy"] == {"consolidationDelayMinutes": minutes}
+
+
+def test_a_refused_pod_is_tried_again_before_its_node_is_removed() -> None:
+    """Kubernetes tries a refused ReplicaSet again after 5 ms, doubled each time."""
+    tries = list(accumulate(0.005 * 2**attempt for attempt in range(20)))
+    waits = [next(at for at in tries if at > gone) - gone for gone in range(MAX_GRACE_SECONDS + 1)]
+    assert CLASS_IDLE_SECONDS < max(waits) < FULL_QUOTA_IDLE_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("server", "returns"),
+    [
+        ({"replicas": 2}, True),
+        ({"replicas": 1}, False),
+        ({"replicas": 0}, False),
+        ({"replicas": "external"}, False),
+        ({"scaling": BY_LOAD | {"min": 2}}, True),
+        ({"scaling": BY_LOAD | {"min": 1, "windows": [OFFICE | {"replicas": 4}]}}, False),
+        ({"scaling": {"mode": "schedule", "min": 0, "max": 4, "windows": [OFFICE | {"replicas": 4}]}}, True),
+        (
+            {
+                "scaling": {
+                    "mode": "schedule",
+                    "min": 0,
+                    "max": 4,
+                    "windows": [OFFICE | {"replicas": 4}, {"start": "19:00", "end": "22:00", "replicas": 1}],
+                }
+            },
+            False,
+        ),
+    ],
+)
+def test_replicas_return_to_an_earlier_rung_where_others_serve_meanwhile(server: dict[str, Any], returns: bool) -> None:
+    expected = {"optimizeRulePriority": True} if returns else None
+    assert spec(capacity=FULL, server=server).get("activeMigration") == expected
+
+
+def test_a_single_rung_has_no_way_back() -> None:
+    only = {"mode": "ladder", "flexStartSeconds": None, "reservation": {"name": "r1"}, "spot": False}
+    assert "activeMigration" not in spec(capacity=only, server={"replicas": 2})
 
 
 @pytest.mark.parametrize(
@@ -107,9 +155,19 @@ def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can
     assert shutdown == (expected if long else {})
 
 
-def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
-    rungs = spec(capacity=FULL, platform={"stack": "org/vllm-fleet/base"})["priorities"]
-    assert not any("nodeSystemConfig" in rung for rung in rungs)
+@pytest.mark.parametrize(
+    ("stated", "long"), [({}, False), ({"longNotice": False}, False), ({"longNotice": True}, True)]
+)
+def test_the_version_of_another_stacks_cluster_is_not_known_but_stated(stated: dict[str, bool], long: bool) -> None:
+    *_, spot = spec(capacity=FULL | stated, platform={"stack": "org/vllm-fleet/base"})["priorities"]
+    assert ("nodeSystemConfig" in spot) == long
+
+
+@pytest.mark.parametrize("channel", ["RAPID", "REGULAR"])
+def test_a_cluster_that_is_older_than_its_channel_can_do_without_the_long_notice(channel: str) -> None:
+    made = make_settings(capacity=FULL | {"longNotice": False}, cluster={"releaseChannel": channel})
+    for args in (ladder_args(made), replace(ladder_args(made), long_notice=True)):
+        assert not any("nodeSystemConfig" in rung for rung in compute_class_spec(args)["priorities"])
 
 
 @pytest.mark.parametrize(
@@ -118,6 +176,9 @@ def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
         ({"class_name": "gke-ladder"}, "class_name"),
         ({"ladder": Ladder(mode="ladder", flex_start_seconds=None, spot=False)}, "ladder"),
         ({"zones": ()}, "zones"),
+        ({"idle_seconds": 90}, "idle_seconds"),
+        ({"idle_seconds": 0}, "idle_seconds"),
+        ({"idle_seconds": 86_460}, "idle_seconds"),
     ],
 )
 def test_what_gke_would_refuse_is_refused_here(changed: dict[str, Any], field: str) -> None:

@@ -26,6 +26,7 @@ from workloads.spending.spending import IMAGE, OWN_RIGHTS, SpendingGuard, rights
 
 LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
+LADDER = {"mode": "ladder", "usdPerNodeHour": 40.0}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -99,6 +100,21 @@ def test_the_program_is_told_the_terms_and_the_bill(recording: Recording) -> Non
     expected = terms(spending_args(make_settings(spending=LIMIT)))
     assert told == json.loads(json.dumps(asdict(expected)))
     assert (expected.limit_usd, expected.then, expected.on_unknown) == (5000.0, "pause", "warn")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "server", "minutes"),
+    [
+        (PRICED, {"replicas": 2}, 11),
+        (LADDER, {"replicas": 2}, 7),
+        (LADDER, {"scaling": {"mode": "load", "max": 2}}, 2),
+    ],
+)
+def test_an_empty_machine_is_paid_until_its_mode_and_its_class_remove_it(
+    capacity: dict[str, Any], server: dict[str, Any], minutes: int
+) -> None:
+    told = terms(spending_args(make_settings(spending=LIMIT, capacity=capacity, server=server)))
+    assert told.idle_seconds == 60 * minutes
 
 
 @pytest.mark.parametrize("then", ["pause", "warn"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
 from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers
-from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods
+from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods, reserves_first
 from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
 from fleet.preview.compare.wording import format_after, format_before, format_difference
 from fleet.preview.record.recording import RecordedResource
@@ -46,8 +46,8 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
     radius = _radius(restarts, gone, added, removed)
     return Measured(
         radius=radius,
-        effects=tuple(_effects(changes, radius, restarts, before, gone)),
-        price=tuple(_price(changes)),
+        effects=tuple(_effects(changes, radius, restarts, before, after, gone)),
+        price=tuple(_price(changes, stays_billed=bool(removed) and reserves_first(new))),
         dangers=tuple(dangers(changes, restarts, before, after, fates, old, new)),
     )
 
@@ -76,6 +76,7 @@ def _effects(
     radius: BlastRadius,
     restarts: Sequence[Restart],
     before: Mapping[str, GpuPods],
+    after: Mapping[str, GpuPods],
     gone: Sequence[ResourceChange],
 ) -> Iterator[str]:
     if not changes.pending:
@@ -90,16 +91,19 @@ def _effects(
             number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
             if number:
                 yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
-    if before:
+    if radius.replicas_removed and not any(one.counted for one in after.values()):
+        yield _format_stop(radius, before)
+    elif before:
         yield from _format_replicas(radius, before)
     if before and not restarts and not radius.replicas_removed:
         yield "No serving replica restarts"
 
 
-def _price(changes: Changes) -> Iterator[str]:
+def _price(changes: Changes, *, stays_billed: bool) -> Iterator[str]:
     money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
     if changes.pending and money is not None and money.changed:
-        yield _format_money(money)
+        billed = "; the ladder's reservation stays billed and is not in the sum" if stays_billed else ""
+        yield f"{_format_money(money)}{billed}"
 
 
 def _format_restart(one: Restart) -> str:
@@ -120,14 +124,20 @@ def _format_restart(one: Restart) -> str:
             f"{one.replicas} replicas of {one.name} {verb} {pace}: about {one.minutes:.0f} minutes with {left} of "
             f"{one.replicas} serving"
         )
-    return f"{one.gpus} GPUs, {how}"
+    return f"{plural(one.gpus, 'GPU')}, {how}"
+
+
+def _format_stop(radius: BlastRadius, before: Mapping[str, GpuPods]) -> str:
+    most = "up to " if any(one.replicas is None for one in before.values()) else ""
+    gpus = sum(one.gpus for one in before.values())
+    return f"Every replica stops: {most}{plural(radius.replicas_removed, 'replica')} ({plural(gpus, 'GPU')})"
 
 
 def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:
     gpus = max((one.gpus_per_replica for one in before.values()), default=0)
     for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
         if number:
-            yield f"{number} {word} {'replica' if number == 1 else 'replicas'} ({number * gpus} GPUs)"
+            yield f"{plural(number, f'{word} replica')} ({plural(number * gpus, 'GPU')})"
 
 
 def _format_money(money: Delta) -> str:

@@ -14,6 +14,8 @@ _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _GPU: Final = "nvidia.com/gpu"
 _PLACEMENT: Final = "cloud.google.com/"
 """Prefix of the node labels that select capacity on GKE."""
+_PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
+"""Source: keda 2.20.2, scaledobject_types.go."""
 _DEFAULT_UNAVAILABLE: Final = "25%"
 """Kubernetes' default for rolling updates. Source: Kubernetes API, apps/v1 RollingUpdateDeployment."""
 
@@ -56,7 +58,7 @@ class GpuPods:
 def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
     """Every Deployment whose pods request GPUs."""
     resources = tuple(resources)
-    most = {scaler.target: scaler.most for scaler in scalers(resources)}
+    by_target = {scaler.target: scaler for scaler in scalers(resources)}
     for resource in resources:
         if resource.type != _DEPLOYMENT:
             continue
@@ -66,14 +68,18 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
         if not gpus:
             continue
         metadata = _map(reveal(resource.inputs.get("metadata")))
+        namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or resource.name)
+        scaler = by_target.get((namespace, name))
         replicas, selector = _replicas(spec), _map(pod.get("nodeSelector"))
+        if replicas is None and scaler is not None:
+            replicas = scaler.paused_at
         count = str(selector.get(f"{_PLACEMENT}gke-accelerator-count", ""))
         yield GpuPods(
             urn=resource.urn,
-            name=str(metadata.get("name") or resource.name),
-            namespace=str(metadata.get("namespace") or "default"),
+            name=name,
+            namespace=namespace,
             replicas=replicas,
-            most=most.get((str(metadata.get("namespace") or "default"), str(metadata.get("name") or resource.name))),
+            most=None if scaler is None else scaler.most,
             gpus_per_replica=gpus,
             gpus_per_node=max(gpus, int(count) if count.isdigit() else 0),
             capacity=_capacity(selector),
@@ -90,6 +96,8 @@ class Scaler:
     """Namespace and name of the Deployment."""
     fewest: int
     most: int | None
+    paused_at: int | None = None
+    """Replicas at which KEDA holds the Deployment, whatever the load; None if it scales."""
 
 
 def scalers(resources: Iterable[RecordedResource]) -> Iterator[Scaler]:
@@ -101,11 +109,13 @@ def scalers(resources: Iterable[RecordedResource]) -> Iterator[Scaler]:
         spec = _map(reveal(resource.inputs.get("spec")))
         metadata = _map(reveal(resource.inputs.get("metadata")))
         fewest, most = (spec.get(bound) for bound in bounds)
+        paused = str(_map(metadata.get("annotations")).get(_PAUSED_REPLICAS, ""))
         yield Scaler(
             urn=resource.urn,
             target=(str(metadata.get("namespace") or "default"), str(_map(spec.get("scaleTargetRef")).get("name"))),
             fewest=fewest if isinstance(fewest, int) else 1,
             most=most if isinstance(most, int) else None,
+            paused_at=int(paused) if paused.isdigit() else None,
         )
 
 
@@ -113,6 +123,16 @@ _BOUNDS: Final = {
     "ScaledObject": ("minReplicaCount", "maxReplicaCount"),
     "HorizontalPodAutoscaler": ("minReplicas", "maxReplicas"),
 }
+
+
+def reserves_first(resources: Iterable[RecordedResource]) -> bool:
+    """Whether a capacity ladder has a reservation: it is billed whether a node runs or not."""
+    return any(
+        "reservations" in rung
+        for resource in resources
+        if resource.type.endswith(":ComputeClass")
+        for rung in _maps(_map(reveal(resource.inputs.get("spec"))).get("priorities"))
+    )
 
 
 def _replicas(spec: Mapping[str, Any]) -> int | None:

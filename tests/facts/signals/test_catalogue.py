@@ -195,6 +195,31 @@ def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
     assert ("fleet rollout abort" in runbook.section("RequestsFail", fleet)) is fleet.canary
 
 
+@each_row(
+    ("capacity", "cluster", "ladder", "notice"),
+    [
+        ({"mode": "spot"}, {}, False, "15"),
+        ({"mode": "ladder"}, {"minVersion": "1.35.0-gke.1171000"}, True, "105"),
+        ({"mode": "ladder", "longNotice": False}, {}, True, "15"),
+    ],
+)
+def test_a_section_advises_no_ladder_to_a_stack_that_has_one_and_names_its_own_spot_notice(
+    capacity: dict[str, object], cluster: dict[str, object], ladder: bool, notice: str
+) -> None:
+    settings = make_settings(capacity=capacity, cluster=cluster)
+    fleet = watched(settings, figures(settings))
+    for name in ("ReplicasMissing", "StockOut"):
+        assert ("a capacity ladder" in runbook.section(name, fleet)) is not ladder, name
+    assert re.findall(r"\b(\d+) seconds", runbook.section("SpotTaken", fleet)) == [notice]
+
+
+def test_a_pod_that_may_hang_is_deleted_without_its_grace_period() -> None:
+    for name in ("EngineStalled", "GpuFault"):
+        deletes = re.findall(r"delete pod [^`]+", runbook.section(name, EVERYTHING))
+        assert deletes, name
+        assert all("--grace-period=30" in command for command in deletes), name
+
+
 def test_logs_are_counted_once_and_named_for_their_stack() -> None:
     for fleet in FLEETS.values():
         every = catalogue(fleet)

@@ -44,7 +44,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "smoke": {
         "nothing": {},
         "machine": {"machine": "g2-standard-16"},
-        "capacity mode": {"capacity": {"mode": "flex-start", "runDurationSeconds": 3600}},
+        "capacity mode": {"capacity": {"mode": "flex-start", "runDurationSeconds": 86_400}},
         "alerts": {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "oncall@fleet-tests.dev"}]}}},
         "gateway on": {"gateway": {"enabled": True}},
         "protection on": {"cluster": {"deletionProtection": True}},

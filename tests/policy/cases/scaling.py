@@ -16,6 +16,7 @@ from tests.policy.case import (
 )
 
 _SCALER = "autoscaling-scaled-object"
+_PAUSED = "autoscaling.keda.sh/paused-replicas"
 _LOAD = "spec.triggers.0"
 _DOWN = "spec.advanced.horizontalPodAutoscalerConfig.behavior.scaleDown"
 _WAITING = 'sum(vllm:num_requests_waiting{app="qwen35-server"})'
@@ -101,6 +102,21 @@ CASES = (
     ),
     of_resource(
         "scaler-above-quota", "KEDA's own hundred", drop(_SCALER, "spec.maxReplicaCount"), stack="prod", says="100 x 8"
+    ),
+    of_resource(
+        "scaler-above-quota",
+        "paused above it",
+        put("namespace-gpu-quota", "spec.hard", "requests.nvidia.com/gpu", value="0"),
+        put(_SCALER, "metadata.annotations", _PAUSED, value="2"),
+        stack="prod",
+        says=("2 x 8", "allows 0"),
+    ),
+    sound(
+        "scaler-above-quota",
+        "paused at 0",
+        put("namespace-gpu-quota", "spec.hard", "requests.nvidia.com/gpu", value="0"),
+        put(_SCALER, "metadata.annotations", _PAUSED, value="0"),
+        stack="prod",
     ),
     of_resource("two-scalers", "one manually", _second, stack="prod", says="by-hand"),
     of_resource(

@@ -135,10 +135,15 @@ def test_in_production_each_advisory_is_mended_or_accepted_until_a_day() -> None
     assert "release-with-advisories" not in refused
     assert found(server={"profile": "record"}, **production)["advisories-in-production"].severity == "error"
     here = [one.id for one in of_release(find("0.18.1").number) if not one.vision and not one.option]
-    accepted = {id_: {"until": "2999-12-31", "reason": "no stranger reaches it"} for id_ in here}
+    accepted = {id_: {"until": "2027-08-20", "reason": "no stranger reaches it"} for id_ in here}
     lived_with = found(server={**old, "acceptedAdvisories": accepted}, **production)
     assert "advisories-in-production" not in lived_with
     assert lived_with["advisory-accepted"].severity == "note"
+    assert "no stranger reaches it" in lived_with["advisory-accepted"].text()
+    assert "acceptance-too-long" not in lived_with
+    for_ever = {**accepted, here[0]: {**accepted[here[0]], "until": "2027-08-21"}}
+    too_long = found(server={**old, "acceptedAdvisories": for_ever}, **production)["acceptance-too-long"]
+    assert (too_long.severity, too_long.write) == ("error", 'until: "2027-08-20", or an earlier day')
     but_one = {**accepted, here[0]: {"until": "2026-01-01", "reason": "no stranger reached it"}}
     again = found(server={**old, "acceptedAdvisories": but_one}, **production)["advisories-in-production"]
     assert here[0] in again.why

@@ -177,6 +177,8 @@ def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_lo
     assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
     assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
     assert "ladder-without-rungs" not in refused(capacity=alone)
+    assert "ladder-without-rungs" in refused(capacity={**alone, "longNotice": False})
+    assert "ladder-without-rungs" not in refused(capacity={**alone, "longNotice": True}, cluster=stable)
 
 
 def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
@@ -225,6 +227,8 @@ def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
     assert "shutdown-timeout-above-grace" in refused(server=one, capacity={"mode": "spot", "graceSeconds": 60})
     steady = {"mode": "reservation", "name": "cal"}
     assert refused(server=one, capacity=steady, labels={"environment": "test"}) == set()
+    assert "shutdown-timeout-and-drain" in refused(server={**one, "drainSeconds": 60})
+    assert "shutdown-timeout-and-drain" not in refused(server={**one, "drainSeconds": 30 + 60})
 
 
 def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
@@ -232,6 +236,41 @@ def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
     assert "drain-above-grace" in refused(server={"drainSeconds": 51}, capacity=short)
     assert "drain-above-grace" not in refused(server={"drainSeconds": 50}, capacity=short)
     assert "drain-above-grace" not in refused(server={}, capacity=short)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "server", "expected"),
+    [
+        ({"mode": "ladder", "graceSeconds": 0}, {}, {"grace-below-exit"}),
+        ({"mode": "ladder", "graceSeconds": 14}, {}, {"grace-below-exit"}),
+        ({"mode": "ladder", "graceSeconds": 15}, {}, {"drain-below-request"}),
+        ({"mode": "spot", "graceSeconds": 14}, {}, {"grace-below-exit"}),
+        ({"mode": "spot", "graceSeconds": 15}, {}, {"drain-below-request"}),
+        ({"mode": "ladder", "graceSeconds": 33}, {}, {"drain-below-request"}),
+        ({"mode": "ladder", "graceSeconds": 34}, {}, set()),
+        ({"mode": "ladder"}, {"drainSeconds": 5}, {"drain-below-request"}),
+        ({"mode": "ladder"}, {"drainSeconds": 24}, set()),
+        ({"mode": "ladder"}, {"drainSeconds": 5, "engine": {"apiServerCount": 1}}, {"drain-below-request"}),
+        ({"mode": "ladder"}, {}, set()),
+    ],
+)
+def test_a_planned_end_leaves_a_request_its_time(
+    capacity: dict[str, Any], server: dict[str, Any], expected: set[str]
+) -> None:
+    ids = {"grace-below-exit", "drain-below-request"}
+    assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
+
+
+@pytest.mark.parametrize("name", ["runDurationSeconds", "flexStartSeconds"])
+@pytest.mark.parametrize(
+    ("seconds", "is_refused"), [(600, True), (3_600, True), (4_200, True), (7_200, False), (604_800, False)]
+)
+def test_a_flex_start_node_outlives_its_start(name: str, seconds: int, is_refused: bool) -> None:
+    mode = "flex-start" if name == "runDurationSeconds" else "ladder"
+    problem = found(capacity={"mode": mode, name: seconds}).get("run-too-short")
+    assert (problem is not None) == is_refused
+    if problem is not None:
+        assert (problem.subject, problem.severity) == (f"vllm-fleet:capacity.{name}", "error")
 
 
 def test_a_calendar_window_lies_in_one_zone() -> None:

@@ -128,6 +128,59 @@ def test_more_replicas_restart_nothing() -> None:
         assert figure in money
 
 
+def scaler(**annotations: str) -> RecordedResource:
+    return resource(
+        "kubernetes:keda.sh/v1alpha1:ScaledObject",
+        "scaler",
+        ROOT,
+        inputs={
+            "metadata": {"name": "qwen35-server", "namespace": "vllm", "annotations": annotations},
+            "spec": {"scaleTargetRef": {"name": "qwen35-server"}, "minReplicaCount": 2, "maxReplicaCount": 8},
+        },
+    )
+
+
+def ladder(*rungs: dict[str, Any]) -> RecordedResource:
+    return resource(
+        "kubernetes:cloud.google.com/v1:ComputeClass", "ladder", ROOT, inputs={"spec": {"priorities": list(rungs)}}
+    )
+
+
+RESERVED = {"reservations": {"specific": [{"name": "big"}]}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "gpus"),
+    [
+        ((SERVER,), (edited(SERVER, "spec/replicas", 0),), "12 replicas (96 GPUs)"),
+        (
+            (edited(SERVER, "spec/replicas", None), scaler()),
+            (edited(SERVER, "spec/replicas", None), scaler(**{"autoscaling.keda.sh/paused-replicas": "0"})),
+            "up to 8 replicas (64 GPUs)",
+        ),
+    ],
+    ids=["by number", "beside an autoscaler"],
+)
+@pytest.mark.parametrize(
+    ("rungs", "billed"), [((RESERVED, {"spot": True}), True), (({"spot": True},), False)], ids=["reserved", "spot"]
+)
+def test_a_pause_stops_every_replica(
+    before: tuple[RecordedResource, ...],
+    after: tuple[RecordedResource, ...],
+    gpus: str,
+    rungs: tuple[dict[str, Any], ...],
+    billed: bool,
+) -> None:
+    changes = compare(
+        recording(*before, ladder(*rungs)), recording(*after, ladder(*rungs), outputs={"usdPerHour": 0.11})
+    )
+    (stop,) = changes.effects
+    assert gpus in stop
+    (money,) = changes.price_and_rate
+    assert ("reservation" in money) == billed
+    assert next(one.after for one in changes.deltas if one.id == "gpus") == 0
+
+
 def test_fewer_replicas_and_a_new_image_restart_those_that_stay() -> None:
     changes = changes_of(edited(edited(SERVER, "spec/replicas", 8), IMAGE, "vllm:2"))
     radius = changes.blast_radius
