@@ -422,8 +422,13 @@ def _rest() -> Iterator[Case]:
     yield Case("CrashLoop", True, [of(restarted, "0x60 1x60 2x60 3x60", pod=0)], minutes=120)
     yield Case("CrashLoop", True, [of(restarted, "0x40 1x40 2x40 3x40 4x80", pod=0)], minutes=120)
     yield Case("CrashLoop", False, [of(restarted, "0x60 1x60 2x120")], minutes=120)
-    once = [of(restarted, "0x60 1x180"), of(restarted, "0x60 1x60 2x60 3x60", container_name="sidecar")]
-    yield Case("CrashLoop", False, once, minutes=120)
+    others_loop = (
+        {"container_name": "sidecar"},
+        {"namespace_name": "elsewhere"},
+        {"pod_name": "{server}-canary-1-2"},
+    )
+    loops = [of(restarted, "0x60 1x60 2x60 3x60", **labels) for labels in others_loop]
+    yield Case("CrashLoop", False, [of(restarted, "0x60 1x180"), *loops], minutes=120)
     yield Case("CrashLoop", False, [of(restarted, "0x20 1x20 2x20 3x60 _x140")], minutes=130, since=70)  # deleted
     for name, reason in (
         ("CrashLoop", "CrashLoopBackOff"),
