@@ -120,10 +120,12 @@ def _no_such_branch(path: str, given: Any, place: Place) -> Finding:
     word = given.get(name) if isinstance(given, dict) else given
     allowed = " | ".join(by_value)
     if name == "mode":
-        why, write = _NO_SUCH_MODE.get(
-            str(word).lower(),
-            ("required: selectors and price follow from it", "{mode: spot}"),
+        near = nearest(str(word), by_value)
+        usual = (
+            "required: selectors and price follow from it",
+            example(by_value[near], name) if near else "{mode: spot}",
         )
+        why, write = _NO_SUCH_MODE.get(str(word).lower(), usual)
         return Finding(id="capacity-mode", subject=f"{path}.mode", found=word, allowed=allowed, why=why, write=write)
     meant = nearest(str(word), by_value) or next(iter(by_value))
     return Finding(

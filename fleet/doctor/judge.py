@@ -12,6 +12,7 @@ from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
 from fleet.doctor.rows import Area, row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
+from fleet.report.words import plural
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import machine_types, quota_needs
 from settings.sections.capacity import Calendar
@@ -258,7 +259,7 @@ def _one_reservation(settings: Settings, name: str, owner: str, found: Mapping[s
     needed, free = settings.nodes, count - used
     if count < needed:
         wrong.append(f"it holds {count} machines")
-    why = f"{count} of {wanted.type} ({count * wanted.gpus} GPUs) in {zone}, {used} in use"
+    why = f"{count} of {wanted.type} ({plural(count * wanted.gpus, 'GPU')}) in {zone}, {used} in use"
     look = f"gcloud compute reservations describe {name} --zone={zone} --project={owner}"
     if wrong:
         return row(

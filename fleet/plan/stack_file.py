@@ -216,9 +216,9 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
     question = plan.question
     capacity, machines, gpus = question.capacity, plan.machines, plan.gpus
     if capacity in ("spot", "flex-start", "ladder"):
-        yield f"  # Needs preemptible {question.machine.gpu.name} quota for {gpus:,} GPUs."
+        yield f"  # Needs preemptible {question.machine.gpu.name} quota for {plural(gpus, 'GPU')}."
     elif capacity == "on-demand":
-        yield f"  # Needs {question.machine.gpu.name} quota for {gpus:,} GPUs."
+        yield f"  # Needs {question.machine.gpu.name} quota for {plural(gpus, 'GPU')}."
     elif capacity == "calendar":
         yield f"  # A reservation of {machines:,} {question.machine.type}, requested beforehand: docs/google-cloud.md."
     else:

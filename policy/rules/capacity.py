@@ -55,7 +55,7 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
             continue
         if not pod.selector(_ACCELERATOR):
             yield finding(
-                f"{pod.spec_path} requests {pod.gpus} GPUs without a GPU type or a ComputeClass",
+                f"{pod.spec_path} requests {pod.gpus} GPU{'' if pod.gpus == 1 else 's'} without a GPU type or a ComputeClass",
                 write=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
             )
         machine = pod.machine
@@ -160,7 +160,8 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
             }
             if counts and pod.gpus not in counts | shared:
                 yield finding(
-                    f"{resource.label} requests {pod.gpus} GPUs; its ComputeClass {pod.compute_class} creates nodes with "
+                    f"{resource.label} requests {pod.gpus} GPU{'' if pod.gpus == 1 else 's'}; "
+                    f"its ComputeClass {pod.compute_class} creates nodes with "
                     + " or ".join(str(count) for count in sorted(counts)),
                     write=f"request {max(counts)} GPUs",
                     urn=resource.urn,

@@ -65,7 +65,7 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
         if surge:
             yield finding(
                 f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
-                f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPUs during every rollout",
+                f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPU{'' if pod.gpus == 1 else 's'} during every rollout",
                 at_stake=money.format_cost(pod, pod.nodes_for(surge)) + " more, if capacity is available",
             )
 

@@ -124,20 +124,20 @@ def _format_restart(one: Restart) -> str:
             f"{one.replicas} replicas of {one.name} {verb} {pace}: about {one.minutes:.0f} minutes with {left} of "
             f"{one.replicas} serving"
         )
-    return f"{one.gpus} GPUs, {how}"
+    return f"{plural(one.gpus, 'GPU')}, {how}"
 
 
 def _format_stop(radius: BlastRadius, before: Mapping[str, GpuPods]) -> str:
     most = "up to " if any(one.replicas is None for one in before.values()) else ""
     gpus = sum(one.gpus for one in before.values())
-    return f"Every replica stops: {most}{plural(radius.replicas_removed, 'replica')} ({gpus} GPUs)"
+    return f"Every replica stops: {most}{plural(radius.replicas_removed, 'replica')} ({plural(gpus, 'GPU')})"
 
 
 def _format_replicas(radius: BlastRadius, before: Mapping[str, GpuPods]) -> Iterator[str]:
     gpus = max((one.gpus_per_replica for one in before.values()), default=0)
     for number, word in ((radius.replicas_removed, "fewer"), (radius.replicas_added, "more")):
         if number:
-            yield f"{number} {word} {'replica' if number == 1 else 'replicas'} ({number * gpus} GPUs)"
+            yield f"{plural(number, f'{word} replica')} ({plural(number * gpus, 'GPU')})"
 
 
 def _format_money(money: Delta) -> str:

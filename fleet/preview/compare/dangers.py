@@ -62,7 +62,7 @@ def dangers(
         if urn not in kept and was.counted and not canary:
             yield Danger(
                 id="server-deleted",
-                message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {was.gpus} GPUs stop serving.",
+                message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {plural(was.gpus, 'GPU')} stop serving.",
                 urns=(urn,),
             )
     yield from _submitted(old, new, fates)
