@@ -95,6 +95,7 @@ def test_the_file_says_where_its_numbers_come_from() -> None:
     for figure in ("`fleet plan` for 16,000 users", "85 %", "$374.93", "885,922 tok/s total, 295,307 output"):
         assert figure in comments
     assert max(len(line) for line in text.splitlines()) <= 140
+    assert "quota for 1 GPU." in stack_text(answer(users=5, machine="g2-standard-12", model="Qwen/Qwen3.5-4B"))
 
 
 def test_a_client_gets_fewer_connections_where_its_core_would_be_the_limit(root: Path) -> None:
