@@ -22,7 +22,7 @@ from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
-from settings.load import accept
+from settings.load import accept, check
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
@@ -79,11 +79,13 @@ def test_the_preview_names_the_plans_own_bill_and_figure(root: Path, capacity: A
     assert shown.match == made.published
 
 
-def test_a_batch_on_flex_start_has_time_to_end(root: Path) -> None:
-    made = answer(**DOCUMENTS, deadline="8h", capacity="flex-start")
+@pytest.mark.parametrize("documents", [50, 50_000])
+def test_a_batch_on_flex_start_has_time_to_end(root: Path, documents: int) -> None:
+    made = answer(**{**DOCUMENTS, "documents": documents}, deadline="8h", capacity="flex-start")
     assert made.batch is not None
     stack = written(root, made)
     assert stack.capacity.run_duration_seconds >= made.batch.total_hours * 3600
+    assert "run-too-short" not in {problem.id for problem in check(stack)}
     assert stack.cluster.deletion_protection is False
 
 
