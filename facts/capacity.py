@@ -24,6 +24,8 @@ FULL_QUOTA_IDLE_SECONDS: Final = 360
 """Long enough for a replacement pod where the GPU quota has no room beside the old one, which counts until it is gone, up to
 `MAX_GRACE_SECONDS`. The refused ReplicaSet tries again 41, 82, 164, 328 and 655 s after its first attempt: the node is empty for up
 to 327 s. Source: Kubernetes, ReplicaSet controller, retries after 5 ms, doubled each time."""
+LEAST_USEFUL_SECONDS: Final = 3_600
+"""Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 FLEX_START_MIN_SECONDS: Final = 600
 FLEX_START_MAX_SECONDS: Final = 604_800
 """Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""

@@ -383,11 +383,12 @@ def _once(shape: FleetShape) -> Iterator[LineItem]:
 
 
 def _nodes(shape: FleetShape) -> LineItem:
-    what = ledger.entry("prices", "capacity", shape.capacity)
+    capacity = _priced_as(shape)
+    what = ledger.entry("prices", "capacity", capacity)
     committed = bool(what["committed"])
     paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
-    machine, mode = shape.machine, _mode(shape.capacity, shape.machine)
-    price = node_price(shape.capacity, shape.region, machine)
+    machine, mode = shape.machine, _mode(capacity, shape.machine)
+    price = node_price(capacity, shape.region, machine)
     line = LineItem(
         id="nodes",
         name=f"{machine.family.upper()} node ({machine.type}), {what['name']}",
@@ -401,11 +402,17 @@ def _nodes(shape: FleetShape) -> LineItem:
         return _as_stated(line, {"nodes": shape.usd_per_node_hour})
     if price is not None:
         return line
-    steps = _ladder(shape) if shape.capacity == "ladder" else {}
+    steps = _ladder(shape) if capacity == "ladder" else {}
     elsewhere = None if mode is None else _elsewhere(machine.type, shape.region, mode)
     known = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
     reason = f"{_why_unknown(what, shape.region, elsewhere)}{known}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
+
+
+def _priced_as(shape: FleetShape) -> str:
+    """The capacity whose list price the nodes have: of a ladder with a single rung, that rung's."""
+    alone = shape.capacity == "ladder" and shape.ladder in (("flex-start",), ("spot",))
+    return shape.ladder[0] if alone else shape.capacity
 
 
 def _ladder(shape: FleetShape) -> dict[str, float | None]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from facts import prices
 from facts.prices import Mode, Price
+from objects import of_kind, own_name
 from pods import GKE, Pod, pods
 from rule import Resource, dig, listed
 from values import UnknownValueError
@@ -26,12 +27,12 @@ _WAYS: Final[dict[Mode, str]] = {
 _ZONE: Final = re.compile(r"([a-z]+-[a-z]+\d+)(?:-[a-z])?")
 
 
-def node_price(pod: Pod, region: str) -> Price | None:
+def node_price(pod: Pod, region: str, resources: Sequence[Resource] = ()) -> Price | None:
     """List price in USD an hour of such a pod's node in that region; None where none is published for its provisioning mode.
 
-    A reservation has no price of its own and counts as a one-year commitment.
+    A reservation has no price of its own and counts as a one-year commitment. `resources`: where its ComputeClass may be.
     """
-    way = _way(pod)
+    way = _way(pod) or _way_of_class(pod, resources)
     return None if way is None or pod.machine is None else prices.find(pod.machine.type, region, way)
 
 
@@ -89,6 +90,17 @@ def _way(pod: Pod) -> Mode | None:
     if pod.selector(f"{GKE}/reservation-name"):
         return "cud-1y"
     return "on-demand" if "on-demand" in pod.machine.ways and pod.compute_class is None else None
+
+
+def _way_of_class(pod: Pod, resources: Sequence[Resource]) -> Mode | None:
+    """The provisioning mode of a ComputeClass that has only one."""
+    ways: set[Mode | None] = set()
+    for resource in of_kind(resources, "ComputeClass"):
+        if pod.compute_class is not None and own_name(resource) == pod.compute_class:
+            for rung in listed(dig(resource.props, "spec", "priorities")):
+                flex = dig(rung, "flexStart", "enabled") is True
+                ways.add("spot" if dig(rung, "spot") is True else "flex-start" if flex else None)
+    return ways.pop() if len(ways) == 1 else None
 
 
 def is_spot(pod: Pod) -> bool:

@@ -188,15 +188,17 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place, pat
     if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
         return f"{given / 100:g}"
     info = fields_of(place.model).get(place.field)
-    is_field = info is not None and not isinstance(place.keys[-1], int)
+    # Of the value itself, not of the list or mapping that it is in.
+    own = info if info is not None and place.keys[-1] in (info.alias, place.field) else None
     if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
         return shown(context["le"])
     if kind in ("int_type", "int_from_float", "float_type") and not isinstance(given, bool):
         number = _number(given)
         allowed = number is not None and (kind == "float_type" or isinstance(number, int))
-        return shown(number) if allowed and not (is_field and not takes(info, number)) else None
-    if kind in ("string_type", "string_pattern_mismatch") and is_field and not listed_example(path):
-        return next((written for text, written in _as_text(given) if takes(info, text)), None)
+        return shown(number) if allowed and (own is None or takes(own, number)) else None
+    if kind in ("string_type", "string_pattern_mismatch") and not listed_example(path):
+        texts = _as_text(given) if own is not None or kind == "string_type" else ()
+        return next((written for text, written in texts if own is None or takes(own, text)), None)
     if kind == "bool_type":  # no single value: the default may be what the user wanted to change
         return _SWITCHES.get(str(given).lower(), "true or false")
     if kind == "literal_error":

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts import prices
-from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS
 from facts.files import write_whole
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
@@ -254,7 +254,9 @@ def _run_seconds(plan: Plan) -> tuple[int, str]:
     if plan.batch is None:
         return FLEX_START_MAX_SECONDS, "the maximum, seven days; then the nodes end"
     wanted = ceil((plan.batch.total_hours + plan.batch.work_high_hours) * _BATCH_MARGIN) * 3600
-    seconds = min(FLEX_START_MAX_SECONDS, max(FLEX_START_MIN_SECONDS, wanted))
+    # `fleet check` refuses less.
+    least = ceil((plan.time_to_serve.likely_seconds + LEAST_USEFUL_SECONDS) / 3600) * 3600
+    seconds = min(FLEX_START_MAX_SECONDS, max(least, wanted))
     return seconds, "longer than the batch; nodes that finish are released"
 
 

@@ -62,7 +62,7 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
             nodes = pod.nodes_for(most.get(resource.urn, pod.replicas)) if pod.gpus else 0
             if not nodes:
                 continue
-            price = None if settings["usdPerNodeHour"] else money.node_price(pod, region)
+            price = None if settings["usdPerNodeHour"] else money.node_price(pod, region, resources)
             usd = settings["usdPerNodeHour"] or (None if price is None else price.usd)
             if usd is None:
                 unpriced += nodes
@@ -85,7 +85,8 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
         yield finding(
             f"{unpriced} GPU node(s) have no published price in {region or 'an unknown region'}, so the ceiling of "
             f"${ceiling:,.2f} an hour cannot be checked",
-            write="set usdPerNodeHour to your contract's price",
+            write="usdPerNodeHour of hourly-cost-above-ceiling in the stack's policy config, policy/config/STACK.json: your contract's "
+            "price. The stack file's capacity.usdPerNodeHour does not count here",
         )
 
 

@@ -38,7 +38,7 @@ def unused_acceptances(settings: Settings) -> Iterator[Finding]:
 
 
 def long_acceptances(settings: Settings) -> Iterator[Finding]:
-    """Advisories accepted for longer than a year, which nobody would look at again."""
+    """Advisories accepted for longer than a year, at which no reviewer would look again."""
     latest = (today() + _LONGEST_ACCEPTANCE).isoformat()
     for id_, accepted in settings.server.accepted_advisories.items():
         if accepted.until > latest:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from facts.capacity import FLEX_START_MAX_SECONDS, MAX_GRACE_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS, MAX_GRACE_SECONDS
 from facts.cost import bill, node_price, priced_items
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 MAX_LABEL = 63
 """Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
-LEAST_USEFUL_SECONDS = 3600
-"""Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
 

@@ -109,6 +109,13 @@ def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> N
     assert "reservation" not in headline
 
 
+@pytest.mark.parametrize("rung", ["flex-start", "spot"])
+def test_a_ladder_of_one_rung_has_the_price_of_that_mode(rung: str) -> None:
+    alone = bill(replace(SPOT, capacity="ladder", ladder=(rung,), region="us-east4"))
+    assert alone.nodes == bill(replace(SPOT, capacity=rung, region="us-east4")).nodes
+    assert alone.nodes.unit_price_usd
+
+
 def test_a_price_stated_in_the_stack_file_replaces_the_list_price() -> None:
     nodes = line(bill(replace(SPOT, capacity="flex-start", usd_per_node_hour=50.0)), "nodes")
     assert nodes.usd_per_hour == pytest.approx(600)

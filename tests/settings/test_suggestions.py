@@ -47,6 +47,8 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
             ({"server": {"drainSeconds": wrong}}, "server.drainSeconds", "drainSeconds: 120")
             for wrong in (120.0, "2m", "abc", True, 0)
         ),
+        ({"labels": {"team": 5}}, "labels.team", 'team: "5"'),
+        ({"labels": {"team": "A B"}}, "labels.team", "team: my-team"),
         ({"server": {"drainSeconds": 90.0}}, "server.drainSeconds", "drainSeconds: 90"),
         ({"server": {"drainSeconds": 1_000}}, "server.drainSeconds", "drainSeconds: 590"),
         *(

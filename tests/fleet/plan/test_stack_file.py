@@ -22,7 +22,7 @@ from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
-from settings.load import accept
+from settings.load import accept, check
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.canaries import CANARIES, shown
@@ -79,11 +79,13 @@ def test_the_preview_names_the_plans_own_bill_and_figure(root: Path, capacity: A
     assert shown.match == made.published
 
 
-def test_a_batch_on_flex_start_has_time_to_end(root: Path) -> None:
-    made = answer(**DOCUMENTS, deadline="8h", capacity="flex-start")
+@pytest.mark.parametrize("documents", [50, 50_000])
+def test_a_batch_on_flex_start_has_time_to_end(root: Path, documents: int) -> None:
+    made = answer(**{**DOCUMENTS, "documents": documents}, deadline="8h", capacity="flex-start")
     assert made.batch is not None
     stack = written(root, made)
     assert stack.capacity.run_duration_seconds >= made.batch.total_hours * 3600
+    assert "run-too-short" not in {problem.id for problem in check(stack)}
     assert stack.cluster.deletion_protection is False
 
 
@@ -95,6 +97,7 @@ def test_the_file_says_where_its_numbers_come_from() -> None:
     for figure in ("`fleet plan` for 16,000 users", "85 %", "$374.93", "885,922 tok/s total, 295,307 output"):
         assert figure in comments
     assert max(len(line) for line in text.splitlines()) <= 140
+    assert "quota for 1 GPU." in stack_text(answer(users=5, machine="g2-standard-12", model="Qwen/Qwen3.5-4B"))
 
 
 def test_a_client_gets_fewer_connections_where_its_core_would_be_the_limit(root: Path) -> None:

@@ -105,6 +105,20 @@ def _without_price(props: Props) -> None:
     set_at(props, f"{POD}.nodeSelector", value={**_B200, "cloud.google.com/gke-flex-start": "true"})
 
 
+def _in_class(*rungs: dict[str, Any]) -> tuple[Edit, Edit]:
+    """A ComputeClass with these priorities, and the servers on it."""
+    made = {
+        "apiVersion": "cloud.google.com/v1",
+        "kind": "ComputeClass",
+        "metadata": {"name": "b200"},
+        "spec": {"priorities": list(rungs)},
+    }
+    return (
+        new("class-by-hand", "kubernetes:cloud.google.com/v1:ComputeClass", made),
+        put(DEPLOYMENT, f"{POD}.nodeSelector", value={"cloud.google.com/compute-class": "b200"}),
+    )
+
+
 CASES = (
     of_resource(
         "future-reservation-without-total",
@@ -167,6 +181,24 @@ CASES = (
         change(DEPLOYMENT, _without_price),
         maxUsdPerHour=40.0,
         says="1 GPU node",
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "a class of Spot alone",
+        *_in_class({"machineType": "a4-highgpu-8g", "spot": True}),
+        _replicas(2),
+        maxUsdPerHour=40.0,
+        says="2 x $34.07, list price of europe-west4",
+    ),
+    of_resource(
+        "hourly-cost-above-ceiling",
+        "a class of flex-start and Spot",
+        *_in_class(
+            {"machineType": "a4-highgpu-8g", "flexStart": {"enabled": True}},
+            {"machineType": "a4-highgpu-8g", "spot": True},
+        ),
+        maxUsdPerHour=40.0,
+        says=("no published price", "policy/config/STACK.json"),
     ),
     of_resource(
         "hourly-cost-above-ceiling",
