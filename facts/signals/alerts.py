@@ -62,9 +62,6 @@ FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
-LOOPS: Final = 2.5
-"""Restarts in two hours: three, where a rate's extrapolation may give a little less. The longest start, with a startup probe of 30
-minutes that fails, ends four times in two hours."""
 _SPENDING: Final[Mapping[str, tuple[tuple[str, Severity, str], ...]]] = {
     "pause": (
         ("warned", "ticket", "passed a step of its spending limit"),
@@ -432,43 +429,27 @@ def waiting_containers(watched: Watched, reasons: str) -> str:
 
 def _stuck(watched: Watched) -> Iterator[Alert]:
     """Containers that do not start, or end again after each start."""
-    counter, often = restarts(watched), _often(watched)
-    # A crashing server runs for minutes between two waits.
-    backs_off = f"max by (pod) (max_over_time({waiting_containers(watched, 'CrashLoopBackOff')}[15m])) > 0"
-    # The kubelet's back-off forgets after ten minutes. Source: kubelet, MaxContainerBackOff, five minutes; client-go,
-    # flowcontrol/backoff.go, hasExpired, twice that. Only pods that are there: the counter of a deleted one stays in the window.
-    slowly = f'label_replace({often} and on (pod_name) {counter}, "pod", "$1", "pod_name", "(.*)")'
-    yield Alert(
-        name="CrashLoop",
-        expr=f"{backs_off} or on (pod) max by (pod) ({slowly})",
-        for_seconds=120,
-        severity="ticket",
-        question="healthy",
-        summary=f"{watched.server}: a pod's server ends again after each restart",
-        panel="Restarts",
-    )
-    seen = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
-    yield Alert(
-        name="CannotStart",
-        expr=f"max by (pod, reason) ({seen}) > 0",
-        for_seconds=120,
-        severity="ticket",
-        question="healthy",
-        summary=f"{watched.server}: a pod has an image or a setting that it cannot start with",
-        panel="Waiting containers",
-    )
-
-
-def _often(watched: Watched) -> str:
-    """Pods, by their `pod_name`, in which vLLM restarts again and again."""
-    return f"sum by (pod_name) (increase({restarts(watched)}[2h])) > {LOOPS:g}"
+    for name, reasons, window, what in (
+        # A crashing server runs for minutes between two waits.
+        ("CrashLoop", "CrashLoopBackOff", "15m", "crashes again after each restart"),
+        ("CannotStart", "|".join(CANNOT_START), "5m", "has an image or a setting that it cannot start with"),
+    ):
+        seen = f"max_over_time({waiting_containers(watched, reasons)}[{window}])"
+        yield Alert(
+            name=name,
+            expr=f"max by (pod, reason) ({seen}) > 0",
+            for_seconds=120,
+            severity="ticket",
+            question="healthy",
+            summary=f"{watched.server}: a pod {what}",
+            panel="Waiting containers",
+        )
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:
     yield Alert(
         name="Restarted",
-        # From the third on it is a CrashLoop.
-        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0 unless {_often(watched)}",
+        expr=f"sum by (pod_name) (increase({restarts(watched)}[30m])) > 0",
         for_seconds=0,
         severity="ticket",
         question="healthy",

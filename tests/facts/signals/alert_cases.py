@@ -413,23 +413,7 @@ def _rest() -> Iterator[Case]:
             yield Case(name, fires, counters(above, f"0+{every}x288", name), minutes=1440, every=300)
     restarted = "kubernetes_io:container_restart_count"
     yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
-    yield Case("Restarted", True, [of(restarted, "0x60 1x30 2x30")])
     yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
-    # From the third on it is a CrashLoop; its pod is then deleted.
-    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x92")], since=16)
-    yield Case("Restarted", False, [of(restarted, "0x20 1x4 2x4 3x12 _x80")], since=16)
-    # Each start takes longer than the kubelet's back-off remembers.
-    yield Case("CrashLoop", True, [of(restarted, "0x60 1x60 2x60 3x60", pod=0)], minutes=120)
-    yield Case("CrashLoop", True, [of(restarted, "0x40 1x40 2x40 3x40 4x80", pod=0)], minutes=120)
-    yield Case("CrashLoop", False, [of(restarted, "0x60 1x60 2x120")], minutes=120)
-    others_loop = (
-        {"container_name": "sidecar"},
-        {"namespace_name": "elsewhere"},
-        {"pod_name": "{server}-canary-1-2"},
-    )
-    loops = [of(restarted, "0x60 1x60 2x60 3x60", **labels) for labels in others_loop]
-    yield Case("CrashLoop", False, [of(restarted, "0x60 1x180"), *loops], minutes=120)
-    yield Case("CrashLoop", False, [of(restarted, "0x20 1x20 2x20 3x60 _x140")], minutes=130, since=70)  # deleted
     for name, reason in (
         ("CrashLoop", "CrashLoopBackOff"),
         ("CannotStart", "ImagePullBackOff"),
