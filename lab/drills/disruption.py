@@ -8,7 +8,7 @@ from fleet.report.words import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.control_plane.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
-from lab.drills.drill import Drill, Proof
+from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.requests import requests_during
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 GONE_SECONDS = 240.0
 """Twice the longest notice."""
-ALONE = ("NothingServes",)
 RESTART_SECONDS = 300
 """`server.restartStalledSeconds` of a stack that has none."""
 HANG_SECONDS = 480.0

@@ -20,6 +20,8 @@ CHECK: Final = "check"
 """Id of a check until its drill's name replaces it."""
 NOT_APPLICABLE: Final = "not applicable: "
 Start = Literal["running", "empty"]
+ALONE: Final = ("NothingServes",)
+"""Pages when a stack's only replica is gone."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ from lab.drills.conditions import (
     whole_machines,
     writes_weights,
 )
-from lab.drills.drill import Drill, Proof
+from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.requests import requests_during
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ DRILLS = (
         proves="a replica without a node waits, reports why, and starts when there is capacity",
         play=_stock_out,
         alerts=("StockOut", "PodLate"),
-        may_page=("ReplicasMissing",),
+        may_page=("ReplicasMissing", *ALONE),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from facts.secrets_in_text import without_secrets
 from fleet.preview.record.recorder import record
+from settings.checks.placeholders import placeholders
 from settings.load import accept, check, parse
 from settings.problems import SettingsError
 from settings.sections.refused import PATTERN_TEXTS
@@ -66,7 +67,7 @@ def judge(value: dict[str, Any]) -> bool:
         if changed is not None and _parses(json.dumps(value["before"])):
             _require_place(error, changed, texts(config))
         return False
-    problems = check(settings)
+    problems = (*placeholders(settings), *check(settings))
     require_problems(problems)
     if any(problem.severity == "error" for problem in problems):
         return False
