@@ -19,6 +19,9 @@ DRIVER_VERSION: Final = "latest"
 """GPU driver version on GKE; the default is the older of two. vLLM's image has CUDA 12.9, which an older driver supports only with a
 compatibility library, or not at all. Source: GKE cluster autoscaler, gke-gpu-driver-version."""
 
+LOCAL_SSD_GB: Final = 375
+"""Size of one local SSD."""
+
 Way = Literal["on-demand", "spot", "flex-start", "calendar", "reservation", "ladder"]
 """A provisioning mode: the capacity modes of a stack file."""
 
@@ -215,7 +218,7 @@ def _g2(vcpu: int, gpus: int) -> Machine:
         gpus=gpus,
         vcpu=vcpu,
         memory_gib=4 * vcpu,
-        local_ssd_gb=375 * gpus,
+        local_ssd_gb=LOCAL_SSD_GB * gpus,
         local_ssd="optional",
         boot_disk="pd-balanced",
         ways=_EVERY,
@@ -244,7 +247,7 @@ def _a2(gpu: Gpu, kind: str, gpus: int, gib_per_gpu: int) -> Machine:
         gpus=gpus,
         vcpu=12 * gpus,
         memory_gib=gib_per_gpu * gpus,
-        local_ssd_gb=375 * gpus,
+        local_ssd_gb=LOCAL_SSD_GB * gpus,
         local_ssd="always" if gpu is A100_80GB else "optional",
         boot_disk="pd-balanced",
         ways=_EVERY,

@@ -37,6 +37,8 @@ BENCHMARK_ACCOUNT: Final = "benchmark"
 KEDA_VERSION: Final = "2.20.2"
 """Version of KEDA and of its chart; this program's values and objects were checked with it."""
 KEDA_NAMESPACE: Final = "keda"
+PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
+"""Annotation of a ScaledObject that freezes the replicas. Source: keda 2.20.2, scaledobject_types.go."""
 KEDA_VCPUS: Final = 0.75
 """Of its three pods in total; see workloads/keda/values.py."""
 KEDA_ACCOUNT: Final = "keda-operator"

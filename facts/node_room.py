@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from facts.machines import Machine
+from facts.machines import LOCAL_SSD_GB, Machine
 
 GIB: Final = 2**30
 SMALLEST_BOOT_DISK_GIB: Final = 100
@@ -24,7 +24,6 @@ BOOT_DISK_BESIDE_LOCAL_SSD_GIB: Final = 250
 LOCAL_SSD_INSTEAD_ABOVE_GIB: Final = 400
 """Boot disk above which a pod asks for optional local SSDs. Chosen: an L4's local SSD and the boot disk beside it cost as much as a boot
 disk of 550 GiB, and new projects have a quota of 250 or 500 GB for SSD disks."""
-LOCAL_SSD_GB: Final = 375
 
 _CPU_STEPS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
 _MEMORY_STEPS: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (math.inf, 0.02))

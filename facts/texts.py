@@ -42,3 +42,8 @@ def hint(name: str, known: Iterable[str], meant: str | None = None) -> str:
     names = tuple(known)
     near = meant if meant in names else nearest(name, names)
     return f"did you mean {near}?" if near else f"allowed: {', '.join(names)}"
+
+
+def plural(count: int, noun: str, more: str | None = None) -> str:
+    """`1 node`, `1,200 nodes`; `more` is an irregular plural."""
+    return f"{count:,} {noun if count == 1 else more or noun + 's'}"

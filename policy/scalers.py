@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import money
 from facts.finding import Finding
+from facts.names import PAUSED_REPLICAS
 from objects import by_key, namespace_of, number, of_kind
 from pods import Pod, pods
 from rule import Resource, dig, finding, listed, mapped
@@ -17,8 +18,6 @@ CLOCKS: Final = ("cron",)
 """Triggers without a metric."""
 KEDA_MOST: Final = 100
 """Source: keda 2.20.2, defaultHPAMaxReplicas."""
-PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
-"""Source: keda 2.20.2, scaledobject_types.go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

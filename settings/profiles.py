@@ -5,7 +5,7 @@ Only the profile that is looked up is validated, for speed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -88,6 +88,11 @@ def profile(name: str) -> Profile:
     if name not in NAMES:
         raise UnknownProfileError(name)
     return validated(profile_file.entry(name))
+
+
+def valid_for(release: str) -> Iterator[Profile]:
+    """Every profile that this vLLM release runs, in order."""
+    return (chosen for chosen in map(profile, NAMES) if release in chosen.versions)
 
 
 def validated(entry: Mapping[str, Any]) -> Profile:

@@ -9,6 +9,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.names import PAUSED_REPLICAS
 from settings.arguments import checked
 from settings.derived.scaling import ScalingPolicy
 from workloads import names
@@ -20,8 +21,6 @@ KEDA_API: Final = "keda.sh/v1alpha1"
 GKE_API: Final = "autoscaling.gke.io/v1beta1"
 AUTHENTICATION: Final = "gmp"
 METRIC: Final = "in-flight"
-PAUSED: Final = "autoscaling.keda.sh/paused-replicas"
-"""Annotation that freezes the replicas. Source: keda 2.20.2, scaledobject_types.go."""
 GMP: Final = "https://monitoring.googleapis.com/v1/projects/{0}/location/global/prometheus"
 """Source: Cloud Monitoring docs, PromQL by the Prometheus HTTP API."""
 POLLING_SECONDS: Final = 30
@@ -93,7 +92,7 @@ class Autoscaling(pulumi.ComponentResource):
     def _custom(
         self, what: str, api: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource
     ) -> pulumi.Resource:
-        paused = {PAUSED: "0"} if self._args.policy.paused and kind == "ScaledObject" else None
+        paused = {PAUSED_REPLICAS: "0"} if self._args.policy.paused and kind == "ScaledObject" else None
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{what}",
             api_version=api,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from facts import figures
+from facts.texts import plural
 from facts.workloads import named_workload
 from fleet.plan.model import baseline
 from fleet.plan.model.deployment import Routing, measured_load, record_fleet
@@ -16,7 +17,6 @@ from fleet.report.rows import Bar, Row, Rows, rows_drawing
 from fleet.report.rows import Dot as RowDot
 from fleet.report.svg import LegendEntry
 from fleet.report.svg_file import svg_document
-from fleet.report.words import plural
 
 _MOST_NODES = 13
 _MOST_PERCENT = 13.0

@@ -417,14 +417,16 @@ def restarts(watched: Watched) -> str:
 
 def pending(watched: Watched) -> str:
     """The fleet's pods without a node or an image."""
-    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
-    return f'kube_pod_status_phase{{{ours},phase="Pending"}}'
+    return f'kube_pod_status_phase{{{_its_pods(watched)},phase="Pending"}}'
 
 
 def waiting_containers(watched: Watched, reasons: str) -> str:
     """The fleet's containers that wait for one of these reasons."""
-    ours = f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
-    return f'kube_pod_container_status_waiting_reason{{{ours},reason=~"{reasons}"}}'
+    return f'kube_pod_container_status_waiting_reason{{{_its_pods(watched)},reason=~"{reasons}"}}'
+
+
+def _its_pods(watched: Watched) -> str:
+    return f'namespace="{watched.namespace}",{Series(watched).own("pod")}'
 
 
 def _stuck(watched: Watched) -> Iterator[Alert]:

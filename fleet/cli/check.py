@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from facts.finding import Finding, block
+from facts.texts import plural
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Format, OneStack
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.report.outline import Outline

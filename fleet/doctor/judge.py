@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from facts.finding import Finding
+from facts.texts import plural
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
 from fleet.doctor.rows import Area, row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
-from fleet.report.words import plural
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import machine_types, quota_needs
 from settings.sections.capacity import Calendar

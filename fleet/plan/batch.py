@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import ceil
 
 from facts.cost import SECONDS_PER_HOUR, Bill
+from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load
@@ -16,7 +17,7 @@ from fleet.plan.money import node_hour_usd
 from fleet.plan.nodes_for import MOST_NODES
 from fleet.plan.plan import BatchRun, PerMillion
 from fleet.plan.question.goals import Batch, PlanImpossibleError, PlanQuestion
-from fleet.report.words import format_duration, plural
+from fleet.report.words import format_duration
 
 # For a missed deadline, suggest the fewest nodes within this factor of the shortest time.
 _WORTH_A_NODE = 1.1

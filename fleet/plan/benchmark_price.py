@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from fleet.report.words import format_usd, plural
+from facts.texts import plural
+from fleet.report.words import format_usd
 from settings.derived.benchmark_load import expected_seconds, load_of
 from settings.derived.figures import figures
 from workloads.server.pod import PROVISIONING_MINUTES

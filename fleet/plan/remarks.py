@@ -7,12 +7,13 @@ from math import ceil
 
 from facts import figures
 from facts.models import CATALOGUE
+from facts.texts import plural
 from fleet.plan.model.fleet_rate import API_SERVER_MEASURED_REQUESTS_PER_S, API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
 from fleet.plan.question.profiles import profile_facts
-from fleet.report.words import format_list, plural
+from fleet.report.words import format_list
 
 # Above this, an engine step does not explain the time to first token.
 _LONG_WAIT_MS = 1_000

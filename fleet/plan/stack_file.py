@@ -20,13 +20,14 @@ from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
 from facts.regions import nearest_region
 from facts.sizing import CONNECTIONS_PER_CLIENT
+from facts.texts import plural
 from facts.workloads import Workload, countable_name
 from fleet.plan.asked import Place
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.words import format_goal, format_mean_lengths
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.load import check, parse
 from settings.problems import ArgumentsError, SettingsError

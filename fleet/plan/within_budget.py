@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from facts.sizing import Sizing, size
+from facts.texts import plural
 from fleet.plan.money import bill_of, node_hour_usd
 from fleet.plan.question.goals import MOST_MACHINES, PlanImpossibleError, PlanQuestion
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 
 
 def machines_within(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from facts.machines import DEFAULT_MACHINE
+from facts.texts import plural
 from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
-from fleet.report.words import format_milliseconds, format_number, format_usd, plural
+from fleet.report.words import format_milliseconds, format_number, format_usd
 
 if TYPE_CHECKING:
     from facts.cost import LineItem

@@ -11,8 +11,8 @@ import jinja2
 from markupsafe import Markup
 
 from facts.finding import said_of
+from facts.texts import plural
 from fleet.report.outline import Section, grouped, shown_in
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from facts.finding import MARKS, Finding, said_of
+from facts.texts import plural
 from fleet.report.markdown import LIMIT, Part, alert, cell, code, escape, fenced, fold, joined, prose, table
 from fleet.report.outline import (
     Box,
@@ -28,7 +29,6 @@ from fleet.report.outline import (
     shown_in,
 )
 from fleet.report.table import Cell, Table
-from fleet.report.words import plural
 
 _ALERTS: Final[dict[Tone, str]] = {"bad": "CAUTION", "warn": "WARNING", "good": "TIP"}
 _SIGNS: Final = {"+": "+", "-": "-", "~": "!", "+-": "!", "?": "!", "": " "}

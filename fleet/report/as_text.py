@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from facts.finding import MARKS, Finding, headline
+from facts.texts import plural
 from fleet.report.outline import (
     Box,
     Branch,
@@ -30,7 +31,6 @@ from fleet.report.outline import (
 )
 from fleet.report.table import Cell, Table
 from fleet.report.terminal import Page, Paper, Part
-from fleet.report.words import plural
 
 STYLES: Final[dict[Tone, str]] = {
     "plain": "",

@@ -11,11 +11,6 @@ _SECONDS_PER_MINUTE: Final = 60
 _SECONDS_PER_HOUR: Final = 3_600
 
 
-def plural(count: int, noun: str, more: str | None = None) -> str:
-    """`1 node`, `1,200 nodes`; `more` is an irregular plural."""
-    return f"{count:,} {noun if count == 1 else more or noun + 's'}"
-
-
 def format_list(names: Iterable[str]) -> str:
     """`1, 2 and 4`."""
     *first, last = names

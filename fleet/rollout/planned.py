@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from facts.machines import DEFAULT_MACHINE
+from facts.texts import plural
 from facts.time_to_serve import Start, time_to_serve
 from fleet.plan.benchmark_price import Price, price_of
 from fleet.preview.report.consequences import release_changes
 from fleet.report.outline import Element, Findings, Items, Outline, Prose, Section, some
-from fleet.report.words import format_duration, format_usd, plural
+from fleet.report.words import format_duration, format_usd
 from fleet.rollout.effort import MEASUREMENTS, REPEATS
 from settings.derived.canary import release, weights_ending
 from settings.derived.figures import figures

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import cost
-from fleet.report.words import plural
+from facts.texts import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
 from fleet.verify.findings import Check, difference, judged, not_checked, told

@@ -11,8 +11,8 @@ from facts import memory, strict_json
 from facts.engines import render
 from facts.judged import variable
 from facts.secrets_in_text import SECRET_TEXT, looks_secret
+from facts.texts import plural
 from fleet.plan.model.gpu_memory import DoesNotFitError
-from fleet.report.words import plural
 from fleet.verify import declared, lessons
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server

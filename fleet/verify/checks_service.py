@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from fleet.report.words import plural
+from facts.texts import plural
 from fleet.verify import declared, lessons, questions
 from fleet.verify.ask import listed_models
 from fleet.verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from facts import memory
+from facts.texts import plural
 from fleet.clients.metrics_text import MetricsText
-from fleet.report.words import plural
 from fleet.verify import declared, lessons
 from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from facts.finding import Finding, Severity, block
-from fleet.report.words import plural
+from facts.texts import plural
 
 Check = tuple[Finding, ...]
 """The verdict of one check; if it failed, then its differences, then the lessons that apply to them, as notes."""

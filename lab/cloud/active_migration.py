@@ -13,7 +13,7 @@ from typing import Final
 from lab.cloud.agenda import Agenda
 from lab.cloud.cluster_view import SHUTTING_DOWN, TO_BE_DELETED
 from lab.cloud.node_objects import MIGRATES, RUNG
-from lab.cloud.world import World, is_ready
+from lab.cloud.world import World, has_ended, is_ready
 from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 TRY_SECONDS: Final = 300.0
@@ -22,7 +22,6 @@ LOOK_SECONDS: Final = 10.0
 """Between two looks at a node that is on its way, or at a budget. Source: cluster autoscaler FAQ, --scan-interval."""
 ARRIVAL_SECONDS: Final = 1800.0
 """How long a node may take before the attempt is given up. Assumed."""
-_OVER: Final = ("Succeeded", "Failed")
 
 OrderBetter = Callable[[Manifest, int], str | None]
 """Orders a node of a rung before this one for a pod; its name, or None without capacity."""
@@ -95,8 +94,8 @@ class ActiveMigration:
         return done
 
     def _pods(self, node: str) -> list[Manifest]:
-        found = self._world.api.list_all(POD, field_selector=f"spec.nodeName={node}")
-        return [pod for pod in found if pod.get("status", {}).get("phase") not in _OVER]
+        pods = self._world.api.list_all(POD, field_selector=f"spec.nodeName={node}")
+        return [pod for pod in pods if not has_ended(pod)]
 
 
 def _is_going(node: Manifest) -> bool:

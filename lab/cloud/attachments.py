@@ -16,11 +16,10 @@ from facts.disks import cannot_attach
 from lab.cloud.agenda import Agenda, Backoff
 from lab.cloud.disk_reports import DiskReports
 from lab.cloud.timings import Timings
-from lab.cloud.world import VOLUMES_ATTACHED, World, has_open_journal
+from lab.cloud.world import VOLUMES_ATTACHED, World, has_ended, has_open_journal
 from lab.control_plane.api import POD, STORAGE_CLASS, Manifest
 from lab.control_plane.mirror import Change
 
-ENDED: Final = ("Succeeded", "Failed")
 UNMOUNT_WALL_SECONDS: Final = 20.0
 """How long a file system counts as mounted after its last pod. Wall time, as controllers react to a Job's end in wall time."""
 WITHOUT_OPTIONS: Final = "its journal is open: mounted by a second attempt, without read_ahead_kb"
@@ -79,12 +78,12 @@ class Attachments:
         if not pod["spec"].get("nodeName") or not claims_of(pod):
             return
         uid = pod["metadata"]["uid"]
-        has_ended = change == "deleted" or (pod.get("status") or {}).get("phase") in ENDED
+        is_gone = change == "deleted" or has_ended(pod)
         with self._lock:
-            if has_ended == (uid not in self._placed):
+            if is_gone == (uid not in self._placed):
                 return  # Already handled.
-            (self._placed.discard if has_ended else self._placed.add)(uid)
-        if has_ended:
+            (self._placed.discard if is_gone else self._placed.add)(uid)
+        if is_gone:
             self._backoff.forget(uid)
             self._leave(pod)
         else:

@@ -13,7 +13,7 @@ from lab.cloud.node_objects import MADE_HERE, SSD_GIB, Template
 from lab.cloud.pod_needs import Amounts, PodNeeds, needs_of
 from lab.cloud.scale_up import PodKey, Room
 from lab.cloud.stock import Pool
-from lab.cloud.world import World
+from lab.cloud.world import World, has_ended
 from lab.control_plane.api import Manifest
 from lab.control_plane.mirror import Change
 
@@ -178,7 +178,7 @@ class ClusterView:
     def _pod(self, change: Change, manifest: Manifest, _: Manifest | None) -> None:
         metadata = manifest["metadata"]
         key = (metadata["namespace"], metadata["name"])
-        over = change == "deleted" or manifest.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        over = change == "deleted" or has_ended(manifest)
         node = "" if over else manifest["spec"].get("nodeName", "")
         emptied = ""
         with self.lock:

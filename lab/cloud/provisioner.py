@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.cloud.active_migration import ActiveMigration
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
@@ -22,7 +22,7 @@ from lab.cloud.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, deci
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.volume_zones import volume_zones
-from lab.cloud.world import World
+from lab.cloud.world import World, has_ended
 from lab.control_plane.api import NODE, POD, STORAGE_CLASS, ApiRefusedError, ApiUnreachableError, Manifest
 
 LOG = logging.getLogger(__name__)
@@ -128,21 +128,14 @@ class Provisioner:
             # An Autopilot cluster without user pods has no nodes: Google's own pods add none.
             # Source: cluster autoscaler, pkg/processors/scale_to_zero_processor.go.
             waiting = self._view.waiting() if self._view.has_work() else []
-            rooms, in_use, ssd_gib = self._view.rooms(), self._view.in_use(), self._view.ssd_gib()
-            orders = list(self._orders.values())
-        in_use.update(order.wanted.offer.pool for order in orders)
+            rooms, orders = self._view.rooms(), list(self._orders.values())
+            market = self._market()
         troubles = {one.key: unbound_volume(one.said) for one in waiting if _waits_for_volume(one.said)}
         decision = decide(
             [(one.key, self._with_zones(one)) for one in waiting if one.key not in troubles],
             Rooms(rooms),
             Rooms(Room(order.wanted.template, order.wanted.offer.machine.allocatable) for order in orders),
-            Market(
-                self._stock,
-                self._memory,
-                in_use,
-                retry_seconds=self._timings.scale_up_retry_seconds,
-                ssd_gib=ssd_gib + sum(order.wanted.offer.machine.ssd_gib for order in orders),
-            ),
+            market,
             self._offers,
             now,
         )
@@ -154,6 +147,19 @@ class Provisioner:
         self._report_troubles(troubles)
         if decision.look_again_at is not None:
             self._look_at(decision.look_again_at)
+
+    def _market(self) -> Market:
+        """What can be had now, beside nodes that exist or are on their way. Called with the view's lock."""
+        wanted = [order.wanted.offer for order in self._orders.values()]
+        in_use = self._view.in_use()
+        in_use.update(offer.pool for offer in wanted)
+        return Market(
+            self._stock,
+            self._memory,
+            in_use,
+            retry_seconds=self._timings.scale_up_retry_seconds,
+            ssd_gib=self._view.ssd_gib() + sum(offer.machine.ssd_gib for offer in wanted),
+        )
 
     def _offers(self, needs: PodNeeds, pods: int) -> tuple[Offer, ...] | Trouble:
         wait = self._timings.flex_start_wait_seconds
@@ -186,9 +192,7 @@ class Provisioner:
         if isinstance(found, Trouble):
             return None
         with self._view.lock:
-            in_use = self._view.in_use()
-            in_use.update(order.wanted.offer.pool for order in self._orders.values())
-        market = Market(self._stock, self._memory, in_use, retry_seconds=self._timings.scale_up_retry_seconds)
+            market = self._market()
         for offer in found:
             if offer.rung < rung and market.closed(offer, now) is None:
                 return self._order(Wanted(offer=offer, template=template(offer, needs), pods=()), now)
@@ -329,7 +333,7 @@ class Provisioner:
         marked = [*taints, {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]
         api.patch(NODE, name, None, {"spec": {"taints": marked}})
         pods = api.list_all(POD, field_selector=f"spec.nodeName={name}")
-        if any(pod.get("status", {}).get("phase") not in ("Succeeded", "Failed") for pod in pods):
+        if not all(map(has_ended, pods)):
             api.patch(NODE, name, None, {"spec": {"taints": taints}})
             return
         self._agenda.after(self._timings.node_removal_seconds, self._remove, name)

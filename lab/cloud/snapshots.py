@@ -6,12 +6,12 @@ import threading
 from typing import Final
 
 from lab.cloud.agenda import Agenda, Backoff
-from lab.cloud.attachments import ENDED, Attachments, claims_of
+from lab.cloud.attachments import Attachments, claims_of
 from lab.cloud.disk_reports import DiskReports, timestamp
 from lab.cloud.pod_needs import quantity
 from lab.cloud.provisioning import DRIVER, SIMULATED_PROJECT
 from lab.cloud.timings import Timings
-from lab.cloud.world import OPEN_JOURNAL, World, has_open_journal
+from lab.cloud.world import OPEN_JOURNAL, World, has_ended, has_open_journal
 from lab.control_plane.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
 from lab.control_plane.mirror import Change
 
@@ -119,7 +119,7 @@ class Snapshots:
             if pod["metadata"]["namespace"] == namespace
             and claim in claims_of(pod)
             and pod["spec"].get("nodeName")
-            and (pod.get("status") or {}).get("phase") not in ENDED
+            and not has_ended(pod)
         )
 
     def _volume(self, snapshot: Manifest) -> Manifest | None:

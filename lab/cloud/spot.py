@@ -12,7 +12,7 @@ from typing import Final
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.persistence import until_answered
-from lab.cloud.world import World
+from lab.cloud.world import World, has_ended
 from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float | 
     for name in names:
         world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
         _give_notice(world, name, stop)
-    running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and _is_running(pod)]
+    running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and not has_ended(pod)]
     preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
     for pod in running:
         _patch_pod(world, pod, _terminating(), stop)
@@ -219,10 +219,6 @@ def _unless_gone(call: Callable[[], object]) -> None:
     except ApiRefusedError as refusal:
         if refusal.status != 404:
             raise
-
-
-def _is_running(pod: Manifest) -> bool:
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
 
 
 def _now() -> str:

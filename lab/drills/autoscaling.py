@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.cloud.keda.in_flight import LAG_SECONDS
 from lab.cloud.keda.operator import A_MONDAY
 from lab.control_plane.api import DEPLOYMENT

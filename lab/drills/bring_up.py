@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from facts.texts import plural
 from fleet.preview.record.recording import needs_of
-from fleet.report.words import plural
 from lab.cloud.attachments import WITHOUT_OPTIONS, loses_mount_options
 from lab.control_plane.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from lab.drills.conditions import needs_servers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import CANARY_ENDING
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.cloud.spot import kill_containers
 from lab.drills.conditions import (
     all_of,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fleet.report.words import plural
+from facts.texts import plural
 from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
+from lab.cloud.world import restarts_of
 from lab.control_plane.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import ALONE, Drill, Proof
@@ -121,12 +122,7 @@ def _stalled_restart(stage: Stage, proof: Proof) -> None:
 
 def _restarts(stage: Stage) -> dict[str, int]:
     """Restarts of each server pod's container."""
-    return {
-        pod["metadata"]["name"]: sum(
-            status.get("restartCount", 0) for status in pod["status"].get("containerStatuses") or ()
-        )
-        for pod in stage.pods()
-    }
+    return {pod["metadata"]["name"]: restarts_of(pod) for pod in stage.pods()}
 
 
 def _restarts_stalled(settings: Settings) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.results.result import Figure
 from lab.stage.traffic.outcomes import RETRY_ADVICE
 

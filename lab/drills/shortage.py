@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from facts.node_room import SMALLEST_BOOT_DISK_GIB
 from facts.quotas import NEW_PROJECT_SSD_GIB, SYSTEM_NODES
-from fleet.report.words import plural
+from facts.texts import plural
 from lab.cloud.offers import COMPUTE_CLASS_KIND
 from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
 from lab.control_plane.custom_resources.install import install

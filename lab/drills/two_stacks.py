@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.texts import plural
 from fleet.preview.offline import record_stack
 from fleet.preview.record.synthesis import Cloud, outputs_of
-from fleet.report.words import plural
 from lab.drills.conditions import all_of, needs_servers, owns_platform
 from lab.drills.drill import Drill, Proof
 from lab.stage.updates import SKIP_PREVIEW

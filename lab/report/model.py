@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
+from facts.texts import plural
 from fleet.preview.record.redact import Redactor
-from fleet.report.words import plural
 from lab.results.result import DrillResult, Figure
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from facts.texts import plural
 from fleet.report.outline import (
     Box,
     Element,
@@ -23,7 +24,7 @@ from fleet.report.outline import (
     some,
 )
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_elapsed, plural, sentence
+from fleet.report.words import format_elapsed, sentence
 from lab.report import wording
 from lab.report.model import advice, is_advice
 from lab.report.moments import table_lines

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab.cloud.spot import KILLED, kill_containers
-from lab.cloud.world import World, is_ready
+from lab.cloud.world import World, is_ready, restarts_of
 from lab.control_plane.api import CONFIG_MAP, ApiRefusedError, ApiUnreachableError, Manifest
 
 LEAST_WALL_SECONDS: Final = 0.02
@@ -71,7 +71,7 @@ class LivenessProbes:
 
     def _probe(self, pod: Manifest, probe: Mapping[str, Any], host: str) -> None:
         uid, name, now = pod["metadata"]["uid"], pod["metadata"]["name"], self._world.clock.now_seconds()
-        restarts = sum(status.get("restartCount", 0) for status in pod["status"].get("containerStatuses") or ())
+        restarts = restarts_of(pod)
         known = self._probed.get(uid)
         if known is None or known.restarts != restarts:
             known = self._probed[uid] = _Probed(restarts)

@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Final
 
-from lab.cloud.world import World, is_ready
+from lab.cloud.world import World, has_ended, is_ready
 from lab.control_plane.api import Manifest
 from lab.control_plane.mirror import Change
 
@@ -109,7 +109,7 @@ class Meter:
         if (metadata.get("labels") or {}).get("app") != self._server:
             return
         here = change != "deleted"
-        over = pod.get("status", {}).get("phase") in ("Failed", "Succeeded") or "deletionTimestamp" in metadata
+        over = has_ended(pod) or "deletionTimestamp" in metadata
         key = f"{metadata['namespace']}/{metadata['name']}"
         now = self._world.clock.now_seconds()
         with self._lock:

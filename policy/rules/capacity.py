@@ -9,6 +9,7 @@ from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, MAX_G
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES
+from facts.texts import plural
 from money import is_spot
 from pods import GKE, Pod, pods, quantity
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
@@ -55,7 +56,7 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
             continue
         if not pod.selector(_ACCELERATOR):
             yield finding(
-                f"{pod.spec_path} requests {pod.gpus} GPU{'' if pod.gpus == 1 else 's'} without a GPU type or a ComputeClass",
+                f"{pod.spec_path} requests {plural(pod.gpus, 'GPU')} without a GPU type or a ComputeClass",
                 write=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
             )
         machine = pod.machine
@@ -160,7 +161,7 @@ def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterat
             }
             if counts and pod.gpus not in counts | shared:
                 yield finding(
-                    f"{resource.label} requests {pod.gpus} GPU{'' if pod.gpus == 1 else 's'}; "
+                    f"{resource.label} requests {plural(pod.gpus, 'GPU')}; "
                     f"its ComputeClass {pod.compute_class} creates nodes with "
                     + " or ".join(str(count) for count in sorted(counts)),
                     write=f"request {max(counts)} GPUs",

@@ -9,6 +9,7 @@ from typing import Any
 
 import money
 from facts.finding import Finding
+from facts.texts import plural
 from objects import named, namespace_of, number, of_kind, selects, shown
 from pods import Pod, pods, servers
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, mapped
@@ -65,7 +66,7 @@ def _surge(resource: Resource, settings: Settings) -> Iterator[Finding]:
         if surge:
             yield finding(
                 f"spec.strategy.rollingUpdate.maxSurge is {shown(value)}{'' if written is not None else ' (default)'}: "
-                f"{surge} more pod{'' if surge == 1 else 's'} of {pod.gpus} GPU{'' if pod.gpus == 1 else 's'} during every rollout",
+                f"{plural(surge, 'more pod')} of {plural(pod.gpus, 'GPU')} during every rollout",
                 at_stake=money.format_cost(pod, pod.nodes_for(surge)) + " more, if capacity is available",
             )
 

@@ -10,7 +10,7 @@ from facts.experts import expert_format, has_trtllm
 from facts.finding import Finding
 from facts.memory import DEFAULT_LORA_RANK
 from facts.releases import CURRENT, number_of
-from settings.profiles import NAMES, profile
+from settings.profiles import valid_for
 from settings.sections.engine import Engine
 from settings.sections.section import key
 
@@ -26,8 +26,6 @@ _LAST_LIMITED: Final = number_of("0.18.1")
 # Source: vLLM 0.33.0, fused_moe/modular_kernel.py: kernels without supports_lora are refused if asked for, and passed over otherwise.
 # Other formats, and FP8 in 0.18.1, take kernels with LoRA whatever is asked for (fused_moe/oracle).
 _KERNELS_WITH_ADAPTERS: Final = {"nvfp4": ("auto", "marlin"), "fp8": ("auto", "marlin", "triton")}
-# And fused_moe/oracle/unquantized.py: for adapters on experts in BF16 it takes TRT-LLM's kernels wherever they run, before it looks at
-# --moe-backend.
 # Source: vLLM 0.33.0, config/parallel.py: the default, and the two that vLLM replaces with it. With it vLLM also splits the tokens where
 # several engines have several GPUs each (use_sequence_parallel_moe).
 _EXCHANGES_WITH_ADAPTERS: Final = (None, "allgather_reducescatter", "naive", "pplx")
@@ -151,7 +149,7 @@ def _linear_layers(settings: Settings) -> Iterator[Finding]:
 
 def _current_profile(workload: str) -> str:
     """The first profile for this workload that is valid for the current release."""
-    return next(name for name in NAMES if (p := profile(name)).workload == workload and CURRENT in p.versions)
+    return next(near.name for near in valid_for(CURRENT) if near.workload == workload)
 
 
 def _experts(settings: Settings) -> Iterator[Finding]:
@@ -179,6 +177,7 @@ def _experts(settings: Settings) -> Iterator[Finding]:
             why="these kernels have no adapters, and vLLM exits at startup",
             write=f"moeBackend: {kernels[-1]}",
         )
+    # Source: vLLM 0.33.0, fused_moe/oracle/unquantized.py: these kernels wherever they run, before it looks at --moe-backend.
     elif not limited and expert_format(serving.shape, ()) == "bf16" and has_trtllm(settings.machine.gpu):
         yield Finding(
             id="adapters-on-bf16-experts",

@@ -24,7 +24,7 @@ from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.profiles import NAMES, profile
+from settings.profiles import valid_for
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def _profile_of_the_current_release(settings: Settings) -> str:
     chosen, server = settings.serving.profile, settings.server
     if CURRENT in chosen.versions:
         return ""
-    of_the_model = (one for one in map(profile, NAMES) if one.model_id == chosen.model_id)
-    near = next((one for one in of_the_model if CURRENT in one.versions), None)
+    near = next((other for other in valid_for(CURRENT) if other.model_id == chosen.model_id), None)
     if near is None:
         return ""
     old = ["server.image"] if server.image.model_fields_set else []

@@ -25,6 +25,7 @@ from facts.quotas import (
     machine_for_cpus,
 )
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
+from facts.texts import plural
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
@@ -61,7 +62,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
     machine = settings.machine
     if not _bought(settings):
         return
-    because = f"{settings.nodes} {machine.type} of {machine.gpus} GPU{'' if machine.gpus == 1 else 's'}"
+    because = f"{settings.nodes} {machine.type} of {plural(machine.gpus, 'GPU')}"
     if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
         because += "; fewer where the reservation serves some"
     spot = not isinstance(settings.capacity, OnDemand)

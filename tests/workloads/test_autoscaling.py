@@ -7,13 +7,14 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.names import PAUSED_REPLICAS
 from fleet.preview.record.recorder import Mode, Recording
 from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import server_args, space
-from workloads.autoscaling import NEVER_ALONE, PAUSED, Autoscaling, AutoscalingArgs
+from workloads.autoscaling import NEVER_ALONE, Autoscaling, AutoscalingArgs
 from workloads.server.server import Server
 
 OFFICE = {"days": ["MO", "TU", "WE", "TH", "FR"], "start": "07:00", "end": "20:00", "replicas": 4}
@@ -123,7 +124,7 @@ def test_at_a_minimum_of_zero_there_is_no_fallback_that_would_start_a_server_at_
 def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
     recording = record(server={"replicas": 0})
     found = objects(recording)
-    assert found["ScaledObject/qwen35-server"].inputs["metadata"]["annotations"] == {PAUSED: "0"}
+    assert found["ScaledObject/qwen35-server"].inputs["metadata"]["annotations"] == {PAUSED_REPLICAS: "0"}
     assert "replicas" not in found["Deployment/qwen35-server"].inputs["spec"]
 
 

@@ -9,11 +9,11 @@ from math import isfinite, sqrt
 from statistics import median
 from typing import Final
 
+from facts.texts import plural
 from fleet.bench.certificate import limits
 from fleet.bench.certificate.subject import RUN_COMMAND, Blame, Rule, Subject, counted, named, percent, share
 from fleet.bench.measurement import Check, Run
 from fleet.bench.student_t import two_sided
-from fleet.report.words import plural
 
 ASKED: Final = Rule(
     id="asked",

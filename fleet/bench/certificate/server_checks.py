@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Final
 
+from facts.texts import plural
 from fleet.bench import cache_configs
 from fleet.bench.certificate import limits
 from fleet.bench.certificate.subject import Rule, Subject, percent, share
 from fleet.bench.measurement import Check, EngineResult, Run, ServerMetrics
-from fleet.report.words import plural
 
 SCRAPES: Final = Rule(
     id="scrapes",

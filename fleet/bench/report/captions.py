@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from statistics import median
 
+from facts.texts import plural
 from fleet.bench.folder import AskedSlo
 from fleet.bench.report import article, configuration
 from fleet.bench.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from fleet.bench.report.plots_time import runs_drawn
 from fleet.bench.report.shown import Shown, has_steady, name_of, window_name
-from fleet.report.words import format_number, format_percent, plural, sentence
+from fleet.report.words import format_number, format_percent, sentence
 
 
 def nodes_caption(found: Shown, published: Published) -> str:

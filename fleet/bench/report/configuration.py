@@ -6,13 +6,20 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+from facts.texts import plural
 from fleet.bench.folder import Asked, AskedSlo
 from fleet.bench.measurement import Measurement
 from fleet.bench.report.shown import Shown, engine, is_self_test
 from fleet.bench.report.tables import format_clocks
 from fleet.plan.words import CAPACITIES, ROUTINGS
 from fleet.report.table import Cell, Table, texts
-from fleet.report.words import format_change, format_elapsed, format_milliseconds, format_percent, format_usd, plural
+from fleet.report.words import (
+    format_change,
+    format_elapsed,
+    format_milliseconds,
+    format_percent,
+    format_usd,
+)
 
 
 def stack(asked: Asked) -> Table:

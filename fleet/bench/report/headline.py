@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.texts import plural
 from fleet.bench.measurement import Judged, Measurement, ServerMetrics
 from fleet.bench.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
 from fleet.bench.report.shown import Shown, engine, has_steady, is_self_test, summed_total
 from fleet.bench.report.words import interval
 from fleet.plan.words import CAPACITIES
 from fleet.report.outline import Number
-from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd, plural
+from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
 
 _OF_NO_MODEL = ". No model and no GPU ran."
 

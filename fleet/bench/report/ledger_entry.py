@@ -6,13 +6,13 @@ import re
 import shlex
 from pathlib import Path
 
+from facts.texts import plural
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
 from fleet.bench.recomputed import digest_of_all
 from fleet.bench.record import entry_of
 from fleet.bench.record.ledger_file import block
 from fleet.bench.report.shown import Shown
-from fleet.report.words import plural
 
 
 def entry(found: Shown, source: Path) -> tuple[str | None, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding, Severity
+from facts.texts import plural
 from fleet.bench.report import against, article, captions, configuration, headline, tables, tables_each
 from fleet.bench.report.shown import is_self_test, shown
 from fleet.bench.report.texts import TEXTS
@@ -29,7 +30,7 @@ from fleet.report.outline import (
     Tiles,
     some,
 )
-from fleet.report.words import plural, sentence
+from fleet.report.words import sentence
 
 if TYPE_CHECKING:
     from fleet.bench.folder import Asked

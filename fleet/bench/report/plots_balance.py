@@ -7,10 +7,11 @@ from itertools import groupby
 from statistics import median
 from typing import Final
 
+from facts.texts import plural
 from fleet.bench.measurement import ClientResult, EngineResult, Run, ServerMetrics
 from fleet.report.charts import Axis, Bar, Level, Panel, Plot, axis_from_zero
 from fleet.report.svg import LegendEntry
-from fleet.report.words import format_milliseconds, format_number, format_percent, plural
+from fleet.report.words import format_milliseconds, format_number, format_percent
 
 ODD_SHARE: Final = 0.1
 """A bar that is this share or more off the median is drawn as odd. Assumed: round robin leaves engines within a few per cent. Not off

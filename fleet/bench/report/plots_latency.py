@@ -7,10 +7,11 @@ from itertools import accumulate
 from typing import Any, Final
 
 from facts.figures import Figure
+from facts.texts import plural
 from fleet.bench.measurement import Distribution, Latencies
 from fleet.report.charts import Axis, Dot, Line, Panel, Plot
 from fleet.report.svg import LegendEntry, Point, round_above
-from fleet.report.words import format_milliseconds, plural
+from fleet.report.words import format_milliseconds
 
 QUANTITIES: Final = {
     "ttft": "First token (TTFT)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.texts import plural
 from fleet.bench.measurement import Point
 from fleet.bench.report.article import Published, series_of
 from fleet.bench.report.shown import Shown, has_steady, summed_total
@@ -11,7 +12,7 @@ from fleet.bench.report.words import interval
 from fleet.plan.report.throughput import SERIES
 from fleet.report.charts import Axis, Dot, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
 from fleet.report.svg import LegendEntry, Mark
-from fleet.report.words import format_milliseconds, format_number, plural
+from fleet.report.words import format_milliseconds, format_number
 
 OURS = LegendEntry(words="this measurement, steady window, 95 % interval", style="plan", mark="star")
 _LATENCIES: tuple[tuple[str, str, Mark, str, str], ...] = (

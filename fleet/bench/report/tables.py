@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from facts.texts import plural
 from fleet.bench.measurement import Distribution, Estimate, Rates, Run, SummedRates
 from fleet.bench.report.article import Published, series_of
 from fleet.bench.report.plots_latency import QUANTITIES
@@ -18,7 +19,6 @@ from fleet.report.words import (
     format_number,
     format_percent,
     format_usd,
-    plural,
 )
 
 

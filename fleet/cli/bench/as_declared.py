@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from facts.texts import plural
 from fleet.cli.exits import CommandError
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from facts.day import SECONDS_PER_DAY, SHAPES, Load, Shape, load_of_day
 from facts.releases import Defect
+from facts.texts import plural
 from facts.workloads import countable_name, named_workload
 from fleet.plan.day.fleet import METRIC_LAG_SECONDS, Fleet, Span, serving
 from fleet.plan.day.simulate import DayResult, simulate
@@ -27,7 +28,6 @@ from fleet.plan.question.goals import (
     TokensPerSecond,
     Users,
 )
-from fleet.report.words import plural
 from settings.derived.scaling import GROWTH_DURING_LEAD, PolicyWindow, ScalingPolicy, scaling_policy
 from settings.sections.monitoring import Objectives
 from settings.sections.scaling import Scaling

@@ -9,10 +9,11 @@ from datetime import date
 from facts import ledger, prices
 from facts.machines import machine_hint
 from facts.prices import Mode, Price
+from facts.texts import plural
 from facts.user_error import UserError
 from fleet.report.outline import Items, Outline, Prose, Section, some
 from fleet.report.table import Cell, Column, Table, numbers, texts
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

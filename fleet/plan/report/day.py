@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from facts.cost import HOURS_PER_MONTH
 from facts.day import SECONDS_PER_DAY
+from facts.texts import plural
 from fleet.plan.day.comparison import (
     BLIND_SECONDS,
     MOST_OF_A_STACK,
@@ -25,7 +26,7 @@ from fleet.report.charts import Axis, Line, Panel, Plot, axis_from_zero, drawing
 from fleet.report.outline import Element, Figure, Items, Next, Outline, Prose, Section, some
 from fleet.report.svg import LegendEntry
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import LADDERS_RESERVATION, format_number, format_percent, plural
+from fleet.report.words import LADDERS_RESERVATION, format_number, format_percent
 from settings.derived.scaling import ScalingPolicy
 from settings.sections.scaling import Scaling
 

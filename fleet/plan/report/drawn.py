@@ -8,6 +8,7 @@ from itertools import groupby
 
 from facts import figures
 from facts.cost import node_price
+from facts.texts import plural
 from fleet.plan import planning
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.estimates import Estimate
@@ -19,7 +20,6 @@ from fleet.plan.report.memory_bar import Part, parts
 from fleet.plan.report.prices import PriceRow
 from fleet.plan.report.throughput import SERIES, Reading, Throughput
 from fleet.plan.words import CAPACITIES as NAMES
-from fleet.report.words import plural
 
 _MOST_POINTS = 24
 """Most points on the curve; it bends little."""

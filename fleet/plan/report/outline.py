@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from facts.cost import LineItem
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
+from facts.texts import plural
 from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.question.goals import Budget
@@ -57,7 +58,6 @@ from fleet.report.words import (
     format_number,
     format_percent,
     format_usd,
-    plural,
     sentence,
 )
 

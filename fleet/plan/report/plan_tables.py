@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from facts.cost import LineItem
+from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.performance import Performance
@@ -13,7 +14,7 @@ from fleet.plan.report.drawn import price_of
 from fleet.plan.report.memory_bar import Part
 from fleet.plan.words import format_price_origin, format_quota, format_span
 from fleet.report.table import Cell, Column, Table, numbers, texts
-from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd, plural
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 _Words = Callable[[float], str]

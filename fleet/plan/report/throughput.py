@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from facts.machines import Machine
+from facts.texts import plural
 from fleet.plan.model.estimates import Estimate
 from fleet.report.charts import Axis, Band, Dot, Level, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
 from fleet.report.svg import LegendEntry, Mark
-from fleet.report.words import format_number, format_short, plural
+from fleet.report.words import format_number, format_short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from facts.texts import plural
 from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
 from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods, reserves_first
 from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
 from fleet.preview.compare.wording import format_after, format_before, format_difference
 from fleet.preview.record.recording import RecordedResource
-from fleet.report.words import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from facts.names import CANARY_ENDING
+from facts.texts import plural
 from fleet.preview.compare.changes import Changes, Danger, ResourceChange
 from fleet.preview.compare.gpu_pods import GpuPods
 from fleet.preview.compare.restarts import CLUSTER, NAMESPACE, Restart
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import reveal
-from fleet.report.words import plural
 
 VOLUMES: Final = (
     "gcp:compute/disk:Disk",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
+from facts.names import PAUSED_REPLICAS
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import Value, reveal
 
@@ -14,8 +15,6 @@ _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _GPU: Final = "nvidia.com/gpu"
 _PLACEMENT: Final = "cloud.google.com/"
 """Prefix of the node labels that select capacity on GKE."""
-_PAUSED_REPLICAS: Final = "autoscaling.keda.sh/paused-replicas"
-"""Source: keda 2.20.2, scaledobject_types.go."""
 _DEFAULT_UNAVAILABLE: Final = "25%"
 """Kubernetes' default for rolling updates. Source: Kubernetes API, apps/v1 RollingUpdateDeployment."""
 
@@ -109,7 +108,7 @@ def scalers(resources: Iterable[RecordedResource]) -> Iterator[Scaler]:
         spec = _map(reveal(resource.inputs.get("spec")))
         metadata = _map(reveal(resource.inputs.get("metadata")))
         fewest, most = (spec.get(bound) for bound in bounds)
-        paused = str(_map(metadata.get("annotations")).get(_PAUSED_REPLICAS, ""))
+        paused = str(_map(metadata.get("annotations")).get(PAUSED_REPLICAS, ""))
         yield Scaler(
             urn=resource.urn,
             target=(str(metadata.get("namespace") or "default"), str(_map(spec.get("scaleTargetRef")).get("name"))),

@@ -7,7 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fleet.report.words import format_usd, plural
+from facts.texts import plural
+from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

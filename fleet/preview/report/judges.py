@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.texts import plural
 from fleet.preview.policy_config import STOPS
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.judges import Judge, JudgeChange

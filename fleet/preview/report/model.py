@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from facts.finding import Finding
+from facts.texts import plural
 from fleet.preview.policy_config import STOPS
 from fleet.preview.record.recording import (
     STACK_REFERENCE_TYPE,
@@ -19,7 +20,7 @@ from fleet.preview.record.recording import (
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 from fleet.report.outline import Branch
-from fleet.report.words import LADDERS_RESERVATION, plural
+from fleet.report.words import LADDERS_RESERVATION
 from settings.derived.spending import bounds
 from settings.sections.capacity import Calendar, Ladder, Reservation
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.texts import plural
 from fleet.preview.report.change_sections import change_sections, effects, number_section
 from fleet.preview.report.judges import changes_of_all
 from fleet.preview.report.policies import changed_judges, judge_section, policy_section, verdict_of, without_told
@@ -25,7 +26,6 @@ from fleet.preview.report.stack_sections import (
 from fleet.preview.report.wording import format_nature
 from fleet.report.outline import Box, Code, Element, Folding, Outline, Prose, Section, Tone, some
 from fleet.report.table import Cell, Table, texts
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.report.model import Report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
-from facts.texts import shortened
+from facts.texts import plural, shortened
 from fleet.preview.policy_config import STOPS
 from fleet.preview.report.judges import (
     HOW_TO_LAND,
@@ -24,7 +24,6 @@ from fleet.preview.report.judges import (
 )
 from fleet.report.outline import Box, Element, Findings, Items, Prose, Section, Tone, some
 from fleet.report.table import Cell, Table, texts
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Violation

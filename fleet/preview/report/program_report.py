@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from facts.texts import plural
 from fleet.preview.record.redact import Redactor
 from fleet.preview.report.json_document import about_program, as_item, recorded_document
 from fleet.preview.report.model import Recorded
@@ -20,7 +21,7 @@ from fleet.preview.report.stack_sections import (
 )
 from fleet.preview.report.wording import format_bill_title, format_nature
 from fleet.report.outline import Findings, Items, Next, Outline, Prose, Section, some
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from facts.texts import plural
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN, Secret
-from fleet.report.words import plural
 
 Facts = Iterator[str]
 

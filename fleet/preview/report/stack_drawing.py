@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
+from facts.texts import plural
 from fleet.preview.report.stack_picture import MOST_NODES, Nodes, Part, StackPicture
 from fleet.report.svg import LINE_PX, WIDTH, Drawing, Format, Point, lines_of
-from fleet.report.words import plural
 
 _MARGIN_PX: Final = 14.0
 """Between the cluster's frame and what it holds."""

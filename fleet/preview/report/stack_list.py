@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.lessons.verdict import REPEATED_ON_PURPOSE
+from facts.texts import plural
 from fleet.preview.compare.engine_words import engine_words
 from fleet.preview.compare.wording import format_after, format_before
 from fleet.preview.report.judges import format_gaps
 from fleet.preview.report.several_stacks import Refusal
 from fleet.preview.report.wording import format_rate
-from fleet.report.words import plural
 
 if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes, Delta

@@ -9,12 +9,13 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.machines import MACHINES
+from facts.texts import plural
 from fleet.preview.compare.gpu_pods import gpu_pods, scalers
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
 from fleet.preview.record.values import Value, transform
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem

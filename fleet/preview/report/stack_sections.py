@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from facts.texts import plural
 from fleet.plan.words import format_figure
 from fleet.preview.compare.wording import format_value
 from fleet.preview.report.wording import (
@@ -19,7 +20,7 @@ from fleet.preview.report.wording import (
 )
 from fleet.report.outline import Box, Element, Figure, Findings, Items, Next, Prose, Section, Tree, some
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_usd, plural
+from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem

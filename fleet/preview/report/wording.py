@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from facts.cost import HOURS_PER_MONTH
 from facts.figures import published_nodes
-from fleet.report.words import format_list, format_usd, plural
+from facts.texts import plural
+from fleet.report.words import format_list, format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from lab.cloud.node_objects import shutdown_seconds
-from lab.cloud.world import is_ready
+from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
 from lab.simulators.model_server.server import Ending, ModelServer
 from lab.stage.traffic.pod_end import PodEnd, grace_left, pod_end
@@ -174,12 +174,12 @@ class Fleet:
         grace = grace_left(pod, self._notices.get(pod["spec"].get("nodeName", ""), DEFAULT_NOTICE_SECONDS))
         if change == "deleted":
             self._end(uid, "deleted", None)
-        elif pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
+        elif has_ended(pod):
             self._end(uid, pod["status"]["phase"], None)
         elif grace is not None:
             reason = "deleted" if pod["metadata"].get("deletionTimestamp") else NOTICE
             self._end(uid, reason, pod_end(pod, grace_seconds=grace))
-        elif served is not None and _restarts(pod) > served.restarts:
+        elif served is not None and restarts_of(pod) > served.restarts:
             self._cut(served, "container died")
             self._take_pod(change, pod)
         elif is_ready(pod):
@@ -204,7 +204,7 @@ class Fleet:
             name=metadata["name"],
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
-            restarts=_restarts(pod),
+            restarts=restarts_of(pod),
             server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
         )
         self._served[one.uid] = one
@@ -279,7 +279,3 @@ class Fleet:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             LOG.error("a simulated server: %s", error, exc_info=error)
-
-
-def _restarts(pod: Manifest) -> int:
-    return sum(status.get("restartCount", 0) for status in pod.get("status", {}).get("containerStatuses") or ())

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from facts.texts import plural
 from fleet.report.words import (
     format_change,
     format_duration,
@@ -14,7 +15,6 @@ from fleet.report.words import (
     format_percent,
     format_short,
     format_usd,
-    plural,
 )
 from tests.support.rows import each_row
 

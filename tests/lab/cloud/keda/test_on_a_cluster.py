@@ -6,12 +6,12 @@ import copy
 
 import pytest
 
+from facts.names import PAUSED_REPLICAS
 from fleet.plan.day.keda import POLLING_SECONDS
 from lab.cloud.keda.operator import AUTOSCALER, SCALED_OBJECT
 from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, Manifest
 from lab.control_plane.build import Binaries
 from tests.lab.cloud.keda.played import SPACE, played, scaled_object
-from workloads.autoscaling import PAUSED
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def test_load_scales_up_an_outage_drops_nothing_and_a_second_owner_is_refused(
         run.api.patch(DEPLOYMENT, "fleet", SPACE, {"spec": {"replicas": 0}}, subresource="scale")
         run.within(lambda: run.keda.written == [("fleet", 1)])
         held = scaled_object()
-        held["metadata"]["annotations"] = {PAUSED: "0"}
+        held["metadata"]["annotations"] = {PAUSED_REPLICAS: "0"}
         run.api.apply(held)
         run.within(lambda: run.replicas == 0 and not run.autoscaler())
         assert run.seen_for(300) == {0}
