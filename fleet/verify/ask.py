@@ -19,7 +19,7 @@ from fleet.verify import declared, questions
 from fleet.verify.ask_answers import Engine, ask_answers, ask_tool
 from fleet.verify.client import Client
 from fleet.verify.cluster import READ_SECONDS
-from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Told, Twice
+from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Target, Told, Twice
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -38,14 +38,6 @@ _SETTLE_POLL_SECONDS: Final = 0.25
 
 LogReader = Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]]
 """Reads the tokens of the engines' caches from the pods' logs, by pod name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """One address."""
-
-    name: str
-    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

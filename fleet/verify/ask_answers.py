@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fleet.verify import declared, questions
-from fleet.verify.facts import Moment, Reply, Told
+from fleet.verify.facts import Moment, Reply, Target, Told
 
 if TYPE_CHECKING:
-    from fleet.verify.ask import Target
     from fleet.verify.client import Client
     from settings.stack import Settings
 
@@ -20,7 +19,7 @@ ANSWER_SECONDS: Final = 30.0
 SHORT_PASSAGE_TOKENS: Final = 800
 """Of the passage where no prompt can hit. Assumed: several chunks of attention, and it fits the smallest contexts in use."""
 
-Engine = tuple["Target", int | None]
+Engine = tuple[Target, int | None]
 
 
 async def ask_answers(

@@ -24,6 +24,14 @@ def is_late(trouble: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One address."""
+
+    name: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """The response to one request."""
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from fleet.clients.errors import LiveError
 from fleet.clients.kubectl import Kubectl
 from fleet.verify import checks_answers, checks_cluster, checks_engine, checks_service, checks_traffic, cluster
-from fleet.verify.ask import Asked, Target, ask
-from fleet.verify.facts import Cluster, Facts
+from fleet.verify.ask import Asked, ask
+from fleet.verify.facts import Cluster, Facts, Target
 from fleet.verify.findings import Check, Report, format_where
 
 if TYPE_CHECKING:
