@@ -39,8 +39,8 @@ async def ask_answers(
     async def ask_under_load(target: Target, rank: int | None) -> Told:
         begun, over = asyncio.Event(), asyncio.Event()
         load = [
-            asyncio.create_task(_load(client, target, rank, models[target], begun, over))
-            for _ in range(questions.LOAD_PER_RANK)
+            asyncio.create_task(_load(client, target, rank, (models[target], number), begun, over))
+            for number in range(questions.LOAD_PER_RANK)
         ]
         await begun.wait()
         # A salt of its own: under load the passage is computed, not read from the cache.
@@ -78,11 +78,11 @@ async def ask_tool(client: Client, settings: Settings, target: Target, model: st
 
 
 async def _load(
-    client: Client, target: Target, rank: int | None, model: str, begun: asyncio.Event, over: asyncio.Event
+    client: Client, target: Target, rank: int | None, as_: tuple[str, int], begun: asyncio.Event, over: asyncio.Event
 ) -> None:
-    """One of the other clients: request after request until the question is answered."""
+    """One of the other clients, by model and number: request after request until the question is answered."""
     while not over.is_set():
-        body = questions.short(model, secrets.randbits(32))
+        body = questions.beside(as_[0], secrets.randbits(32), as_[1])
         reply = await client.post(target.url, "/v1/completions", body, ANSWER_SECONDS, rank=rank)
         begun.set()
         if not reply.ok:

@@ -63,6 +63,11 @@ def short(model: str, seed: int) -> dict[str, Any]:
     return _completion(model, _tokens(seed, BURST_PROMPT_TOKENS), BURST_TOKENS)
 
 
+def beside(model: str, seed: int, client: int) -> dict[str, Any]:
+    """One request beside the question. Clients ask for answers of different length, so that they do not all end at once."""
+    return _completion(model, _tokens(seed, BURST_PROMPT_TOKENS), BURST_TOKENS * (1 + client % 4))
+
+
 def long(model: str, seed: int, tokens: int) -> dict[str, Any]:
     """A unique prompt of exactly this many tokens, and a short answer."""
     return _completion(model, _tokens(seed, tokens), LONG_PROMPT_ANSWER_TOKENS)

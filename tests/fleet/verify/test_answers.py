@@ -12,7 +12,7 @@ from fleet.verify import checks_answers, questions
 from fleet.verify.ask_answers import passage_tokens
 from fleet.verify.facts import Facts, Moment, Reply, Server, Told
 from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server.node import Faults
+from lab.simulators.model_server.node import Faults, Pace
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
     check_of,
@@ -31,7 +31,8 @@ WITH_TOOLS = ("answers", "needle", "tool-call")
 
 
 def _looked(settings: Settings, faults: Faults | None = None) -> Any:
-    with served(node_of(settings), faults) as url:
+    # Slow enough that a busy machine still has the other clients' requests in flight beside the question.
+    with served(node_of(settings, pace=Pace(fixed_s=0.005)), faults) as url:
         return verify(settings, "vllm-fleet", Asking(endpoint=url, seconds=40, answers=True))
 
 
