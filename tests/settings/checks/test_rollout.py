@@ -95,7 +95,7 @@ def test_a_canary_among_users_has_a_pool_and_pickers_that_are_counted(
 ) -> None:
     settings = make_settings(
         gateway={"enabled": True, "epp": {"cpu": 10, "replicas": 2}},
-        rollout={"canary": {"engine": {"seed": 1}, "weight": weight}},
+        rollout={"canary": {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})},
     )
     assert not [one for one in check(settings) if one.severity == "error"]
     assert (settings.canary_pool, settings.pickers, fleet_shape(settings).epp_vcpus) == (pool, pickers, 10 * pickers)
