@@ -27,8 +27,8 @@ SEEN_SHARE: Final = 0.9
 """Share of the time in which the canary must have had enough requests for the alerts' ratios. Assumed."""
 FAILED_LOOKS: Final = 3
 """Looks in a row that fail before the canary is halted: what nobody sees must not serve users."""
-MANAGERS_PREFIX: Final = "pulumi-kubernetes"
-"""Of the field managers with which Pulumi applies. Source: pulumi-kubernetes, provider/pkg/ssa."""
+CREATOR: Final = "pulumi-kubernetes"
+"""Field manager with which Pulumi creates; it applies later with this and a suffix. Source: pulumi-kubernetes, provider/pkg/ssa."""
 _ROUTES: Final = "httproutes.gateway.networking.k8s.io"
 
 
@@ -114,7 +114,12 @@ def halt_in_cluster(kubectl: Kubectl, settings: Settings) -> bool:
         one["weight"] = weights[one["name"]]
     metadata = route["metadata"]
     managers = [one["manager"] for one in metadata.get("managedFields", ()) if one.get("operation") == "Apply"]
-    manager = next((one for one in managers if one.startswith(MANAGERS_PREFIX)), MANAGERS_PREFIX)
+    manager = next((one for one in managers if one.startswith(CREATOR)), None)
+    if manager is None:
+        changed = json.dumps({"spec": {"rules": route["spec"]["rules"]}})
+        patch = ("patch", _ROUTES, name, "--type=merge", f"--field-manager={CREATOR}", f"--patch={changed}")
+        kubectl.run(*patch, what=what)
+        return True
     kept = {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if key in metadata}
     applied: dict[str, Any] = {**{key: route[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept}
     arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "--filename=-")

@@ -146,8 +146,9 @@ class Cluster:
 
     def run(self, *arguments: str, what: str, stdin: str | None = None) -> str:
         assert what
-        if stdin is not None:
-            self.applied.append((arguments, json.loads(stdin)))
+        patch = next((one.removeprefix("--patch=") for one in arguments if one.startswith("--patch=")), None)
+        if (sent := stdin or patch) is not None:
+            self.applied.append((arguments, json.loads(sent)))
         return json.dumps(self.there)
 
 
@@ -164,6 +165,15 @@ def test_a_halt_gives_the_servers_every_request_as_pulumis_own_manager() -> None
     assert "--field-manager=pulumi-kubernetes-1234abcd" in arguments
     assert applied.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert applied["metadata"].keys() == {"name", "namespace"}
+
+
+def test_a_route_that_was_never_updated_is_patched_as_its_creator() -> None:
+    there = route(95, 5)
+    there["metadata"]["managedFields"] = [{"manager": "pulumi-kubernetes", "operation": "Update"}]
+    done, cluster = halted(there)
+    [(_, patched)] = cluster.applied
+    assert done
+    assert [one["weight"] for one in patched["spec"]["rules"][0]["backendRefs"]] == [100, 0]
 
 
 def test_a_route_without_the_canary_stays() -> None:
