@@ -206,7 +206,6 @@ def watch(
     of: OneStack,
     live: Live,
     minutes: Annotated[int, typer.Option("--minutes", min=10, max=1440, help="How long.")] = SOAK_MINUTES,
-    format_: Format = "text",
 ) -> int:
     """Read the alerts' expressions of canary and servers every 30 seconds; halt the canary at the first that holds.
 
@@ -219,7 +218,7 @@ def watch(
     steps, name = _open(of)
     _among_users(steps, name)
     findings = soak.watch(steps.settings, _prometheus(steps.settings), seconds=60 * minutes)
-    show(soaked(steps.settings, findings, "watch"), format_)
+    show(soaked(steps.settings, findings, "watch"), "text")
     if any(one.severity == "error" for one in findings):
         _halt(steps, name, live)
         return FINDINGS
