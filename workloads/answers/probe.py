@@ -15,6 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +40,8 @@ _LEVELS: Final = {"started": "INFO", "changed": "NOTICE", "differs": "WARNING", 
 class Probe:
     """One question, asked again and again."""
 
-    def __init__(self, url: str, model: str, key_file: Path | None) -> None:
-        self._url, self._model, self._key_file = url, model, key_file
+    def __init__(self, url: str, model: str, key_file: Path | None, tell: Callable[[str, str], None]) -> None:
+        self.url, self._model, self._key_file, self._tell = url, model, key_file, tell
         self._usual: Answer | None = None
         self._another: Answer | None = None
         self._times = self._failures = 0
@@ -88,14 +89,9 @@ class Probe:
         if self._key_file is not None:
             headers["Authorization"] = f"Bearer {self._key_file.read_text().strip()}"
         data = json.dumps(question(self._model, PROMPT, TOKENS)).encode()
-        request = urllib.request.Request(f"{self._url}/v1/completions", data, headers)  # noqa: S310 - one fixed host
+        request = urllib.request.Request(f"{self.url}/v1/completions", data, headers)  # noqa: S310 - one fixed host
         with self._opener.open(request, timeout=ANSWER_SECONDS) as response:
             return json.loads(response.read())
-
-    def _tell(self, step: str, message: str) -> None:
-        line = {"event": "answers", "step": step, "severity": _LEVELS[step], "message": message}
-        sys.stdout.write(json.dumps(line) + "\n")
-        sys.stdout.flush()
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -103,16 +99,28 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def main() -> None:
-    """Asks until the pod ends."""
+def log(step: str, message: str) -> None:
+    """One line of the pod's log."""
+    line = {"event": "answers", "step": step, "severity": _LEVELS[step], "message": message}
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    """The program's options."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--key-file", type=Path)
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Asks until the pod ends."""
+    options = options_of(sys.argv[1:])
     # Process 1 of a container ignores signals that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    probe = Probe(options.url, options.model, options.key_file)
+    probe = Probe(options.url, options.model, options.key_file, log)
     while True:
         probe.turn()
         time.sleep(INTERVAL_SECONDS)

@@ -23,7 +23,7 @@ from tests.support.settings import make_settings
 from tests.workloads.args import REGISTRY, namespace_args, server_args, space
 from workloads.answers import probe
 from workloads.answers.answers_probe import AnswersProbe, AnswersProbeArgs, program
-from workloads.answers.probe import ACCEPTED, FAILURES, Probe
+from workloads.answers.probe import ACCEPTED, FAILURES, Probe, log
 from workloads.namespace import Namespace
 from workloads.server import api_key
 from workloads.server.server import Server
@@ -43,13 +43,13 @@ def turns(asks: Probe, times: int) -> None:
 
 def test_a_sound_server_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda: EngineServer(NODE)) as server:
-        turns(Probe(server.url, "the/model", None), 4)
+        turns(Probe(server.url, "the/model", None, log), 4)
     assert steps(capsys) == ["started"]
 
 
 def test_a_wrong_answer_is_told_each_time(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda: EngineServer(NODE, faults=Faults(wrong_answers=True))) as server:
-        turns(Probe(server.url, "the/model", None), 2)
+        turns(Probe(server.url, "the/model", None, log), 2)
     assert steps(capsys) == ["wrong", "wrong"]
 
 
@@ -57,14 +57,14 @@ def test_a_wrong_answer_is_told_each_time(capsys: pytest.CaptureFixture[str]) ->
 def test_no_answer_is_told_from_the_third_time_on(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     unavailable = float(model == "the/model")
     with serving(lambda: EngineServer(NODE, faults=Faults(unavailable_share=unavailable))) as server:
-        turns(Probe(server.url, model, None), FAILURES + 1)
+        turns(Probe(server.url, model, None, log), FAILURES + 1)
     assert steps(capsys) == ["failed", "failed"]
 
 
 def test_without_replicas_the_probe_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda: EngineServer(NODE)) as server:
         url = server.url
-    asks = Probe(url, "the/model", None)
+    asks = Probe(url, "the/model", None, log)
     turns(asks, FAILURES)
     assert steps(capsys) == ["failed"]
 
@@ -79,7 +79,7 @@ def test_one_replica_of_two_differs_and_a_new_release_becomes_usual(
 ) -> None:
     given = iter("xyxyx" + "y" * ACCEPTED + "y" + "x")
     monkeypatch.setattr(Probe, "_ask", lambda _: _answer(next(given)))
-    turns(Probe("http://nowhere", "m", None), 5 + ACCEPTED + 2)
+    turns(Probe("http://nowhere", "m", None, log), 5 + ACCEPTED + 2)
     assert steps(capsys) == ["started", "differs", "differs", *["differs"] * (ACCEPTED - 1), "changed", "differs"]
 
 
@@ -99,7 +99,7 @@ def test_the_key_goes_to_the_servers_and_follows_no_redirect(
     key.write_text("sk-of-the-tests\n")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with serving(lambda: Elsewhere(NODE)) as server:
-        turns(Probe(server.url, "the/model", key), FAILURES)
+        turns(Probe(server.url, "the/model", key, log), FAILURES)
     assert seen == [("/v1/completions", "Bearer sk-of-the-tests")] * FAILURES
     assert steps(capsys) == ["failed"]
 
