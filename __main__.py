@@ -144,6 +144,7 @@ parts = ServingStackArgs(
     results_bucket=joined.results_bucket,
     monitoring=settings.monitoring if settings.monitoring.enabled else None,
     signals=signals,
+    probed_model=settings.serving.served_model_name if settings.monitoring.has_probe else None,
     spending=settings.spending,
     rates=None if settings.spending is None else rates(settings),
 )

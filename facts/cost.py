@@ -89,6 +89,8 @@ class FleetShape:
     """vCPUs of KEDA's pods; 0 if this stack does not install it."""
     spending_guard_vcpus: float = 0
     """vCPUs of the spending guard; 0 without one."""
+    answers_probe_vcpus: float = 0
+    """vCPUs of the answers probe; 0 without one."""
     load_balancers: int = 0
     """Internal forwarding rules of the gateway and the internal load balancer."""
     nat_gateways: int = 0
@@ -366,6 +368,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("keda", shape.keda_vcpus, shape, stays=True)
     if shape.spending_guard_vcpus:
         yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
+    if shape.answers_probe_vcpus:
+        yield _item("answers-probe", shape.answers_probe_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.nat_gateways:

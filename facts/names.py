@@ -22,12 +22,16 @@ WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 SPENDING_APP: Final = "spending-guard"
 """Also the name of the guard's objects."""
+PROBE_APP: Final = "answers-probe"
+"""Also the name of the probe's Deployment, container and service account."""
 _PICKER_ENDING: Final = "-epp"
 """Suffix of the names of endpoint pickers. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
 
 SPENDING_GUARD_VCPUS: Final = 0.05
 """CPU request of the guard's pod: Autopilot's minimum in clusters with bursting; other clusters raise it to 0.25. Source: GKE docs,
 resource requests in Autopilot."""
+ANSWERS_PROBE_VCPUS: Final = 0.05
+"""As the guard's."""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
@@ -121,10 +125,10 @@ def own_server_name(name: str) -> str:
     """A server's name. Raises ValueError for the name of another workload: Services and network policies select by name, so the server
     would get that workload's traffic and permissions.
     """
-    if name in (WRITER_APP, BENCHMARK_APP, SPENDING_APP) or name.endswith(_PICKER_ENDING):
+    if name in (WRITER_APP, BENCHMARK_APP, SPENDING_APP, PROBE_APP) or name.endswith(_PICKER_ENDING):
         raise ValueError(
-            f"a name other than {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP} and names ending in {_PICKER_ENDING}, which other "
-            "workloads use"
+            f"a name other than {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP}, {PROBE_APP} and names ending in {_PICKER_ENDING}, which "
+            "other workloads use"
         )
     return name
 

@@ -11,6 +11,7 @@ from facts.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from facts.names import BENCHMARK_APP as BENCHMARK_APP
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
+from facts.names import PROBE_APP as PROBE_APP
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT

@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from settings.arguments import checked, refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
-from workloads.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
+from workloads.names import BENCHMARK_ACCOUNT, PROBE_APP, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from workloads.space import once_created
 
@@ -137,4 +137,6 @@ def service_accounts(traffic: Traffic) -> tuple[str, ...]:
         accounts.append(WRITER_ACCOUNT)
     if traffic.benchmark:
         accounts.append(BENCHMARK_ACCOUNT)
+    if traffic.probe:
+        accounts.append(PROBE_APP)
     return tuple(accounts)

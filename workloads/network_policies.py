@@ -26,6 +26,7 @@ from workloads.names import (
     EPP_METRICS_PORT,
     GATEWAY_PORT,
     HTTP_PORT,
+    PROBE_APP,
     SPENDING_APP,
     WRITER_APP,
     epp_name,
@@ -109,6 +110,7 @@ class Flow:
 EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
 BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
+PROBE = Pods(name="answers-probe", labels=tuple(selector(PROBE_APP).items()))
 SPENDING_GUARD = Pods(name="spending-guard", labels=tuple(selector(SPENDING_APP).items()))
 CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
 CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, values=(CLIENT_VALUE,))
@@ -166,6 +168,11 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
+        *(
+            (Flow(from_=PROBE, to=server, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
+            if traffic.probe
+            else ()
+        ),
         *(() if traffic.canary is None else _canary(traffic, traffic.canary)),
     )
 

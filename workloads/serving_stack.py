@@ -98,6 +98,8 @@ class ServingStackArgs:
     """Scraping and recording rules. None: no monitoring."""
     signals: Catalogue | None = None
     """Signals of the recording rules."""
+    probed_model: str | None = None
+    """Name of the model that the answers probe asks for; `traffic` then has `probe`. None: no probe."""
     spending: Spending | None = None
     """Limit of the spending guard. None: no guard."""
     rates: Rates | None = None
@@ -140,6 +142,7 @@ class ServingStack:
         self.endpoint = self.server.endpoint if gateway is None else gateway.endpoint
         self._benchmark()
         self._monitoring(canary, gateway)
+        self._probe()
 
     def _add(self, component: _Component) -> _Component:
         self.components.append(component)
@@ -281,3 +284,11 @@ class ServingStack:
             monitoring=args.monitoring,
         )
         self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._guarded))
+
+    def _probe(self) -> None:
+        if self._args.probed_model is None:
+            return
+        from workloads.answers.answers_probe import AnswersProbe, AnswersProbeArgs
+
+        asks = AnswersProbeArgs(space=self._space, server=self.server, model=self._args.probed_model)
+        self._add(AnswersProbe(f"{self._prefix}answers", asks, self._guarded))

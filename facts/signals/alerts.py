@@ -60,6 +60,13 @@ LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
+SERVED_MINUTES: Final = 20
+"""Of available replicas until a failing answer pages: twice as long as the log is looked at, which may come minutes late."""
+SETTLED_MINUTES: Final = 30
+"""From the last updated replica until answers that differ are told: the probe takes ten to know a new release's, and the log is read
+for ten more."""
+PROBED: Final = 0.05
+"""Requests in flight, in the mean of an hour, that count as none where a probe asks: it has about 0.01 of a busy fleet. Assumed."""
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
 _SPENDING: Final[Mapping[str, tuple[tuple[str, Severity, str], ...]]] = {
@@ -200,6 +207,8 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         panel="Failed and aborted requests",
     )
     yield _stopped(watched, of)
+    if watched.probe:
+        yield from _answers(watched, of)
     if watched.gateway_pool is not None:
         yield _picker(watched, watched.gateway_pool, meant)
         yield _balancer(of, meant)
@@ -228,6 +237,37 @@ def _stopped(watched: Watched, of: Series) -> Alert:
         summary=f"{watched.server}: requests stopped, with traffic in the last hours and at this time of the day before",
         panel="Requests finished",
     )
+
+
+def _answers(watched: Watched, of: Series) -> Iterator[Alert]:
+    """What the answers probe finds. Without replicas it gets no answer, and until its log of that time is out of sight nothing fails."""
+    available, updated = (
+        of.declared(f"kube_deployment_status_replicas_{state}", f"min_over_time({{}}[{minutes}m])")
+        for state, minutes in (("available", SERVED_MINUTES), ("updated", SETTLED_MINUTES))
+    )
+    spec = of.declared("kube_deployment_spec_replicas")
+    kinds: tuple[tuple[str, str, Severity, str, str], ...] = (
+        (
+            "Fail",
+            "failed",
+            "page",
+            "no request from inside the cluster is answered, though replicas are available",
+            f"({available} > 0)",
+        ),
+        ("Wrong", "wrong", "page", "a question with a known answer is answered wrongly", ""),
+        ("Differ", "differs", "ticket", "replicas answer the same question differently", f"({updated} >= {spec})"),
+    )
+    for name, step, severity, what, only in kinds:
+        yield _counted(
+            logs.answers(watched),
+            name=f"Answers{name}",
+            question="serving",
+            severity=severity,
+            summary=f"{watched.server}: {what}",
+            panel="Answers probe",
+            labels={"step": step},
+            only=only,
+        )
 
 
 def _balancer(of: Series, meant: str) -> Alert:
@@ -506,9 +546,12 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
 
 def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
     hourly = "" if watched.node_usd_per_hour is None else f", at ${watched.node_usd_per_hour:g} an hour per node"
+    running = of.of("vllm:num_requests_running")
     yield Alert(
         name="GpusIdle",
-        expr=f"sum(max_over_time({of.of('vllm:num_requests_running')}[1h])) == 0",
+        expr=f"sum(avg_over_time({running}[1h])) < {PROBED:g}"
+        if watched.probe
+        else f"sum(max_over_time({running}[1h])) == 0",
         for_seconds=HOUR,
         severity="ticket",
         question="cost",

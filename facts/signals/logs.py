@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from facts.names import KEDA_NAMESPACE, spending_namespace
+from facts.names import KEDA_NAMESPACE, PROBE_APP, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
@@ -27,6 +27,8 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
         yield fallbacks(watched)
     if watched.spending:
         yield spending(watched)
+    if watched.probe:
+        yield answers(watched)
 
 
 def stock_outs(watched: Watched) -> LogSignal:
@@ -111,6 +113,22 @@ def spending(watched: Watched) -> LogSignal:
         ),
         labels={"step": "EXTRACT(jsonPayload.step)"},
         why="warnings, pauses and failures of the spend guard",
+    )
+
+
+def answers(watched: Watched) -> LogSignal:
+    """Findings of the answers probe, one JSON object each. `failed`, `wrong` and `differs` are repeated while they last."""
+    return LogSignal(
+        name=log_name(watched, "answers"),
+        resource="k8s_container",
+        filter=_all(
+            *_of_cluster(watched, "k8s_container"),
+            f'resource.labels.namespace_name="{watched.namespace}"',
+            f'resource.labels.container_name="{PROBE_APP}"',
+            'jsonPayload.event="answers"',
+        ),
+        labels={"step": "EXTRACT(jsonPayload.step)"},
+        why="answers that fail, are wrong, or are not the usual one",
     )
 
 

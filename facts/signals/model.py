@@ -45,6 +45,8 @@ class Watched:
     """Name of the HorizontalPodAutoscaler; None without one."""
     spending: Literal["pause", "warn"] | None = None
     """What the spend guard of the namespace does at its limit; None without a guard."""
+    probe: bool = False
+    """Whether an answers probe asks the servers."""
     canary: bool = False
     """Whether a canary of the next release is declared."""
     spot: bool = False

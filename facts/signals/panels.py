@@ -67,6 +67,14 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
         unit="{request}/s",
         queries=(Query(expr=finished, legend="now"),),
     )
+    if watched.probe:
+        steps = logs.answers(watched).series()
+        yield Panel(
+            title="Answers probe",
+            section="serving",
+            unit="1",
+            queries=(Query(expr=f"sum by (step) (increase({steps}[1h]))", legend="{{step}}"),),
+        )
     if watched.gateway_pool is not None:
         yield Panel(
             title="Load balancer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facts.names import BENCHMARK_ACCOUNT, WRITER_ACCOUNT
+from facts.names import BENCHMARK_ACCOUNT, PROBE_APP, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
 from settings.sections.capacity import Calendar
 
@@ -138,6 +138,8 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
             readers |= {(account, token.name) for account in servers}
     if key is not None:
         readers |= {(account, key.name) for account in servers}
+        if settings.monitoring.has_probe:
+            readers.add((PROBE_APP, key.name))
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))

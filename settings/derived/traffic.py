@@ -84,6 +84,8 @@ class Traffic:
     """Whether benchmark pods send requests to the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
+    probe: bool = False
+    """Whether an answers probe asks the servers."""
     compile_cache: bool = False
     """Whether the servers have a compile cache in a bucket."""
     canary: CanaryTraffic | None = None
@@ -128,6 +130,7 @@ def traffic(settings: Settings) -> Traffic:
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,
         monitoring=settings.monitoring.enabled,
+        probe=settings.monitoring.has_probe,
         compile_cache=settings.server.compile_cache.enabled,
         canary=None
         if settings.as_canary is None

@@ -52,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
+    "probe": {"monitoring": {"probe": True}, "apiKey": "not-a-real-key"},
     "unmonitored": {"monitoring": {"enabled": False}},
     "compile caches": {"server": {"compileCache": {"enabled": True}}},
     "a VPC with other addresses": {

@@ -22,8 +22,9 @@ from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, spending_args
 from workloads.network_policies import policies, spending_flows
+from workloads.small_pod import IMAGE
 from workloads.spending.guard import ALIVE, ROLE
-from workloads.spending.spending import IMAGE, NODE_RIGHTS, OWN_RIGHTS, SpendingGuard, rights, terms
+from workloads.spending.spending import NODE_RIGHTS, OWN_RIGHTS, SpendingGuard, rights, terms
 
 LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}

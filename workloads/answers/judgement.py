@@ -14,7 +14,7 @@ from typing import Any, Final
 # Natural logarithms. A logit is a bfloat16 with eight bits: between 16 and 32 it moves in steps of 0.125, between 32 and 64 of 0.25. Two
 # logits that each round by one step move by 0.5 against each other. Steps of 0.125 and flips at ties: vllm-project/vllm#9567.
 NEAR_TIE: Final = 0.5
-# Likeliest tokens of each place. vLLM's own test of two runs looks for the other's token among five (tests/models/utils.py).
+# Likeliest tokens of each place. vLLM's own tests of two runs look for the other's token among five.
 LIKELIEST: Final = 5
 # Longest repeated sequence of tokens; an answer that ends with at least LOOPS repeats is a loop.
 LOOP: Final = 4

@@ -19,27 +19,23 @@ from workloads import network_policies as net
 from workloads import pod_programs
 from workloads.names import APP_LABEL, SPENDING_APP, labels, selector
 from workloads.namespace import restricted
+from workloads.small_pod import small_pod
 from workloads.space import Space, once_created
 from workloads.spending.guard import ALIVE, QUOTA, ROLE
 from workloads.spending.store import STATE
 from workloads.spending.total import Terms
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict
+    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict, SubjectArgsDict
 
-IMAGE: Final = (
-    "library/python:3.13.14-alpine3.24@sha256:399babc8b49529dabfd9c922f2b5eea81d611e4512e3ed250d75bd2e7683f4b0"
-)
-"""Python and its standard library, about 20 MB; the servers' image has 10 GB. Source: Docker Hub, as ten public repositories pin it."""
 INTERVAL_SECONDS: Final = 30
 """Seconds between two turns; each lists the namespace's pods and writes a kilobyte."""
 REMOVAL_SECONDS: Final = 60
 """How long the removal of an idle machine takes, while it is still paid. Assumed."""
 READY_MINUTES: Final = 10
 """How long a guard is Ready after its last complete turn."""
-NONROOT: Final = 65532
 
 
 @checked
@@ -219,35 +215,21 @@ def program() -> str:
 
 
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
-    amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
-    code = program()
-    container: ContainerArgsDict = {
-        "name": SPENDING_APP,
-        "image": args.space.image(IMAGE),
-        "command": ["python3", "-B", "-c", code, f"--config={json.dumps(asdict(terms(args)), sort_keys=True)}"],
-        "resources": {"requests": amounts, "limits": dict(amounts)},
-        # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
-        "readiness_probe": {
-            "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
-            "period_seconds": 10,
-            "timeout_seconds": 5,
+    code, told = program(), json.dumps(asdict(terms(args)), sort_keys=True)
+    return small_pod(
+        args.space,
+        app=SPENDING_APP,
+        command=["python3", "-B", "-c", code, f"--config={told}"],
+        vcpus=SPENDING_GUARD_VCPUS,
+        more={
+            # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
+            "readiness_probe": {
+                "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
+                "period_seconds": 10,
+                "timeout_seconds": 5,
+            },
+            "volume_mounts": [{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
         },
-        "volume_mounts": [{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
-        "security_context": {
-            "allow_privilege_escalation": False,
-            "read_only_root_filesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
-    return {
-        "service_account_name": SPENDING_APP,
-        "automount_service_account_token": True,
-        "enable_service_links": False,
-        "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": NONROOT,
-            "seccomp_profile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-        "volumes": [{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
-    }
+        volumes=[{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
+        uses_api=True,
+    )

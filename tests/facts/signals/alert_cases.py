@@ -22,6 +22,7 @@ EIGHT = Watched(
     prefix_caching=True,
     autoscaler="keda-hpa-qwen",
     spending="pause",
+    probe=True,
     spot=True,
     gateway_pool="pool",
     cluster="cluster",
@@ -32,7 +33,7 @@ EIGHT = Watched(
 SHAPES = {
     "eight engines, 0.18.1": EIGHT,
     "one engine, 0.33.0, warned, external": replace(
-        EIGHT, engines_per_pod=1, release=(0, 33, 0), spending="warn", gateway_is_external=True
+        EIGHT, engines_per_pod=1, release=(0, 33, 0), spending="warn", probe=False, gateway_is_external=True
     ),
 }
 PODS = ("7c9d5f6b8-abcde", "7c9d5f6b8-fghij")
@@ -113,6 +114,8 @@ class Case:
     """Minutes; what fires before does not count: nothing is known of the time before the first sample."""
     spending: str | None = None
     """Only where the guard does this at the limit; None for all."""
+    probe: bool | None = None
+    """Only with a probe, or without; None for both."""
     decoys: bool = True
     """Whether another server of the namespace may do the opposite. Not where series tell servers of a namespace apart by nothing."""
 
@@ -439,6 +442,7 @@ def _rest() -> Iterator[Case]:
             (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
             for step in ("warned", "paused", "over", "blind")
         ),
+        ("AnswersWrong", "answers", "k8s_container", {"step": "wrong"}),
     ):
         around = waits_for_node if name == "StockOut" else []
         yield Case(name, True, [*around, *log(signal, resource, "_x110 1x10", **labels)])  # the first ever
@@ -446,6 +450,7 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, [*around, *log(signal, resource, "3x120", **labels)], since=15)
         if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
+    yield from _answers()
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
     guard["namespace"] = "{namespace}-spending"
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
@@ -461,10 +466,33 @@ def _rest() -> Iterator[Case]:
             for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
         ]
         yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
+    for fires, ones in ((True, 3), (False, 8)):  # a thirtieth of an hour's samples, and a fifteenth
+        busy = "0x20 " + " ".join(f"1x{ones} 0x{119 - ones}" for _ in range(2)) + " 0x20"
+        yield Case("GpusIdle", fires, [of(RUNNING, "0x280"), *one(RUNNING, busy)], minutes=140, probe=True)
     yield Case("GpusIdle", True, [of(RUNNING, "0x280")], minutes=140)
-    yield Case("GpusIdle", False, [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")], minutes=140)
+    once = [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")]
+    yield Case("GpusIdle", False, once, minutes=140, probe=False)
+    yield Case("GpusIdle", True, once, minutes=140, probe=True)
     for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour
         yield Case("TokensDear", fires, [of(RUNNING, "5x160"), *one(TOKENS, f"0+{tokens}x160")], minutes=80)
+
+
+def _answers() -> Iterator[Case]:
+    def told(step: str, values: str) -> list[Of]:
+        return log("answers", "k8s_container", values, step=step)
+
+    # An update, its first half hour as well, and later.
+    late = told("differs", "_x30 0+1x80")
+    for updated, fires in (("2x10 0x50 1x60", False), ("0x40 1x30 2x50", False), ("0x20 1x20 2x80", True)):
+        yield Case("AnswersDiffer", fires, [*moving("2x120", "2x120", updated), *late])
+    for values in ("_x110 1x10", "0+1x120"):
+        yield Case("AnswersFail", True, [*deployment("2x120", "2x120"), *told("failed", values)])
+        yield Case("AnswersDiffer", True, [*moving("2x120", "2x120", "2x120"), *told("differs", values)])
+    yield Case("AnswersFail", False, [*deployment("2x120", "2x120"), *told("wrong", "0+1x120")])
+    yield Case("AnswersDiffer", False, [*moving("2x120", "2x120", "2x120"), *told("wrong", "0+1x120")])
+    # A night without replicas, and the log of it in the first minutes after.
+    yield Case("AnswersFail", False, [*deployment("0x90 2x30", "0x100 2x20"), *told("failed", "0+1x101 101x19")])
+    yield Case("AnswersFail", False, [*deployment("2x120", "0x120"), *told("failed", "0+1x120")])
 
 
 CASES = (*_serving(), *_fast(), *_full(), *_rest())

@@ -16,6 +16,7 @@ EVERYTHING = Watched(
     prefix_caching=True,
     autoscaler="keda-hpa-qwen35-server",
     spending="pause",
+    probe=True,
     spot=True,
     gateway_pool="qwen35-pool",
     cluster="vllm-inference-cluster-spot",

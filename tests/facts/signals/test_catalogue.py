@@ -159,6 +159,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spending": None}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
         ({"spending": "warn"}, {"SpendingPaused"}),
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
+        ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails", "BalancerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
