@@ -133,6 +133,8 @@ parts = ServingStackArgs(
     api_key=settings.api_key_secret or secrets.api_key,
     compile_caches={name: KeptCache(bucket=cache.bucket, key=cache.key) for name, cache in caches.items()},
     canary=None if canary is None else server_arguments(canary),
+    canary_pool=settings.canary_pool,
+    canary_weight=settings.canary_weight,
     canary_weights=weights_ending(settings),
     scaling=scaling,
     keda=settings.makes_keda,

@@ -398,14 +398,18 @@ def _nodes(shape: FleetShape) -> LineItem:
         paid_at_zero_replicas=committed,
         price=price,
     )
+    steps = rung_prices(shape) if capacity == "ladder" else {}
+    known = {rung: usd for rung, usd in steps.items() if usd is not None}
+    if shape.usd_per_node_hour is not None and max(known.values(), default=0.0) > shape.usd_per_node_hour:
+        each = ", ".join(f"{rung} {_amount(usd, 1)}" for rung, usd in known.items())
+        return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest rung's: {each}")
     if shape.usd_per_node_hour is not None:
         return _as_stated(line, {"nodes": shape.usd_per_node_hour})
     if price is not None:
         return line
-    steps = _ladder(shape) if capacity == "ladder" else {}
     elsewhere = None if mode is None else _elsewhere(machine.type, shape.region, mode)
-    known = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
-    reason = f"{_why_unknown(what, shape.region, elsewhere)}{known}; set capacity.usdPerNodeHour"
+    rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
+    reason = f"{_why_unknown(what, shape.region, elsewhere)}{rungs}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
 
 
@@ -415,10 +419,19 @@ def _priced_as(shape: FleetShape) -> str:
     return shape.ladder[0] if alone else shape.capacity
 
 
-def _ladder(shape: FleetShape) -> dict[str, float | None]:
-    """USD a node-hour of each rung; None if not published, as for a reservation."""
-    found = {step: node_price(step, shape.region, shape.machine) for step in LADDER_STEPS if step in shape.ladder}
-    return {step: None if price is None else price.usd for step, price in found.items()}
+def rung_prices(shape: FleetShape) -> dict[str, float | None]:
+    """USD a node-hour of each rung of a ladder; None if it is neither published nor stated.
+
+    The stack file's price is the reservation's, and of rungs without a published one; without a reservation it is every rung's.
+    """
+    stated, found = shape.usd_per_node_hour, {}
+    for rung in LADDER_STEPS:
+        if rung not in shape.ladder:
+            continue
+        is_stated = rung == "reservation" or "reservation" not in shape.ladder
+        listed = None if is_stated and stated is not None else node_price(rung, shape.region, shape.machine)
+        found[rung] = stated if listed is None else listed.usd
+    return found
 
 
 def _weights_items(weights: WeightsShape, shape: FleetShape) -> Iterator[LineItem]:

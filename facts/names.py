@@ -59,6 +59,8 @@ CANARY_ENDING: Final = "-canary"
 """Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
 MAX_SERVER_NAME: Final = 40
 """Characters of a server's name, canary included. The load balancer's Service and the picker add endings."""
+MAX_POOL_NAME: Final = 40
+"""Characters of a pool's name in its picker's. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
 MAX_CLUSTER_NAME: Final = 40
 """Source: GKE API v1, Cluster.name."""
 MAX_NAMESPACE: Final = 40
@@ -129,7 +131,7 @@ def own_server_name(name: str) -> str:
 
 def epp_name(pool: str) -> str:
     """Name of the endpoint picker's objects. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
-    return f"{pool[:40]}{_PICKER_ENDING}"
+    return f"{pool[:MAX_POOL_NAME]}{_PICKER_ENDING}"
 
 
 def label_value(text: str) -> str:

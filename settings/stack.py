@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from facts import node_room
 from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
-from facts.names import APP_LABEL, label_value, server_name, stack_namespace
+from facts.names import APP_LABEL, CANARY_ENDING, label_value, server_name, stack_namespace
 from facts.sizing import CACHE_SAVER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
 from settings.sections.benchmark import Benchmark
@@ -319,6 +319,24 @@ class Settings(Section):
     def canary_replicas(self) -> int:
         """Pods of the canary; 0 without one."""
         return 0 if self.rollout.canary is None else self.rollout.canary.replicas
+
+    @property
+    def canary_pool(self) -> str | None:
+        """InferencePool of a canary with a share of the users' requests; None of an offline trial."""
+        canary = self.rollout.canary
+        return None if canary is None or canary.weight is None else self.gateway.pool + CANARY_ENDING
+
+    @property
+    def canary_weight(self) -> int:
+        """Percent of the users' requests for the canary."""
+        return 0 if self.rollout.canary is None else self.rollout.canary.weight or 0
+
+    @property
+    def pickers(self) -> int:
+        """Pods of the gateway's endpoint pickers: a pool has its own."""
+        if not self.gateway.enabled:
+            return 0
+        return self.gateway.epp.replicas * (1 if self.canary_pool is None else 2)
 
     @cached_property
     def as_canary(self) -> Settings | None:

@@ -120,6 +120,8 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "kubernetes:networking.gke.io/v1:HealthCheckPolicy": ("spec",),
     "kubernetes:networking.k8s.io/v1:NetworkPolicy": ("metadata.name", "spec.podSelector", "spec.policyTypes"),
     "kubernetes:policy/v1:PodDisruptionBudget": ("spec",),
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": ("metadata.name", "rules"),
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": ("roleRef", "subjects"),
     "kubernetes:rbac.authorization.k8s.io/v1:Role": ("rules",),
     "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding": ("roleRef", "subjects"),
     "kubernetes:secrets-store.csi.x-k8s.io/v1:SecretProviderClass": ("spec.provider",),

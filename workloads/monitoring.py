@@ -70,6 +70,8 @@ class Monitoring(pulumi.ComponentResource):
             custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
         if args.gateway is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
+            if (pool := args.gateway.canary_pool) is not None:
+                custom("picker-canary", "PodMonitoring", epp_name(pool), picker_scrape(pool, every))
         if args.signals is not None:
             custom("rules", "Rules", server.name, {"groups": [args.signals.recording_group()]})
         self.register_outputs({})

@@ -174,6 +174,9 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     """Flows in separate policies, even if the other end has one: policies are additive."""
     pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
     table = [*_to_the_server(replace(traffic, internal_load_balancer=False), pods)]
+    gateway = None if traffic.gateway is None or canary.pool is None else replace(traffic.gateway, pool=canary.pool)
+    if gateway is not None:
+        table += _through_the_gateway(traffic, gateway, pods)
     if not traffic.weights_writer:
         table += _downloads(traffic, pods)
     if traffic.compile_cache:
@@ -181,10 +184,11 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     if traffic.benchmark:
         table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
     if traffic.monitoring:
-        table += _scrapes(None, pods)
+        table += _scrapes(gateway, pods)
+    pickers = () if gateway is None else (endpoint_picker(gateway.pool),)
     for flow in table:
         other = flow.from_
-        own = isinstance(other, Pods) and other != pods
+        own = isinstance(other, Pods) and other not in (pods, *pickers)
         yield replace(flow, from_=replace(other, name=f"{other.name}-of-canary")) if own else flow
 
 

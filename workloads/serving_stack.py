@@ -22,7 +22,7 @@ from settings.sections.weights import Weights as VolumeSection
 from settings.server_arguments import ServerArguments
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
-from workloads.gateway.gateway import Gateway, GatewayArgs
+from workloads.gateway.gateway import CanaryBackend, Gateway, GatewayArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server.compile_cache import KeptCache
@@ -76,6 +76,10 @@ class ServingStackArgs:
     """Compile caches by service account of the pods that share one. Empty: each pod compiles."""
     canary: ServerArguments | None = None
     """The canary's servers. None: no canary."""
+    canary_pool: str | None = None
+    """InferencePool of a canary behind the gateway. None: an offline trial, without users."""
+    canary_weight: int = 0
+    """Percent of the users' requests for `canary_pool`."""
     canary_weights: str | None = None
     """Ending of the names of the canary's weights. None: it mounts the servers'."""
     scaling: ScalingPolicy | None = None
@@ -132,7 +136,7 @@ class ServingStack:
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
         self._autoscaling()
         canary = self._canary(weights, nodes)
-        gateway = self._gateway()
+        gateway = self._gateway(canary)
         self.endpoint = self.server.endpoint if gateway is None else gateway.endpoint
         self._benchmark()
         self._monitoring(canary, gateway)
@@ -241,10 +245,13 @@ class ServingStack:
             mount = self._add(Weights(f"{self._prefix}weights-canary", release, self._guarded)).mount
         return self._server("server-canary", canary, weights, mount, nodes, beside=self.server)
 
-    def _gateway(self) -> Gateway | None:
-        if self._args.gateway is None:
+    def _gateway(self, canary: Server | None) -> Gateway | None:
+        args, share = self._args, None
+        if args.gateway is None:
             return None
-        told = GatewayArgs(space=self._space, server=self.server, gateway=self._args.gateway)
+        if canary is not None and args.canary_pool is not None:
+            share = CanaryBackend(server=canary, pool=args.canary_pool, weight=args.canary_weight)
+        told = GatewayArgs(space=self._space, server=self.server, canary=share, gateway=args.gateway)
         return self._add(Gateway(f"{self._prefix}gateway", told, self._guarded))
 
     def _benchmark(self) -> None:

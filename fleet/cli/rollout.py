@@ -171,6 +171,21 @@ def promote(
     return CLEAN
 
 
+@rollout.command(short_help="Give the canary a share of the users' requests, through the gateway.")
+@with_fields()
+def weight(
+    of: OneStack,
+    percent: Annotated[int, typer.Argument(min=0, max=50, help="Percent of the users' requests; 0 takes it back.")],
+) -> int:
+    """Set the percent of the users' requests that the gateway sends to the canary, in the stack file."""
+    from fleet.rollout.report import weighed
+
+    change = _open(of)[0].weigh(percent)
+    change.write()
+    show(weighed(change), "text")
+    return CLEAN
+
+
 @rollout.command(short_help="Remove the canary from the stack file.")
 @with_fields()
 def abort(of: OneStack, verdict: VerdictFile = None) -> int:

@@ -36,6 +36,12 @@ def verify(
         ),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
+    answers: Annotated[
+        bool,
+        typer.Option(
+            "--answers", help="Also ask every engine one question alone, under load and again, and for a tool call."
+        ),
+    ] = False,
     format_: Format = "text",
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
@@ -79,6 +85,7 @@ def verify(
         context=live.context,
         api_key=key,
         seconds=timeout,
+        answers=answers,
     )
     found = look(settings, file.project, asking)
     if canary:

@@ -32,6 +32,8 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
             boot_disk_gib=boot_disk_of(question.machine, requested_gib=pod.ephemeral_storage_gib),
             region=question.region,
             capacity=question.capacity,
+            # A stated price is every rung's: the plan knows no reservation whose price it would be.
+            ladder=cost.LADDER_STEPS if question.usd_per_node_hour is None else cost.LADDER_STEPS[1:],
             usd_per_node_hour=question.usd_per_node_hour,
             weights=WeightsShape(
                 size_gib=sizing.volume_gib,

@@ -53,7 +53,30 @@ def started(change: Change) -> Prose:
     created = "weights and pods" if weights_ending(change.after) else "pods"
     return Prose(
         f"{change.path.name} now declares the canary. `pulumi up` creates its {created} beside the servers and restarts no "
-        "server. User requests do not reach the canary. Commit the file first: a failed promotion is reverted to this commit."
+        f"server. {share_of_requests(change.after)}. Commit the file first: a failed promotion is reverted to this commit."
+    )
+
+
+def share_of_requests(settings: Settings) -> str:
+    """Which users' requests the canary answers."""
+    if settings.canary_pool is None:
+        return "Offline trial: users' requests do not reach the canary"
+    percent, pools = settings.canary_weight, (settings.gateway.pool, settings.canary_pool)
+    return f"Users' requests: {100 - percent} % to pool {pools[0]}, {percent} % to pool {pools[1]}"
+
+
+def weighed(change: Change) -> Outline:
+    """The canary's share of the users' requests is another in the stack file."""
+    stack = change.after.stack
+    return Outline(
+        title=f"Canary of {stack}",
+        kind="weight",
+        verdict=f"{change.path.name}: {share_of_requests(change.after)}.",
+        tone="good",
+        body=some(
+            Prose("`pulumi up` changes the route's weights and restarts no server."),
+            next_steps(f"pulumi up --stack {stack}"),
+        ),
     )
 
 
@@ -137,6 +160,7 @@ def status(settings: Settings, judged: Judged | None, place: str, pods: Sequence
         "stack": stack,
         "canary": canary.server.name,
         "replicas": canary.replicas,
+        "weight": None if settings.canary_pool is None else settings.canary_weight,
         "differences": difference_rows(settings),
         "promoted": was_promoted,
         "verdict": judged.as_json() if judged else None,
@@ -168,7 +192,11 @@ def status(settings: Settings, judged: Judged | None, place: str, pods: Sequence
 
 def _declared(settings: Settings) -> Section:
     return Section(
-        title="What differs", body=(Items(tuple(differences(settings)) or ("nothing differs from the servers",)),)
+        title="What differs",
+        body=(
+            Items(tuple(differences(settings)) or ("nothing differs from the servers",)),
+            Prose(f"{share_of_requests(settings)}."),
+        ),
     )
 
 

@@ -72,6 +72,13 @@ class Rollout:
             )
         return change
 
+    def weigh(self, percent: int) -> Change:
+        """Give the canary this share of the users' requests; 0 takes it back."""
+        self._canary()
+        edited = self._text()
+        edited.set(("config", _ROLLOUT, "canary", "weight"), percent)
+        return self._change(edited)
+
     def promote(self, why: str) -> Change:
         """Apply the canary's settings to the servers; the canary stays until `finish`.
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fleet.clients.metrics_text import MetricsText
 from fleet.verify import declared, questions
+from fleet.verify.ask_answers import Engine, ask_answers, ask_tool
 from fleet.verify.client import Client
 from fleet.verify.cluster import READ_SECONDS
-from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Twice
+from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Target, Told, Twice
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -40,14 +41,6 @@ LogReader = Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """One address."""
-
-    name: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What came back."""
 
@@ -57,6 +50,8 @@ class Asked:
     chat_through: str
     twice: Twice | None
     twice_trouble: str
+    told: tuple[Told, ...] = ()
+    tool: Reply | None = None
 
 
 async def ask(
@@ -67,11 +62,13 @@ async def ask(
     one_server: bool,
     api_key: str | None,
     until: float,
+    answers: bool = False,
     log_of: LogReader | None = None,
 ) -> Asked:
     """Query all servers, until `until` (time.monotonic()) at the latest.
 
-    `one_server`: all requests to the endpoint reach the same server. `log_of` reads cache sizes from pods' logs; it is
+    `one_server`: all requests to the endpoint reach the same server. `answers`: also ask the
+    standing question of --answers. `log_of` reads cache sizes from pods' logs; it is
     called only for pods whose metrics do not have them.
     """
     async with Client(api_key=api_key, until=until) as client:
@@ -88,11 +85,20 @@ async def ask(
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
         twice, twice_trouble = await _twice(client, settings, counted, greeted)
+        told: tuple[Told, ...] = ()
+        through = next((one for one in everybody if greeted[one].answers), None)
+        if answers and through is not None:
+            ranks: list[int | None] = list(range(settings.serving.engine.data_parallel_size))
+            engines: list[Engine] = [(pod, rank) for pod in counted for rank in ranks] or [(through, None)]
+            models = {target: _model(settings, greeted[target]) for target, _ in engines}
+            told = await ask_answers(client, settings, engines, models)
         # Last: a stream that times out is left half read, and kubectl closes the whole tunnel of an aborted connection.
         # Source: client-go, tools/portforward, handleConnection.
-        through = next((one for one in everybody if greeted[one].answers), None)
         chats: tuple[Chat, ...] = ()
+        tool: Reply | None = None
         if through is not None:
+            if answers:
+                tool = await ask_tool(client, settings, through, _model(settings, greeted[through]))
             chats = await _chats(client, settings, through, greeted[through])
         logged = await reading
         for pod in pods:
@@ -104,6 +110,8 @@ async def ask(
         chat_through=through.name if through is not None else "",
         twice=twice,
         twice_trouble=twice_trouble,
+        told=told,
+        tool=tool,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fleet.clients.metrics_text import MetricsText
 
@@ -21,6 +21,14 @@ TLS_FAILED: Final = "TLS failed"
 def is_late(trouble: str) -> bool:
     """Whether the request timed out: a busy server, or a late request."""
     return trouble == OUT_OF_TIME or trouble.startswith(LATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One address."""
+
+    name: str
+    url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +118,25 @@ class Twice:
     after: MetricsText | None
 
 
+Moment = Literal["alone", "under load", "asked again"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """The reply to the standing question."""
+
+    where: str
+    rank: int | None
+    """The engine; None where the server chose it."""
+    moment: Moment
+    reply: Reply
+
+    @property
+    def name(self) -> str:
+        """Engine and moment."""
+        return self.moment if self.rank is None else f"rank {self.rank} {self.moment}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
     """One queried address: a pod through its tunnel, or the endpoint."""
@@ -193,6 +220,10 @@ class Facts:
     chat_through: str = ""
     twice: Twice | None = None
     twice_trouble: str = ""
+    told: tuple[Told, ...] = ()
+    """Replies to the standing question, with --answers."""
+    tool: Reply | None = None
+    """The reply to a question that needs a tool, with --answers and a parser of tool calls."""
     seconds: float = 0.0
 
     @property

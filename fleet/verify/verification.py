@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from fleet.clients.errors import LiveError
 from fleet.clients.kubectl import Kubectl
-from fleet.verify import checks_cluster, checks_engine, checks_service, checks_traffic, cluster
-from fleet.verify.ask import Asked, Target, ask
-from fleet.verify.facts import Cluster, Facts
+from fleet.verify import checks_answers, checks_cluster, checks_engine, checks_service, checks_traffic, cluster
+from fleet.verify.ask import Asked, ask
+from fleet.verify.facts import Cluster, Facts, Target
 from fleet.verify.findings import Check, Report, format_where
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Asking:
     context: str | None = None
     api_key: str | None = None
     seconds: float = 60.0
+    answers: bool = False
+    """Also judge what the servers say."""
 
     @property
     def has_cluster(self) -> bool:
@@ -59,11 +61,11 @@ def verify(settings: Settings, project: str, asking: Asking) -> Report:
         endpoint=facts.endpoint,
         looked_at=_looked_at(facts),
         seconds=seconds,
-        checks=judge(facts, settings),
+        checks=judge(facts, settings, answers=asking.answers),
     )
 
 
-def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
+def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[Check, ...]:
     """All checks, in report order."""
     checks = (
         checks_cluster.replicas(facts, settings),
@@ -81,12 +83,22 @@ def judge(facts: Facts, settings: Settings) -> tuple[Check, ...]:
         checks_traffic.ranks(facts, settings),
         checks_traffic.speculation(facts, settings),
         checks_traffic.prefix_caching(facts, settings),
+        *(judge_answers(facts, settings) if answers else ()),
         checks_cluster.gateway(facts, settings),
         checks_cluster.capacity(facts, settings),
         checks_cluster.price(facts, settings),
         checks_service.latency(facts),
     )
     return tuple(check for check in checks if check is not None)
+
+
+def judge_answers(facts: Facts, settings: Settings) -> tuple[Check | None, ...]:
+    """The checks of --answers."""
+    return (
+        checks_answers.answers(facts, settings),
+        checks_answers.needle(facts, settings),
+        checks_answers.tool_call(facts, settings),
+    )
 
 
 def _look(settings: Settings, asking: Asking, until: float) -> Facts:
@@ -118,6 +130,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 one_server=_is_one_server(url, settings),
                 api_key=asking.api_key if settings.guards_v1_only else None,
                 until=until,
+                answers=asking.answers,
                 log_of=_log_of(kubectl),
             )
         )
@@ -162,6 +175,8 @@ def _facts(
         chat_through=asked.chat_through,
         twice=asked.twice,
         twice_trouble=asked.twice_trouble,
+        told=asked.told,
+        tool=asked.tool,
     )
 
 

@@ -24,6 +24,10 @@ from lab.drills.conditions import (
 )
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.requests import requests_during
+from lab.drills.spending import state_of
+from lab.stage.variants import varied
+from settings.derived.spending import Rates, rates
+from workloads.spending.verdict import rung_of
 
 if TYPE_CHECKING:
     from lab.cloud.autoscaler_events import Trouble
@@ -33,6 +37,10 @@ if TYPE_CHECKING:
 COMPUTE_CLASSES = "computeclasses.cloud.google.com"
 _CLIMB_SECONDS = 7_200.0
 """Simulated limit of the way back: attempts every five minutes, a node, a start."""
+_RESERVED_USD = 90.0
+"""Price of a reserved node-hour in the drill: dearer than Spot, by which a wrong sum shows."""
+_COUNTED_SECONDS = 1_200.0
+"""Simulated limit of the guard's next counts, its start included."""
 HOLD_SECONDS = 120.0
 """Simulated time in which nothing must happen."""
 
@@ -158,8 +166,15 @@ def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
 
 def _next_rung(stage: Stage, proof: Proof) -> None:
     servers = min(stage.settings.replicas, 2)
-    ladder = {"mode": "ladder", "reservation": {"name": "block"}}
-    sections = {"capacity": ladder, "server": {"replicas": servers}, "benchmark": {"enabled": False}}
+    # One of its nodes is away at first: paid, and counted beside the Spot node that stands in for it.
+    reservation = {"name": "block", "nodes": servers}
+    sections = {
+        "capacity": {"mode": "ladder", "reservation": reservation, "usdPerNodeHour": _RESERVED_USD},
+        "spending": {"limit": 1e6, "then": "warn"},
+        "server": {"replicas": servers},
+        "benchmark": {"enabled": False},
+    }
+    prices = rates(varied(stage.opened, sections).settings)
     stage.stock.reserve("block", nodes=servers - 1, zone=stage.settings.zones[0])
     stage.stock.flex_start_nodes = 0
     stage.bring_up(sections, servers)
@@ -172,6 +187,7 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
         f"{servers} replicas on {', '.join(kinds)}",
     )
     proof.figure("all Ready after", round(ready / 60, 1), "min")
+    _priced(stage, proof, prices, kinds)
     began = stage.clock.now_seconds()
     with requests_during(stage, proof, planned=True):
         stage.stock.reserve("block", nodes=servers, zone=stage.settings.zones[0])
@@ -184,18 +200,30 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     stage.until(
         "the Spot node to be removed", lambda: stage.meter.gpu_nodes.now == stage.machines_for(servers), _CLIMB_SECONDS
     )
+    _priced(stage, proof, prices, on_reservation)
+
+
+def _priced(stage: Stage, proof: Proof, prices: Rates, kinds: list[str]) -> None:
+    """Check that the spending guard counts each node at its own rung's price, and the reservation whole."""
+    idle = prices.reserved_nodes - kinds.count("reservation")
+    expected = prices.fixed + sum(prices.per_rung[kind] for kind in kinds) + idle * prices.per_reserved_node
+    counted: list[float] = []
+
+    def is_right() -> bool:
+        counted[:] = [float((state_of(stage) or {"usdPerHour": 0.0})["usdPerHour"])]
+        return abs(counted[0] - expected) < 0.01
+
+    stage.until(
+        "the guard to count this", is_right, _COUNTED_SECONDS, lambda: f"${counted[0]:,.2f} of ${expected:,.2f}"
+    )
+    each = f"{', '.join(kinds)}, {plural(idle, 'idle reserved node')}"
+    proof.check("each node counts at its rung's price", True, f"${counted[0]:,.2f} an hour for {each}")
 
 
 def _rungs(stage: Stage) -> list[str]:
     """The rung of each Ready replica, in order."""
-    return sorted(_rung(stage.world.nodes.get(pod["spec"]["nodeName"])) for pod in stage.ready_pods())
-
-
-def _rung(node: Manifest | None) -> str:
-    labels = node["metadata"]["labels"] if node else {}
-    if "cloud.google.com/reservation-name" in labels:
-        return "reservation"
-    return "spot" if labels.get("cloud.google.com/gke-spot") == "true" else "flex-start"
+    nodes = (stage.world.nodes.get(pod["spec"]["nodeName"]) for pod in stage.ready_pods())
+    return sorted(rung_of(node["metadata"]["labels"]) if node else "" for node in nodes)
 
 
 def _late_compute_class(stage: Stage, proof: Proof) -> None:
@@ -319,7 +347,7 @@ DRILLS = (
     Drill(
         name="next-rung",
         title="The ladder's next rung",
-        proves="the reservation is used up before Spot, and replicas return to it without a cut stream",
+        proves="the reservation is used up before Spot, replicas return to it without a cut stream, each node counts at its price",
         play=_next_rung,
         start="empty",
         skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),

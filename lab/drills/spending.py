@@ -31,6 +31,8 @@ USD: Final = 40.0
 """Price of a node-hour in the drills, so that every stack has one; close to Spot in Europe."""
 LAG_WALL_SECONDS: Final = 1.0
 """Kubernetes' controllers, from a pause to the end of the pods. Measured: a third of it."""
+RUN_UP_SECONDS: Final = 900.0
+"""From the guard's restart to the pause: the drill's requests have begun by then, on a busy machine, too."""
 NOTICED_SECONDS: Final = 300.0
 """Ten intervals of the guard."""
 JUMP_SECONDS: Final = 30 * 86_400.0
@@ -62,8 +64,10 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     day = 24.0 * machines * USD
     lines, (_, prices) = len(stage.guards.lines), _guarded(stage, proof, day)
     left = _restart(stage)
-    # The state of a guard that has counted for most of a day.
-    earlier = json.dumps({**left, "usd": day - machines * USD * 0.3, "warned": 0.8})
+    # The state of a guard that has counted for most of a day. It pauses before the limit by what the machines still cost then.
+    placement = stage.settings.placement
+    ahead = placement.grace_seconds + placement.idle_seconds + REMOVAL_SECONDS + RUN_UP_SECONDS
+    earlier = json.dumps({**left, "usd": day - machines * USD * ahead / SECONDS_PER_HOUR, "warned": 0.8})
     stage.api.patch(CONFIG_MAP, STATE, home(stage), {"data": {"state": earlier}})
     started = stage.until("the next guard", lambda: stage.guards.logged("started", lines)[1:], 900)
     began, spent = stage.clock.now_seconds(), float(started[0]["usd"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from facts.names import CANARY_ENDING, MAX_SERVER_NAME
+from facts.names import CANARY_ENDING, MAX_POOL_NAME, MAX_SERVER_NAME
 from settings.checks.lessons import lessons
 from settings.checks.structure import server_problems
 from settings.derived.canary import release, weights_ending
@@ -65,6 +65,8 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Findin
             why=f"the canary is called {canary.server.name}, and a name has up to {MAX_SERVER_NAME} characters",
             write="a canary in a stack whose server has a shorter name: renaming a server replaces the fleet",
         )
+    if settings.rollout.canary is not None and settings.rollout.canary.weight is not None:
+        yield from _among_users(settings, settings.rollout.canary.weight)
     if settings.server.replicas == 0:
         yield Finding(
             id="canary-beside-paused-servers",
@@ -108,4 +110,27 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Findin
             why="pods use nodes of the named reservation only, and in a full one the canary stays Pending; capacity.nodes is not set",
             write=f"nodes: {settings.nodes}, if it has that many",
             severity="warning",
+        )
+
+
+def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
+    """What splitting the users' requests needs: a gateway, and a second pool with a name of its own."""
+    pool = settings.gateway.pool
+    if not settings.gateway.enabled:
+        yield Finding(
+            id="canary-weight-without-gateway",
+            subject=key("rollout.canary.weight"),
+            found=weight,
+            allowed="left out without gateway.enabled",
+            why="only a gateway splits requests; without one a canary is an offline trial, which `fleet rollout judge` measures",
+            write="no weight, or gateway: {enabled: true}",
+        )
+    elif len(pool) + len(CANARY_ENDING) > MAX_POOL_NAME:
+        yield Finding(
+            id="pool-name-too-long-for-canary",
+            subject=key("gateway.pool"),
+            found=pool,
+            allowed=f"up to {MAX_POOL_NAME - len(CANARY_ENDING)} characters with rollout.canary.weight",
+            why=f"the canary's pool is called {pool}{CANARY_ENDING}, and the chart cuts the names of pickers at {MAX_POOL_NAME} characters",
+            write="an offline trial, without weight: renaming a pool replaces the route's backend",
         )

@@ -84,7 +84,7 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Findin
     from settings.derived.spending import rates
 
     counted, limit = rates(settings), spending.limit
-    hourly = counted.full
+    hourly, stays = counted.full, counted.fixed + counted.reserved_nodes * counted.per_reserved_node
     least = "at least " if counted.unknown else ""
     nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
     since = (
@@ -111,13 +111,13 @@ def _against_the_bill(settings: Settings, spending: Spending) -> Iterator[Findin
             why=f"the fleet costs {least}${hourly:,.2f} an hour and would be paused before it serves a request",
             write=f"limit: {ceil(24 * hourly)}, one day of this fleet",
         )
-    elif limit is not None and hourly and spending.every == "month" and counted.fixed * HOURS_PER_MONTH >= limit:
+    elif limit is not None and hourly and spending.every == "month" and stays * HOURS_PER_MONTH >= limit:
         yield Finding(
             id="spending-limit-below-what-stays",
             subject=key("spending.limit"),
             found=limit,
-            allowed=f"more than {counted.fixed * HOURS_PER_MONTH:,.0f}: what is billed in a month without any server",
-            why=f"disks, network and what is reserved cost {least}${counted.fixed:,.2f} an hour, so a month's sum reaches the limit even "
+            allowed=f"more than {stays * HOURS_PER_MONTH:,.0f}: what is billed in a month without any server",
+            why=f"disks, network and what is reserved cost {least}${stays:,.2f} an hour, so a month's sum reaches the limit even "
             "while paused",
             write=f"limit: {ceil(HOURS_PER_MONTH * hourly)}, one month of the whole fleet",
             severity="error" if stops else "warning",
@@ -165,19 +165,20 @@ def _what_a_pause_saves(settings: Settings, spending: Spending) -> Iterator[Find
             write="then: warn",
             severity="warning",
         )
-    if counted.reserved_first:
-        pauses = spending.then == "pause"
+    pauses, is_uncounted = spending.then == "pause", not counted.reserved_nodes
+    if counted.reserved_first and (pauses or is_uncounted):
         yield Finding(
             id="spending-reservation-uncounted",
             subject=key("spending.then"),
             found=spending.then,
             allowed="warn, or a ladder without a reservation" if pauses else "warn",
-            why="the ladder's reservation is billed whether a server runs or not, but the sum counts only nodes with a server: "
+            why="the ladder's reservation is billed whether a server runs or not"
+            + (", but the sum counts only nodes with a server" if is_uncounted else "")
             + (
-                "a pause saves only the nodes beyond the reservation"
+                ": a pause saves only the nodes beyond the reservation"
                 if pauses
-                else "it is a lower bound while fewer run"
+                else ": it is a lower bound while fewer run"
             ),
-            write="then: warn" if pauses else "nothing; the invoice also has the idle reserved nodes",
+            write="then: warn" if pauses else "capacity: {reservation: {nodes: NODES OF THE RESERVATION}}",
             severity="warning" if pauses else "note",
         )

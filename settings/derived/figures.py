@@ -162,7 +162,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
-        epp_vcpus=gateway.epp.cpu * gateway.epp.replicas if gateway.enabled else 0,
+        epp_vcpus=gateway.epp.cpu * settings.pickers,
         epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,

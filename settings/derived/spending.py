@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from typing import TYPE_CHECKING
 
 from facts import cost, prices
 from settings.derived.figures import fleet_shape
+from settings.sections.capacity import Ladder
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -20,13 +22,19 @@ class Rates:
     fixed: float
     """Billed with zero servers as well: disks, network, cluster, reserved nodes."""
     per_machine: float
-    """One GPU machine with its disks."""
+    """One GPU machine with its disks; of a ladder, on its dearest rung."""
+    per_rung: Mapping[str, float]
+    """The same by the ladder's rung; empty where all rungs cost the same or one has no price."""
+    reserved_nodes: int
+    """Machines of the ladder's reservation; 0 without one, or where their number or price is not known."""
+    per_reserved_node: float
+    """One of them while it does not run."""
     full: float | None
     """Total at full size: a lower bound if prices are unknown, None if the nodes' price is."""
     paid_anyway: bool
     """Whether machines are billed even if they do not run, and are in `fixed`."""
     reserved_first: bool
-    """Whether the first machines are a ladder's reservation, which is billed but not counted while no pod uses it."""
+    """Whether the first machines are a ladder's reservation, which is billed whether a pod uses it or not."""
     unknown: tuple[str, ...]
     """Names of items with an unknown price, which are not counted."""
     unknown_ids: tuple[str, ...]
@@ -77,14 +85,28 @@ def bounds(settings: Settings) -> tuple[Bound, ...]:
 
 def rates(settings: Settings) -> Rates:
     """The stack's hourly rates."""
-    shape = replace(fleet_shape(settings), benchmark_machine_type=None)
+    capacity, shape = settings.capacity, replace(fleet_shape(settings), benchmark_machine_type=None)
+    rungs = cost.rung_prices(shape)
+    known = {rung: usd for rung, usd in rungs.items() if usd is not None}
+    is_known = bool(known) and len(known) == len(rungs)
+    if is_known:
+        shape = replace(shape, usd_per_node_hour=max(known.values()))
     whole, one_node = cost.bill(shape), cost.bill(replace(shape, nodes=1, committed_nodes=None))
+    per_machine = one_node.usd_per_hour_known - one_node.residual_usd_per_hour
+    reservation = capacity.reservation if isinstance(capacity, Ladder) else None
+    reserved_nodes = (reservation.nodes or 0) if reservation is not None and is_known else 0
+    per_reserved_node = known["reservation"] if reserved_nodes else 0.0
+    never_used = max(0, reserved_nodes - settings.nodes)
+    differ = is_known and (len(set(known.values())) > 1 or reserved_nodes > 0)
     return Rates(
         fixed=whole.residual_usd_per_hour,
-        per_machine=one_node.usd_per_hour_known - one_node.residual_usd_per_hour,
-        full=whole.usd_per_hour,
+        per_machine=per_machine,
+        per_rung={rung: per_machine + usd - max(known.values()) for rung, usd in known.items()} if differ else {},
+        reserved_nodes=reserved_nodes,
+        per_reserved_node=per_reserved_node,
+        full=None if whole.usd_per_hour is None else whole.usd_per_hour + never_used * per_reserved_node,
         paid_anyway=one_node.nodes.paid_at_zero_replicas,
-        reserved_first="reservation" in shape.ladder,
+        reserved_first=reservation is not None,
         unknown=one_node.unknown,
         unknown_ids=tuple(item.id for item in one_node.items if item.usd_per_hour is None),
     )

@@ -46,12 +46,14 @@ class GatewayTraffic:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTraffic:
-    """Connections of a canary: the servers', without the gateway's, in separate policies, so that the servers' policies do not change."""
+    """Connections of a canary in separate policies, so that the servers' policies do not change."""
 
     server: str
     """Value of the label `app` of its pods."""
     server_account: str = SERVER_ACCOUNT
     """Its service account."""
+    pool: str | None = None
+    """Name of its InferencePool; None of an offline trial, which the gateway does not reach."""
 
 
 @checked
@@ -129,5 +131,9 @@ def traffic(settings: Settings) -> Traffic:
         compile_cache=settings.server.compile_cache.enabled,
         canary=None
         if settings.as_canary is None
-        else CanaryTraffic(server=settings.as_canary.server.name, server_account=server_account(settings.as_canary)),
+        else CanaryTraffic(
+            server=settings.as_canary.server.name,
+            server_account=server_account(settings.as_canary),
+            pool=settings.canary_pool,
+        ),
     )

@@ -41,7 +41,7 @@ SPOT_TOLERATION: Mapping[str, str] = {
 class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
-    one, nodes have no price."""
+    one, nodes have no price. For a ladder with a reservation: the reservation's, and of rungs without a published price."""
     grace_seconds: Annotated[int, Field(ge=0, le=MAX_GRACE_SECONDS)] = MAX_GRACE_SECONDS
     """Seconds until a stopping server is killed, 0 to 600, GKE's maximum at a scale-down. A server stops earlier when its requests are
     done: `server.drainSeconds`. A Spot notice leaves 15 s whatever this says."""
@@ -114,6 +114,8 @@ class LadderReservation(Section):
     """Name of an existing specific reservation."""
     project: ProjectId | None = None
     """Project that owns a shared reservation. Default: the stack's project."""
+    nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Machines of the reservation, which are paid whether they run or not. Default: unknown, and only those that run are counted."""
 
 
 class Ladder(_Mode):

@@ -48,7 +48,9 @@ class Canary(Section):
     resources: Resources | None = None
     """CPU, memory and disk of a pod, replacing the servers' completely. Default: the servers'."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """Pods of the canary, which receive no user traffic. One is enough to compare with one server."""
+    """Pods of the canary. One is enough to compare with one server."""
+    weight: Annotated[int, Field(ge=0, le=50)] | None = None
+    """Percent of the users' requests that the gateway sends to the canary; 0 after a halt. Default: an offline trial, without users."""
 
     def server(self, server: Server) -> Server:
         """The canary's server, from the stack's `server`: without clients and without an autoscaler."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import cost, prices
-from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill
+from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill, rung_prices
 from facts.disks import throughput_for_readers_mibps
 from facts.machines import find
 
@@ -322,3 +322,22 @@ def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None
         == bill(replace(SPOT, capacity="on-demand", machine=find("a3-highgpu-8g"))).nodes.unit_price_usd
     )
     assert reserved.unit_price_usd is not None
+
+
+@pytest.mark.parametrize(
+    ("stated", "ladder", "expected"),
+    [
+        pytest.param(88.0, ("reservation", "flex-start", "spot"), 88.0, id="the reservation is the dearest"),
+        pytest.param(
+            50.0, ("reservation", "flex-start", "spot"), 64.44, id="flex-start is dearer than the reservation"
+        ),
+        pytest.param(50.0, ("flex-start", "spot"), 50.0, id="without a reservation it is every rung's"),
+        pytest.param(20.0, ("spot",), 20.0, id="one rung"),
+    ],
+)
+def test_a_ladders_bill_takes_the_dearest_rung(stated: float, ladder: tuple[str, ...], expected: float) -> None:
+    shape = replace(SPOT, capacity="ladder", ladder=ladder, region="us-east4", usd_per_node_hour=stated)
+    assert bill(shape).nodes.unit_price_usd == expected
+    prices = rung_prices(shape)
+    assert tuple(prices) == ladder
+    assert max(usd or 0 for usd in prices.values()) == expected

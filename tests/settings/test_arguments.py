@@ -143,7 +143,7 @@ def test_a_secret_in_the_place_of_its_output_is_in_no_error() -> None:
         "a key that no nested section has": (
             lambda: Ladder(mode="ladder", reservation={"name": "b200", "projct": "host-project"}),  # type: ignore[arg-type]
             "Ladder.reservation.projct",
-            "allowed: name, project\n  why:     there is no such argument; did you mean project?\n  write:   project=...",
+            "allowed: name, project, nodes\n  why:     there is no such argument; did you mean project?\n  write:   project=...",
         ),
         "a stack file's spelling of a key that no section has": (
             lambda: Engine(maxModelLength=1),  # type: ignore[call-arg]

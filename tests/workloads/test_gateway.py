@@ -9,12 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
+from fleet.preview.record.recorder import record as record_program
 from fleet.preview.record.recording import NOTHING_LIVE, Live, LiveResource
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
-from tests.support.recorded import manifest, needs, objects, recorded_component
+from tests.support.recorded import ROOT, manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
+from tests.support.settings import make_config
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
 from workloads.gateway.gateway import Gateway
 from workloads.gateway.values import ChartValues, chart_values
@@ -215,3 +217,34 @@ def test_the_policies_wait_for_the_pool_they_are_attached_to() -> None:
     recording = record()
     for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
         assert release(recording).urn in objects(recording)[f"{kind}/{POOL}"].dependencies
+
+
+def with_canary(weight: int | None) -> dict[str, RecordedResource]:
+    canary = {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})
+    config = make_config(gateway={"enabled": True}, rollout={"canary": canary})
+    return objects(
+        record_program(ROOT, project="vllm-fleet", stack="test", config=config, secret_keys=(), mode="known")
+    )
+
+
+@pytest.mark.parametrize(("weight", "shares"), [(None, [None]), (0, [100, 0]), (5, [95, 5])])
+def test_a_canary_gets_its_share_of_the_users_and_nothing_in_an_offline_trial(
+    weight: int | None, shares: list[int | None]
+) -> None:
+    (rule,) = manifest(with_canary(weight)[f"HTTPRoute/{POOL}"])["spec"]["rules"]
+    names = [POOL, f"{POOL}-canary"][: len(shares)]
+    assert [(one["name"], one.get("weight")) for one in rule["backendRefs"]] == list(zip(names, shares, strict=True))
+
+
+def test_a_canary_among_users_has_all_that_a_backend_needs_and_changes_nothing_of_the_servers() -> None:
+    trial, among = with_canary(None), with_canary(5)
+    more = {key for key in among.keys() - trial.keys() if not key.startswith("NetworkPolicy/")}
+    canary = f"{POOL}-canary"
+    assert {f"{kind}/{canary}" for kind in ("HealthCheckPolicy", "GCPBackendPolicy")} <= more
+    assert {key: problems(manifest(among[key])) for key in more if problems(manifest(among[key]))} == {}
+    changed = {key for key in trial.keys() & among.keys() if trial[key].inputs != among[key].inputs}
+    assert changed == {f"HTTPRoute/{POOL}", "NetworkPolicy/canary"}
+    for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
+        policies = [manifest(among[f"{kind}/{name}"])["spec"] for name in (POOL, canary)]
+        assert [policy["targetRef"]["name"] for policy in policies] == [POOL, canary]
+        assert policies[0]["default"] == policies[1]["default"]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pulumi
 import pytest
 
+from facts.cost import node_price
 from facts.names import MAX_NAMESPACE, SPENDING_APP, spending_namespace
 from fleet.preview.record.recorder import Recording
 from settings.derived.spending import rates
@@ -22,10 +23,12 @@ from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, spending_args
 from workloads.network_policies import policies, spending_flows
 from workloads.spending.guard import ALIVE, ROLE
-from workloads.spending.spending import IMAGE, OWN_RIGHTS, SpendingGuard, rights, terms
+from workloads.spending.spending import IMAGE, NODE_RIGHTS, OWN_RIGHTS, SpendingGuard, rights, terms
 
 LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
+LISTED = node_price("spot", "europe-west4")
+SPOT_USD = 0.0 if LISTED is None else LISTED.usd
 LADDER = {"mode": "ladder", "usdPerNodeHour": 40.0}
 
 
@@ -157,3 +160,55 @@ def test_nodes_of_a_reservation_are_paid_always() -> None:
     found = rates(make_settings(capacity={"mode": "reservation", "name": "r", "usdPerNodeHour": 50.0}, spending=LIMIT))
     assert found.paid_anyway
     assert found.fixed > 50 > found.per_machine
+
+
+RESERVED = {"name": "block-7"}
+
+
+@pytest.mark.parametrize(
+    ("capacity", "reserved", "prices"),
+    [
+        pytest.param({"reservation": RESERVED}, 0, {"reservation": 90, "flex-start": 90, "spot": SPOT_USD}, id="prod"),
+        pytest.param(
+            {"reservation": {**RESERVED, "nodes": 3}, "flexStartSeconds": None},
+            3,
+            {"reservation": 90, "spot": SPOT_USD},
+            id="a reservation of known size",
+        ),
+        pytest.param(
+            {"reservation": {**RESERVED, "nodes": 3}, "flexStartSeconds": None, "spot": False},
+            3,
+            {"reservation": 90},
+            id="alone",
+        ),
+        pytest.param({}, 0, {}, id="a stated price without a reservation is every rung's"),
+    ],
+)
+def test_each_rung_of_a_ladder_has_its_own_price(
+    capacity: dict[str, Any], reserved: int, prices: dict[str, float]
+) -> None:
+    ladder = {"mode": "ladder", "usdPerNodeHour": 90.0, **capacity}
+    found = rates(make_settings(capacity=ladder, server={"replicas": 2}, spending=LIMIT))
+    around = found.per_machine - 90
+    assert found.per_rung == pytest.approx({rung: usd + around for rung, usd in prices.items()})
+    assert (found.reserved_nodes, found.per_reserved_node) == (reserved, 90 if reserved else 0)
+    # Two machines of the dearest rung, and the reserved one that they leave.
+    idle = 90 if reserved else 0
+    assert found.full == pytest.approx(found.fixed + 2 * found.per_machine + idle)
+
+
+def test_a_ladder_without_a_published_price_of_a_rung_has_none() -> None:
+    found = rates(make_settings(capacity={"mode": "ladder"}, spending=LIMIT))
+    assert (found.per_rung, found.full) == ({}, None)
+    assert "nodes" in found.unknown_ids
+
+
+def test_only_the_guard_of_a_ladder_reads_nodes_and_it_may_do_nothing_else_there() -> None:
+    ladder = {"mode": "ladder", "reservation": RESERVED, "usdPerNodeHour": 90.0}
+    home = spending_namespace(NAMESPACE)
+    made = recorded_component(build, spending=LIMIT, capacity=ladder)
+    role, binding = (named(made, f"spending-nodes-{what}").inputs for what in ("role", "binding"))
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["nodes"], ["get"])]
+    assert len(NODE_RIGHTS) == 1
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == home  # of the cluster: a name of this stack's own
+    assert [(subject["name"], subject["namespace"]) for subject in binding["subjects"]] == [(SPENDING_APP, home)]

@@ -40,6 +40,9 @@ TERMS = Terms(
     warn_at=(0.5, 0.95),
     usd_per_hour_fixed=1.0,
     usd_per_machine_hour=40.0,
+    usd_per_rung_hour={},
+    reserved_machines=0,
+    usd_per_reserved_hour=0.0,
     unknown=(),
     interval_seconds=30,
     idle_seconds=600,
@@ -54,6 +57,7 @@ class Cluster:
         self.wall = self.server = 0.0
         self.pods: dict[str, dict[str, Any]] = {}
         self.sets: dict[str, dict[str, Any]] = {}
+        self.nodes: dict[str, dict[str, Any]] = {}
         self.state: str | None = None
         self.former: str | None = None
         self.is_there = True
@@ -84,11 +88,13 @@ class Cluster:
     def ask(self, method: str, path: str, body: Any = None, _: str = "") -> Any:
         if self.away:
             raise OSError("nobody answers")
-        place, what = path.partition("?")[0].split("/namespaces/")[1].split("/", 1)
+        place, what = path.partition("?")[0].split("/namespaces/")[-1].removeprefix("/api/v1/").split("/", 1)
         steps = what.split("/")
         if (method, steps[-1]) in self.refuses or (method, f"{place}/{steps[-1]}") in self.refuses:
             raise HTTPError(path, 403, "a webhook says no", Message(), None)
         match method, [place, *steps]:
+            case "GET", ["nodes", name]:
+                return self.nodes.get(name)
             case "GET", ["vllm", "pods"]:
                 return {"items": list(self.pods.values())}
             case "DELETE", ["vllm", "pods", name]:
@@ -868,3 +874,79 @@ def test_what_is_shipped_is_the_program() -> None:
     assert space["Sum"].read(json.dumps(FORMER)).usd == FORMER["usd"]
     assert '"""' not in code
     assert "workloads" not in code
+
+
+ON_RUNGS = {
+    "usd_per_machine_hour": 90.0,
+    "usd_per_rung_hour": {"reservation": 90.0, "flex-start": 64.0, "spot": 34.0},
+    "usd_per_reserved_hour": 88.0,
+}
+LABELS = {
+    "reservation": {"cloud.google.com/reservation-name": "block", "cloud.google.com/gke-provisioning": "standard"},
+    "flex-start": {"cloud.google.com/gke-flex-start": "true"},
+    "spot": {"cloud.google.com/gke-spot": "true"},
+    "": {"cloud.google.com/gke-spot": "false"},
+}
+
+
+@pytest.mark.parametrize(
+    ("reserved", "rungs", "expected"),
+    [
+        pytest.param(0, ("spot",), 34, id="Spot"),
+        pytest.param(1, ("reservation", "flex-start", "spot"), 90 + 64 + 34, id="all three"),
+        pytest.param(0, ("",), 90, id="a node of no rung is the dearest"),
+        pytest.param(2, ("reservation", "spot"), 90 + 88 + 34, id="a reserved node that is not used"),
+        pytest.param(2, (), 2 * 88, id="a reservation that no pod uses"),
+        pytest.param(1, ("reservation", "reservation"), 2 * 90, id="more reserved nodes than stated"),
+    ],
+)
+def test_each_machine_of_a_ladder_counts_at_its_rungs_price(
+    cluster: Cluster, guarding: Any, reserved: int, rungs: tuple[str, ...], expected: float
+) -> None:
+    for number, rung in enumerate(rungs):
+        cluster.pod(f"p{number}", f"n{number}")
+        cluster.nodes[f"n{number}"] = {"metadata": {"labels": LABELS[rung]}}
+    guard = guarding(**ON_RUNGS, reserved_machines=reserved)
+    guard.turn()
+    cluster.passes(3600)
+    guard.turn()
+    assert cluster.kept["usdPerHour"] == pytest.approx(1 + expected)
+    assert cluster.kept["usd"] == pytest.approx(1 + expected)
+
+
+def test_a_ladder_that_climbs_is_paid_on_each_rung_as_long_as_it_was_there(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "spot")
+    cluster.nodes = {name: {"metadata": {"labels": LABELS[name]}} for name in ("spot", "reservation")}
+    guard = guarding(**ON_RUNGS, reserved_machines=1)
+    guard.turn()
+    cluster.passes(3600)
+    guard.turn()
+    cluster.pods.clear()
+    cluster.pod("b", "reservation")
+    del cluster.nodes["spot"]
+    for _ in range(60):
+        cluster.passes(60)
+        guard.turn()
+    # The new machine may have come right after the last count; the former has its idle minutes.
+    assert cluster.kept["usd"] == pytest.approx((1 + 34 + 88) + (1 + 34 * 11 / 60 + 90))
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_machine_whose_rung_cannot_be_read_is_the_dearest(cluster: Cluster, guarding: Any, refused: bool) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("GET", "n1")} if refused else set()
+    guard = guarding(**ON_RUNGS, reserved_machines=0)
+    guard.turn()
+    cluster.passes(3600)
+    lines = guard.turn()
+    assert cluster.kept["usd"] == pytest.approx(1 + 90)
+    assert [line["step"] for line in lines] == (["blind"] if refused else [])
+
+
+def test_where_all_machines_cost_the_same_no_node_is_read(cluster: Cluster, guarding: Any) -> None:
+    cluster.pod("a", "n1")
+    cluster.refuses = {("GET", "n1")}
+    guard = guarding()
+    guard.turn()
+    cluster.passes(3600)
+    assert guard.steps() == []

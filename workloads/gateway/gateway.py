@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,19 @@ class GatewayResource(pulumi.CustomResource):
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryBackend:
+    """A canary behind the gateway, with a pool and a picker of its own."""
+
+    server: Server
+    """Its servers."""
+    pool: str
+    """Name of its InferencePool."""
+    weight: int
+    """Percent of the users' requests."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
@@ -61,6 +74,8 @@ class GatewayArgs:
     """Namespace of the servers (routes of other namespaces are not accepted); labels."""
     server: Server
     """Servers behind the gateway; the pool selects their pods by label."""
+    canary: CanaryBackend | None = None
+    """Canary with a share of the users' requests. None: the servers answer all of them."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
     """Names of Gateway and pool, Gateway class, stream timeout, and size of the endpoint picker. `enabled` is
     ignored here."""
@@ -77,38 +92,20 @@ class Gateway(pulumi.ComponentResource):
     """URL of the load balancer, without a path."""
     pool: str
     """Name of the InferencePool; the endpoint picker's objects are named after it."""
+    canary_pool: str | None
+    """Name of the canary's. None: the gateway does not reach a canary."""
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
         gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
-        self.pool = gateway.pool
-        pool = {"group": POOL_GROUP, "kind": "InferencePool", "name": gateway.pool}
-        release = k8s.helm.v3.Release(
-            f"{name}-pool",
-            name=gateway.pool,
-            namespace=namespace,
-            chart=CHART,
-            version=gateway.chart_version,
-            values=chart_values(args.server.name, gateway.epp).rendered(),
-            timeout=PICKER_SECONDS,
-            atomic=False,
-            # Standby pickers are not ready by design, so waiting for all replicas would never end.
-            skip_await=gateway.epp.replicas > 1,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        for kind, spec in (
-            ("HealthCheckPolicy", health_check_policy(pool)),
-            ("GCPBackendPolicy", backend_policy(pool, gateway.timeout_seconds, args.server.drain)),
-        ):
-            k8s.apiextensions.CustomResource(
-                f"{name}-{_slug(kind)}",
-                api_version=POLICY_API,
-                kind=kind,
-                metadata={"name": gateway.pool, "namespace": namespace, "labels": labels},
-                spec=spec,
-                # After the chart: without its pool, the policy would report a missing target.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
-            )
+        self.pool, self.canary_pool = gateway.pool, None if args.canary is None else args.canary.pool
+        releases = [self._backend(name, gateway.pool, args.server, args)]
+        backends = [pool_reference(gateway.pool)]
+        if args.canary is not None:
+            releases.append(self._backend(f"{name}-canary", args.canary.pool, args.canary.server, args))
+            # One weight alone would be 1 of 1: a split names both.
+            backends[0]["weight"] = 100 - args.canary.weight
+            backends.append({**pool_reference(args.canary.pool), "weight": args.canary.weight})
         load_balancer = GatewayResource(
             f"{name}-gateway",
             {
@@ -136,10 +133,10 @@ class Gateway(pulumi.ComponentResource):
                 "labels": labels,
                 "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
             },
-            spec=route_spec(gateway.name, pool, v1_only=args.server.key_store is not None),
+            spec=route_spec(gateway.name, backends, v1_only=args.server.key_store is not None),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[load_balancer, release],
+                depends_on=[load_balancer, *releases],
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
                 ),
@@ -148,6 +145,38 @@ class Gateway(pulumi.ComponentResource):
         address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
         self.endpoint = pulumi.Output.concat("http://", address)
         self.register_outputs({"endpoint": self.endpoint})
+
+    def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> k8s.helm.v3.Release:
+        """Pool and picker of these servers, with the two policies of their backend service."""
+        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
+        release = k8s.helm.v3.Release(
+            f"{name}-pool",
+            name=pool,
+            namespace=namespace,
+            chart=CHART,
+            version=gateway.chart_version,
+            values=chart_values(server.name, gateway.epp).rendered(),
+            timeout=PICKER_SECONDS,
+            atomic=False,
+            # Standby pickers are not ready by design, so waiting for all replicas would never end.
+            skip_await=gateway.epp.replicas > 1,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        target = pool_reference(pool)
+        for kind, spec in (
+            ("HealthCheckPolicy", health_check_policy(target)),
+            ("GCPBackendPolicy", backend_policy(target, gateway.timeout_seconds, server.drain)),
+        ):
+            k8s.apiextensions.CustomResource(
+                f"{name}-{_slug(kind)}",
+                api_version=POLICY_API,
+                kind=kind,
+                metadata={"name": pool, "namespace": namespace, "labels": labels},
+                spec=spec,
+                # After the chart: without its pool, the policy would report a missing target.
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
+            )
+        return release
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
@@ -186,14 +215,19 @@ def gateway_spec(gateway_class: str) -> dict[str, Any]:
     }
 
 
-def route_spec(gateway: str, pool: Mapping[str, str], *, v1_only: bool) -> dict[str, Any]:
+def pool_reference(pool: str) -> dict[str, Any]:
+    """An InferencePool as a route's backend or a policy's target."""
+    return {"group": POOL_GROUP, "kind": "InferencePool", "name": pool}
+
+
+def route_spec(gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool) -> dict[str, Any]:
     """Spec of the HTTPRoute. `v1_only` with an API key: vLLM does not require the key on other paths."""
     return {
         "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
         "rules": [
             {
                 "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if v1_only else "/"}}],
-                "backendRefs": [dict(pool)],
+                "backendRefs": [dict(backend) for backend in backends],
             }
         ],
     }

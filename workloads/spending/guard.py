@@ -24,7 +24,7 @@ from typing import Any, Final
 from workloads.spending.api import Api
 from workloads.spending.store import APPLY, AS_GUARD, REFUSED, Requests, Store
 from workloads.spending.total import WHY_RESUMED, Sum, Terms
-from workloads.spending.verdict import GPU, Action, Observed, Pod, Verdict, decide, pod_of
+from workloads.spending.verdict import GPU, Action, Observed, Pod, Verdict, decide, pod_of, rung_of
 
 QUOTA: Final = "spending-pause"
 ROLE: Final = "spending-guard"
@@ -113,6 +113,8 @@ class Guard:
         """Whether no earlier guard's pause can be left."""
         self._next_line = 0.0
         """When a pause or a passed term is logged again, on the process's clock."""
+        self._rungs: dict[str, str] = {}
+        """Of the machines that are counted, where prices differ by rung."""
         self._undeletable: set[str] = set()
         """UIDs of pods whose deletion was refused."""
 
@@ -142,13 +144,25 @@ class Guard:
         pods = map(pod_of, self._api.each(f"{self._core}/pods?{_NOT_OVER}"))
         # A pod without GPUs keeps a machine too, if it stays after the last pod with GPUs.
         costly = [pod for pod in pods if pod.has_gpus or pod.node in self._sum.nodes]
+        self._see_rungs({pod.node for pod in costly if pod.node} | self._sum.nodes.keys())
         return Observed(
+            rungs=self._rungs,
             pods=costly,
             date=self._api.date,
             clock_is_steady=self._compare_clocks(),
             sum_is_unreadable=self._troubles.was_told("read the sum"),
             may_be_paused=bool(self._sum.reason) or not self._is_settled,
         )
+
+    def _see_rungs(self, machines: set[str]) -> None:
+        """Learns the rung of new machines. One that cannot be read counts as the dearest."""
+        self._rungs = {node: self._rungs[node] for node in machines if node in self._rungs}
+        for name in machines - self._rungs.keys() if self._terms.usd_per_rung_hour else ():
+            node = self._requests.ask("read nodes", "GET", f"/api/v1/nodes/{name}")
+            if node is REFUSED:
+                return
+            if node is not None:
+                self._rungs[name] = rung_of(node["metadata"]["labels"])
 
     def _compare_clocks(self) -> bool:
         """Whether the API server's clock advanced like the process's since the last turn."""
@@ -209,7 +223,7 @@ class Guard:
         # A clock that jumps begins no month.
         if observed.clock_is_steady and self._terms.is_earlier(total.since, date):
             elapsed -= self._end_month(observed, elapsed, date)
-        total.count(observed.machines, elapsed, self._terms)
+        total.count(observed.machines, elapsed, self._terms, observed.rungs)
         # Within a process a sum never falls.
         total.usd = self._most_usd = max(total.usd, self._most_usd)
         total.at, total.unpriced, total.began = self._api.date, list(self._terms.unknown), total.began or self._today()
@@ -218,7 +232,7 @@ class Guard:
         """Counts the seconds of `elapsed` before the month of `date`, and begins its sum; returns how many they were."""
         of_month = date - datetime.fromtimestamp(date, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp()
         before = max(0.0, elapsed - of_month)
-        self._sum.count(observed.machines, before, self._terms)
+        self._sum.count(observed.machines, before, self._terms, observed.rungs)
         former, spent = self._sum.since, self._sum.usd
         self._sum.begin_month(self._terms.name_of_sum(date), date)
         if of_month <= elapsed:

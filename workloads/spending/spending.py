@@ -69,8 +69,9 @@ class SpendingGuard(pulumi.ComponentResource):
     """One pod that counts cost and, if `then` is pause, deletes the namespace's GPU pods at the limit and blocks new ones.
 
     The pod, its account and its sum are in a namespace of their own: who may edit the servers' namespace can neither stop the guard
-    nor change the sum. It does not read invoices, other namespaces or nodes. It pauses every GPU pod of the namespace: autoscaled
-    servers, canaries, Jobs, and pods without an owner, which do not come back.
+    nor change the sum. It does not read invoices or other namespaces. On a ladder it reads the nodes of its pods,
+    whose labels name their rung. It pauses every GPU pod of the namespace: autoscaled servers, canaries, Jobs, and pods without an owner,
+    which do not come back.
     """
 
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -100,13 +101,13 @@ class SpendingGuard(pulumi.ComponentResource):
             "namespace": inside,
         }
         needed: list[pulumi.Resource] = [policies, state]
+        group = "rbac.authorization.k8s.io"
         for prefix, metadata, rules in (
             (name, there, rights(args.spending)),
             (f"{name}-own", own, OWN_RIGHTS),
         ):
             role = k8s.rbac.v1.Role(f"{prefix}-role", metadata=metadata, rules=rules, opts=child)
             role_name = once_created(role, str(metadata["name"]))
-            group = "rbac.authorization.k8s.io"
             binding = k8s.rbac.v1.RoleBinding(
                 f"{prefix}-binding",
                 metadata=metadata,
@@ -115,6 +116,19 @@ class SpendingGuard(pulumi.ComponentResource):
                 opts=child,
             )
             needed.append(binding)
+        if args.rates.per_rung:
+            reads = k8s.rbac.v1.ClusterRole(
+                f"{name}-nodes-role", metadata={"name": home, "labels": marks}, rules=NODE_RIGHTS, opts=child
+            )
+            needed.append(
+                k8s.rbac.v1.ClusterRoleBinding(
+                    f"{name}-nodes-binding",
+                    metadata={"name": home, "labels": marks},
+                    role_ref={"api_group": group, "kind": "ClusterRole", "name": once_created(reads, home)},
+                    subjects=[subject],
+                    opts=child,
+                )
+            )
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=own,
@@ -140,6 +154,9 @@ OWN_RIGHTS: Final[list[PolicyRuleArgsDict]] = [
     },
 ]
 """Permissions of the guard in its own namespace."""
+
+NODE_RIGHTS: Final[list[PolicyRuleArgsDict]] = [{"api_groups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+"""Permissions of a ladder's guard in the cluster: the labels of a machine name its rung. GKE names nodes, so no name can be given."""
 
 
 def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
@@ -184,6 +201,9 @@ def terms(args: SpendingGuardArgs) -> Terms:
         warn_at=spending.warn_at,
         usd_per_hour_fixed=round(rates.fixed, 6),
         usd_per_machine_hour=round(rates.per_machine, 6),
+        usd_per_rung_hour={rung: round(usd, 6) for rung, usd in rates.per_rung.items()},
+        reserved_machines=rates.reserved_nodes,
+        usd_per_reserved_hour=round(rates.per_reserved_node, 6),
         unknown=rates.unknown,
         interval_seconds=INTERVAL_SECONDS,
         idle_seconds=args.idle_seconds + REMOVAL_SECONDS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,8 @@ WHY_RESUMED: Final = {
     "": "a pause was found that this sum knows nothing of",
 }
 _STORED: Final = {"began": "from", "wake_until": "wakeUntil", "usd_per_hour": "usdPerHour"}
+RESERVATION: Final = "reservation"
+"""A ladder's rung that is paid whether its machines run or not."""
 _MONTH: Final = "%Y-%m"
 _MONTH_AT_END: Final = re.compile("[0-9]{4}-[0-9]{2}$")
 _SHORT: Final = 24
@@ -52,6 +55,13 @@ class Terms:
     warn_at: tuple[float, ...]
     usd_per_hour_fixed: float
     usd_per_machine_hour: float
+    """Of a machine whose rung is not known: the dearest."""
+    usd_per_rung_hour: Mapping[str, float]
+    """Of a machine by its ladder's rung; empty where all cost the same."""
+    reserved_machines: int
+    """Machines of a ladder's reservation, 0 if their number is not stated."""
+    usd_per_reserved_hour: float
+    """Of one of them while it does not run."""
     unknown: tuple[str, ...]
     """Names of items without a price."""
     interval_seconds: float
@@ -63,6 +73,10 @@ class Terms:
         if self.every is None:
             return self.since
         return " ".join(filter(None, (self.since, f"{datetime.fromtimestamp(date, UTC):{_MONTH}}")))
+
+    def usd_of(self, rung: str) -> float:
+        """USD an hour of a machine of that rung."""
+        return self.usd_per_rung_hour.get(rung, self.usd_per_machine_hour)
 
     def is_earlier(self, name: str | None, date: float) -> bool:
         """Whether a sum of that name is one of these terms for a month before that of the time."""
@@ -129,9 +143,13 @@ class Sum:
         self.since, self.usd, self.warned, self.owed = name, 0.0, 0.0, 0.0
         self.began = f"{datetime.fromtimestamp(date, UTC):{_MONTH}-01T00:00:00Z}"
 
-    def count(self, here: set[str], elapsed: float, terms: Terms) -> None:
-        """Adds the cost of the last `elapsed` seconds: machines seen at either end of it in full, plus their idle minutes."""
-        before, after, seconds = self.counted, self.counted + elapsed, 0.0
+    def count(self, here: set[str], elapsed: float, terms: Terms, rungs: Mapping[str, str]) -> None:
+        """Adds the cost of the last `elapsed` seconds: machines seen at either end of it in full, plus their idle minutes.
+
+        `rungs`: the rung of each machine that is known. A reservation is counted whole, and beyond it what runs there.
+        """
+        before, after = self.counted, self.counted + elapsed
+        usd_seconds, idle_seconds = terms.usd_per_hour_fixed * elapsed, terms.reserved_machines * elapsed
         known, self.nodes = self.nodes, {}
         for node in sorted(here | known.keys()):
             # A new machine may have come right after the last count.
@@ -139,11 +157,17 @@ class Sum:
             is_here = node in here
             seen = after if was_here or is_here else last
             paid_to = seen + terms.idle_seconds
-            seconds += max(0.0, min(after, paid_to) - before)
+            seconds, rung = max(0.0, min(after, paid_to) - before), rungs.get(node, "")
+            usd_seconds += terms.usd_of(rung) * seconds
+            idle_seconds -= seconds if rung == RESERVATION else 0.0
             if is_here or paid_to > after:
                 self.nodes[node] = Machine(seen, is_here)
-        self.usd += (terms.usd_per_hour_fixed * elapsed + terms.usd_per_machine_hour * seconds) / 3600
-        self.usd_per_hour = terms.usd_per_hour_fixed + terms.usd_per_machine_hour * len(self.nodes)
+        self.usd += (usd_seconds + terms.usd_per_reserved_hour * max(0.0, idle_seconds)) / 3600
+        running = [rungs.get(node, "") for node in self.nodes]
+        idle = max(0, terms.reserved_machines - running.count(RESERVATION))
+        self.usd_per_hour = (
+            terms.usd_per_hour_fixed + sum(map(terms.usd_of, running)) + terms.usd_per_reserved_hour * idle
+        )
         self.counted = after
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from workloads.spending.total import Sum, Terms
+from workloads.spending.total import RESERVATION, Sum, Terms
 
 GPU: Final = "nvidia.com/gpu"
 ACCELERATORS: Final = ("nvidia.com/", "google.com/tpu")
@@ -30,6 +31,8 @@ class Pod(NamedTuple):
 class Observed:
     """One turn's view of the cluster."""
 
+    rungs: Mapping[str, str]
+    """Rungs of the ladder's machines that are known, by name."""
     pods: list[Pod]
     """Pods with GPUs, and pods without on a machine that is counted: they keep it running."""
     date: float
@@ -70,7 +73,8 @@ class Verdict:
 
 def decide(total: Sum, terms: Terms, observed: Observed) -> Verdict:
     """Whether the fleet is paused or resumed. `total` includes this turn's cost."""
-    owed = len(observed.machines) * terms.usd_per_machine_hour * (terms.grace_seconds + terms.idle_seconds) / 3600
+    hourly = sum(terms.usd_of(observed.rungs.get(node, "")) for node in observed.machines)
+    owed = hourly * (terms.grace_seconds + terms.idle_seconds) / 3600
     if total.reason:
         # While paused no machine is left, and without what was owed the same limit would resume the fleet.
         owed = max(owed, total.owed)
@@ -100,6 +104,14 @@ def _warned_share(total: Sum, terms: Terms, reason: str) -> float:
         return 1.0
     limit = terms.limit_usd
     return max((share for share in terms.warn_at if limit and total.usd >= share * limit), default=0.0)
+
+
+def rung_of(labels: Mapping[str, str]) -> str:
+    """The ladder's rung that a node is of, by the labels that GKE gives it; empty if it is of none."""
+    if "cloud.google.com/reservation-name" in labels:
+        return RESERVATION
+    rungs = {"cloud.google.com/gke-spot": "spot", "cloud.google.com/gke-flex-start": "flex-start"}
+    return next((rung for label, rung in rungs.items() if labels.get(label) == "true"), "")
 
 
 def pod_of(manifest: Any) -> Pod:

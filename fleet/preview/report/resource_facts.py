@@ -220,6 +220,12 @@ def _gateway(inputs: Any) -> Facts:
     yield f"port {_ports(_items(inputs, 'spec.listeners'))}"
 
 
+def _route(inputs: Any) -> Facts:
+    backends = [one for rule in _items(inputs, "spec.rules") for one in _items(rule, "backendRefs")]
+    if len(backends) > 1:
+        yield ", ".join(f"{at(one, 'weight')} % of requests to {at(one, 'name')}" for one in backends)
+
+
 def _backend_policy(inputs: Any) -> Facts:
     if (seconds := at(inputs, "spec.default.timeoutSec")) is not None:
         yield f"{seconds} s timeout"
@@ -339,6 +345,7 @@ _FACTS: Mapping[str, Callable[[Any], Facts]] = {
     "Namespace": _namespace,
     "ConfigMap": _config_map,
     "Gateway": _gateway,
+    "HTTPRoute": _route,
     "GCPBackendPolicy": _backend_policy,
     "Release": _release,
     "PodMonitoring": _pod_monitoring,

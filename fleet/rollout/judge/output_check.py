@@ -16,15 +16,11 @@ from fleet.report.words import format_percent
 from fleet.rollout.judge.answers import YARDSTICK, Answer, Answers, Prompt, digest, prompts, unanswered
 from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
+from workloads.answers.judgement import unsound
 
 FIRST_TOKENS: Final = 16
 """First tokens compared. Assumed: after a near tie everything differs, and longer answers have more of them."""
 _NAMED: Final = 4
-_LOOP: Final = 4
-"""Longest repeated sequence of tokens; an answer that ends with at least `_LOOPS` repeats is a loop."""
-_LOOPS: Final = 6
-_UNREADABLE: Final = 0.1
-"""Allowed share of unreadable characters. Assumed."""
 _MISSING: Final = "missing: `fleet rollout judge` queries both replicas and writes answers.json"
 
 
@@ -132,10 +128,4 @@ def _right(answer: Answer, prompt: Prompt) -> bool:
 
 def _sound(answer: Answer, _: Prompt) -> bool:
     """Not an error, empty, unreadable, or a loop."""
-    text = answer.text.rstrip("\N{REPLACEMENT CHARACTER}")  # a partial character at the cut
-    unreadable = sum(one == "\N{REPLACEMENT CHARACTER}" or not (one.isprintable() or one.isspace()) for one in text)
-    if answer.error or not text.strip() or unreadable > _UNREADABLE * len(text):
-        return False
-    items = list(_items(answer))
-    loops = (items[-size:] * _LOOPS == items[-size * _LOOPS :] for size in range(1, _LOOP + 1))
-    return not any(loop for size, loop in enumerate(loops, 1) if len(items) >= size * _LOOPS)
+    return not (answer.error or unsound(answer.text, _items(answer)))

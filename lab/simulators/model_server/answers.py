@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 Api = Literal["completions", "chat"]
 Part = Literal["content", "reasoning"]
-Finish = Literal["length", "stop"]
+Finish = Literal["length", "stop", "tool_calls"]
 DEFAULT_OUTPUT_TOKENS: Final = 16
 """Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
@@ -70,6 +70,12 @@ class Asked:
     """The prompt as sent, for the prefix cache."""
     tells_tokens: bool = False
     """Whether the answer shall name its tokens: then it says something, where a load's answers are one word."""
+    likeliest: int = 0
+    """Likeliest tokens to report for each place."""
+    salt: str = ""
+    """Only prompts with the same one share cached blocks."""
+    tool: str = ""
+    """Name of the tool that a chat may call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +115,10 @@ def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
         thinks=limits.thinks and api == "chat" and _thinks(fields),
         shows_reasoning=fields.get("include_reasoning") is not False and fields.get("reasoning_effort") != "none",
         prompt=prompt,
-        tells_tokens=bool(fields.get("return_token_ids")),
+        tells_tokens=bool(fields.get("return_token_ids") or fields.get("logprobs")),
+        likeliest=int(fields.get("logprobs") or 0) if api == "completions" else 0,
+        salt=str(fields.get("cache_salt") or ""),
+        tool=_tool(fields),
     )
 
 
@@ -160,6 +169,11 @@ def _least_tokens(fields: Mapping[str, Any], output_tokens: int) -> int:
     return least
 
 
+def _tool(fields: Mapping[str, Any]) -> str:
+    tools = fields.get("tools") or []
+    return str(tools[0]["function"]["name"]) if tools else ""
+
+
 def _thinks(fields: Mapping[str, Any]) -> bool:
     return (fields.get("chat_template_kwargs") or {}).get("enable_thinking") is not False
 
@@ -186,6 +200,7 @@ class Said:
     reasoning: str | None = None
     finish: Finish = "length"
     token_ids: Sequence[int] | None = None
+    tool_calls: Sequence[Mapping[str, Any]] = ()
 
 
 def words(tokens: int) -> str:
@@ -194,7 +209,8 @@ def words(tokens: int) -> str:
 
 
 def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
-    """A text of that many tokens, and their numbers: the result where the prompt ends in a sum, then words that follow from the prompt.
+    """A text of that many tokens, and their numbers: the result where the prompt ends in a sum, what followed its last line where
+    that was said before, then words that follow from the prompt.
 
     `wrong`: neither the right result nor the words that a sound server has.
     """
@@ -203,8 +219,35 @@ def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
     numbers = [drawn.randrange(1_000, 30_000) for _ in range(tokens)]
     if found is not None:
         numbers[0] = _OPERATORS[found[2]](int(found[1]), int(found[3])) + wrong
-    said = [str(number) if found is not None and not place else f"word{number}" for place, number in enumerate(numbers)]
+    known = found is not None or _recall(asked.prompt, numbers, wrong=wrong)
+    said = [str(number) if known and not place else f"word{number}" for place, number in enumerate(numbers)]
     return " " + " ".join(said), numbers
+
+
+def _recall(prompt: str | tuple[int, ...], numbers: list[int], *, wrong: bool) -> bool:
+    """Puts the number that followed the prompt's last line before in the first place, if there was one."""
+    before, _, line = str(prompt).rpartition("\n")
+    followed = re.search(re.escape(line) + r" (\d+)", before) if line and before else None
+    if followed is not None:
+        numbers[0] = int(followed[1]) + wrong
+    return followed is not None
+
+
+def likeliest(numbers: Sequence[int]) -> dict[str, Any]:
+    """Log probabilities of these tokens: each far ahead of the next."""
+    named = [f"token_id:{number}" for number in numbers]
+    return {
+        "text_offset": list(range(len(named))),
+        "token_logprobs": [-0.1] * len(named),
+        "tokens": named,
+        "top_logprobs": [{name: -0.1, "token_id:7": -3.0} for name in named],
+    }
+
+
+def tool_call(tool: str) -> dict[str, Any]:
+    """A call of that tool, as the parser gives it."""
+    arguments = json.dumps({"city": "Oslo"})
+    return {"id": "call-1", "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
 def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
@@ -218,12 +261,13 @@ def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, 
             "annotations": None,
             "audio": None,
             "function_call": None,
-            "tool_calls": [],
+            "tool_calls": list(said.tool_calls),
             "reasoning": said.reasoning,
         }
     else:
         choice["text"] = said.content
-    choice |= {"logprobs": None, "finish_reason": said.finish, "stop_reason": None, "token_ids": said.token_ids}
+    told = likeliest(said.token_ids or ()) if asked.likeliest else None
+    choice |= {"logprobs": told, "finish_reason": said.finish, "stop_reason": None, "token_ids": said.token_ids}
     head = _head(asked, id_, created, chunk=False)
     tail = {"service_tier": None, "system_fingerprint": None}
     return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens)}
@@ -294,6 +338,7 @@ def model_list(
     return {"object": "list", "data": [card]}
 
 
-def prefix_units(prompt: str | Sequence[int]) -> Sequence[Any]:
-    """Key of a prompt in the prefix cache: its token numbers or words."""
-    return prompt.split() if isinstance(prompt, str) else prompt
+def prefix_units(asked: Asked) -> Sequence[Any]:
+    """Key of a prompt in the prefix cache: its token numbers or words, the first with the salt."""
+    units = asked.prompt.split() if isinstance(asked.prompt, str) else asked.prompt
+    return [(asked.salt, units[0]), *units[1:]] if asked.salt and units else units

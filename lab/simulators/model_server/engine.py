@@ -188,7 +188,7 @@ class Engine:
                 self._grow(generation)
         for generation in first:
             if self._prefixes is not None and generation in self.running:
-                self._prefixes.add(prefix_units(generation.asked.prompt))
+                self._prefixes.add(prefix_units(generation.asked))
 
     def _admit(self, budget: int) -> int:
         """Assign the step's tokens to prompts, oldest first; returns the number."""
@@ -214,7 +214,7 @@ class Engine:
         generation.prompt_left = asked.input_tokens + generation.generated
         if self._prefixes is not None and not generation.generated:
             self.prefix_queries += asked.input_tokens
-            found = self._prefixes.hit_tokens(prefix_units(asked.prompt))
+            found = self._prefixes.hit_tokens(prefix_units(asked))
             if self.node.speculative_tokens and found:
                 # The draft layer needs the last block's hidden states, so that block is computed again.
                 # Source: vLLM 0.18.1, v1/core/single_type_kv_cache_manager.py, use_eagle.

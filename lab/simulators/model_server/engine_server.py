@@ -130,6 +130,7 @@ class EngineServer(Listener):
         with self._taken(request) as id_:
             answer = _Answer(self, asked, str(id_), goal, cut_after=goal // 2 if self._cut_this() else None)
             generation = Generation(asked, goal, natural_end, answer.step)
+            answer.generation = generation
             try:
                 return await answer.give(request, lambda: engine.submit(generation))
             except ConnectionResetError:
@@ -163,6 +164,9 @@ class _Answer:
         self._chunks: ChunkWriter | None = None
         self._opening = b""
         self._transport: asyncio.Transport | None = None
+        self.generation: Generation | None = None
+        self._beside = 0
+        """Most other requests of the server at one of its steps."""
 
     async def give(self, request: web.Request, submit: Callable[[], None]) -> web.StreamResponse:
         """Answer the request. Raises ConnectionResetError when its connection goes first."""
@@ -186,6 +190,7 @@ class _Answer:
         """An engine's step brought so many tokens."""
         self._said += number
         self._finish = finish
+        self._beside = max(self._beside, self._server.in_flight - 1)
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -221,9 +226,20 @@ class _Answer:
             written += _framed(chunks.closing(self._said))
         return written
 
+    def _is_wrong(self) -> bool:
+        faults = self._server.faults
+        hit = self.generation is not None and self.generation.cached > 0
+        crowded = self._beside > self._server.node.ranks
+        return faults.wrong_answers or (faults.wrong_under_load and crowded) or (faults.wrong_after_hit and hit)
+
     def _whole(self) -> Said:
+        if self._asked.tool and self._server.faults.tools_unparsed:
+            return Said(tokens=self._said, content=f"<tool_call>{self._asked.tool}</tool_call>", finish="stop")
+        if self._asked.tool:
+            called = (answers.tool_call(self._asked.tool),)
+            return Said(tokens=self._said, content=None, finish="tool_calls", tool_calls=called)
         if self._asked.tells_tokens:
-            text, numbers = answers.spoken(self._asked, self._said, wrong=self._server.faults.wrong_answers)
+            text, numbers = answers.spoken(self._asked, self._said, wrong=self._is_wrong())
             return Said(tokens=self._said, content=text, finish=self._finish, token_ids=numbers)
         reasoning = min(self._reasoning, self._said)
         content = words(self._said - reasoning)

@@ -132,6 +132,12 @@ class Faults:
     """Every draft token is rejected: speculation costs and gains nothing."""
     wrong_answers: bool = False
     """Wrong answers, as with broken weights; visible where a request asks for token numbers."""
+    wrong_under_load: bool = False
+    """Wrong answers to what is asked beside others, as with a kernel that is wrong for some batches."""
+    wrong_after_hit: bool = False
+    """Wrong answers to prompts that hit the prefix cache, as with blocks that hold another's state."""
+    tools_unparsed: bool = False
+    """Tool calls stay in the content, as with another model's parser."""
     metrics_missing: bool = False
     """/metrics answers 404."""
     engine_dead: bool = False

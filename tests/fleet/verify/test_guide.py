@@ -12,11 +12,12 @@ from fleet.report.as_json import json_text
 from fleet.verify import ask, declared, questions
 from fleet.verify.cluster import _node, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
-from fleet.verify.questions import BURST_TOKENS
+from fleet.verify.questions import BURST_TOKENS, LOAD_PER_RANK
 from fleet.verify.report import outline
-from fleet.verify.verification import judge
+from fleet.verify.verification import judge, judge_answers
 from tests.fleet.verify.made_cluster import node_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import ROOT, good, settings_of
+from workloads.answers import judgement
 
 GUIDE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
 
@@ -32,6 +33,14 @@ def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> N
     table = GUIDE[GUIDE.index("| check | passes if |") :].partition("\n\n")[0]
     described = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
     assert described == ids
+
+
+def test_every_check_of_answers_is_described_in_the_order_of_the_report() -> None:
+    ids = [check[0].id for check in judge_answers(Facts(endpoint="", door=None), settings_of("guest")) if check]
+    table = GUIDE[GUIDE.index("## Answers") :].partition("\n- **")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == ids
+    assert f"beside {LOAD_PER_RANK} clients" in GUIDE
+    assert f"at most {judgement.NEAR_TIE:g} (natural logarithm)" in GUIDE
 
 
 def test_every_key_of_the_document_is_described() -> None:

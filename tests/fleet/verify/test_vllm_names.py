@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.verify import declared
+from fleet.verify import declared, questions
 from fleet.verify.checks_engine import _expected_labels
 from tests.fleet.verify.stacks import ROOT, settings_of
 
@@ -18,6 +18,7 @@ PROGRAM = """
 import json
 from vllm.config.cache import CacheConfig
 from vllm.entrypoints.openai.chat_completion.protocol import ChatMessage
+from vllm.entrypoints.openai.completion.protocol import CompletionLogProbs, CompletionRequest
 from vllm.entrypoints.openai.engine.protocol import DeltaMessage, ModelCard, UsageInfo
 cache = CacheConfig(cache_dtype="fp8_e4m3", gpu_memory_utilization=0.92, mamba_cache_mode="align", enable_prefix_caching=True)
 print(json.dumps({
@@ -25,6 +26,8 @@ print(json.dumps({
     "message": list(ChatMessage.model_fields),
     "delta": list(DeltaMessage.model_fields),
     "model": list(ModelCard.model_fields),
+    "completion": list(CompletionRequest.model_fields),
+    "logprobs": list(CompletionLogProbs.model_fields),
     "usage": list(UsageInfo.model_fields),
 }))
 """
@@ -44,7 +47,9 @@ def test_labels_and_fields_are_vllms_own(tmp_path: Path) -> None:
         assert names["labels"][label] == expected[label]
     # Rule by nobody until the engines are up, and never by one of several API servers.
     assert names["labels"]["num_gpu_blocks"] == "None"
-    assert {"content", "reasoning"} <= set(names["message"])
+    assert questions.needle("m", 100, "salt").keys() <= set(names["completion"])
+    assert {"tokens", "top_logprobs"} <= set(names["logprobs"])
+    assert {"content", "reasoning", "tool_calls"} <= set(names["message"])
     assert {"content", "reasoning"} <= set(names["delta"])
     assert "max_model_len" in names["model"]
     assert {"prompt_tokens", "completion_tokens", "total_tokens"} <= set(names["usage"])

@@ -8,6 +8,7 @@ import pytest
 
 from facts.finding import Finding
 from settings.derived.canary import weights_ending
+from settings.derived.figures import fleet_shape
 from settings.load import check
 from settings.problems import SettingsError
 from settings.sections.rollout import canary_path
@@ -70,6 +71,7 @@ def test_another_release_brings_its_own_image() -> None:
         ({"image": {"tag": "v0.33.0-cu130"}}, "image.digest"),
         ({"model": {"id": "some/model"}}, "model.revision"),
         ({"replicas": 0}, "replicas"),
+        ({"weight": 51}, "weight"),
     ],
 )
 def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path: str) -> None:
@@ -83,6 +85,20 @@ def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
     of_servers = {one.id for one in check(make_settings(**behind))}
     beside = check(make_settings(**behind, rollout={"canary": {"engine": {"seed": 1}}}))
     assert {one.id for one in beside} == of_servers
+
+
+@pytest.mark.parametrize(
+    ("weight", "pool", "pickers"), [(None, None, 2), (0, "qwen35-pool-canary", 4), (5, "qwen35-pool-canary", 4)]
+)
+def test_a_canary_among_users_has_a_pool_and_pickers_that_are_counted(
+    weight: int | None, pool: str | None, pickers: int
+) -> None:
+    settings = make_settings(
+        gateway={"enabled": True, "epp": {"cpu": 10, "replicas": 2}},
+        rollout={"canary": {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})},
+    )
+    assert not [one for one in check(settings) if one.severity == "error"]
+    assert (settings.canary_pool, settings.pickers, fleet_shape(settings).epp_vcpus) == (pool, pickers, 10 * pickers)
 
 
 def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
@@ -100,6 +116,14 @@ def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
         (canary(), "canary-without-difference", "warning"),
         (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "error"),
         (canary(server={"name": "s" * 34}, engine={"seed": 1}), "name-too-long-for-canary", "error"),
+        (canary(engine={"seed": 1}, weight=5), "canary-weight-without-gateway", "error"),
+        (
+            make_settings(
+                gateway={"enabled": True, "pool": "p" * 34}, rollout={"canary": {"engine": {"seed": 1}, "weight": 5}}
+            ),
+            "pool-name-too-long-for-canary",
+            "error",
+        ),
         (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "error"),
         (
             make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),

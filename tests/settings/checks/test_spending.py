@@ -126,6 +126,10 @@ def test_a_reservation_at_the_foot_of_a_ladder_is_paid_anyway(then: str, level: 
     reserved = {**ladder, "reservation": {"name": "block-7"}}
     assert found(reserved, limit=5000, then=then)["spending-reservation-uncounted"] == level
     assert "spending-reservation-uncounted" not in found(ladder, limit=5000, then=then)
+    counted = {**ladder, "reservation": {"name": "block-7", "nodes": 1}}
+    assert found(counted, limit=5000, then=then).get("spending-reservation-uncounted") == (
+        level if then == "pause" else None
+    )
 
 
 @pytest.mark.parametrize(("then", "is_found"), [("pause", True), ("warn", False)])

@@ -1,0 +1,1 @@
+"""A standing question to the servers, and how its answers are judged."""
