@@ -80,6 +80,9 @@ class Watched:
     interval_seconds: int = 15
     """Scrape interval."""
     node_usd_per_hour: float | None = None
+    """Of a ladder: of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels of nodes."""
+    reserved_usd_per_hour: float = 0.0
+    """What a ladder's reservation costs, used or not; 0 where its size is not stated."""
     pods_per_node: int = 1
     planned_usd_per_million_output: float | None = None
     """Dollars per million output tokens at the published throughput; None where none was published for this shape."""

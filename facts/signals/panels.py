@@ -227,13 +227,20 @@ def _healthy(watched: Watched) -> Iterator[Panel]:
     )
 
 
+_COUNTED = {
+    False: "reporting replicas",
+    True: "reporting replicas, at most: by the dearest rung, or the idle reservation",
+}
+"""Legend of the cost, by whether the fleet is on a ladder."""
+
+
 def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
     if watched.node_usd_per_hour is not None:
         yield Panel(
             title="USD an hour",
             section="cost",
             unit="USD/h",
-            queries=(Query(expr=of.of(USD_PER_HOUR), legend="reporting replicas"),),
+            queries=(Query(expr=of.of(USD_PER_HOUR), legend=_COUNTED[watched.ladder]),),
         )
         output = f"({of.of('fleet:output_tokens:rate')} * 3600 / 1e6 > 0)"
         planned = watched.planned_usd_per_million_output

@@ -40,4 +40,5 @@ def recordings(watched: Watched) -> Iterator[Recording]:
     yield Recording(name=SERVED, expr=f"max({before} or {available} > bool 0) and {available}")
     if watched.node_usd_per_hour is not None:
         each = watched.node_usd_per_hour / watched.pods_per_node
-        yield Recording(name=USD_PER_HOUR, expr=f"{each:.6g} * {of.pods}")
+        spent, reserved = f"{each:.6g} * {of.pods}", watched.reserved_usd_per_hour
+        yield Recording(name=USD_PER_HOUR, expr=f"clamp_min({spent}, {reserved:.6g})" if reserved else spent)

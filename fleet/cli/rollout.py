@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import sys
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +21,19 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.judge import PLACE
-from fleet.cli.options import Context, Format, Kubeconfig, OneStack, Profile
+from fleet.cli.options import Context, Format, Kubeconfig, Live, OneStack, Profile
 from fleet.doctor.packages import require_benchmark_packages
 from fleet.report.outline import next_steps
+from fleet.rollout.effort import SOAK_MINUTES
 
 if TYPE_CHECKING:
+    from facts.finding import Finding
+    from fleet.clients.prometheus import ManagedPrometheus
     from fleet.rollout.judge.verdict import Verdict
     from fleet.rollout.report import Judged
     from fleet.rollout.steps import Rollout
     from fleet.verify.facts import Pod
+    from settings.stack import Settings
 
 rollout = typer.Typer(
     no_args_is_help=True,
@@ -145,15 +150,19 @@ def promote(
             help="Promote without a verdict; the reason goes into the stack file.",
         ),
     ] = None,
+    soak_minutes: Annotated[
+        int, typer.Option("--soak-minutes", min=10, max=1440, help="Minutes among users that are looked at.")
+    ] = SOAK_MINUTES,
     finish: Annotated[
         bool, typer.Option("--finish", help="After `pulumi up`: remove the canary from the stack file.")
     ] = False,
 ) -> int:
     """Give the servers in the stack file the canary's version. The canary stays until --finish.
 
-    Needs a verdict `promote` for exactly this canary and these servers.
+    Needs a verdict `promote` for exactly this canary and these servers. Of a canary among users it also reads
+    the alerts' expressions of the last --soak-minutes, and exits with 1 if one held or too few requests came.
     """
-    from fleet.rollout.report import finished, promoted
+    from fleet.rollout.report import finished, promoted, soaked
 
     steps, name = _open(of)
     if finish:
@@ -164,6 +173,11 @@ def promote(
     judged, why = None, f"without a verdict: {without_verdict}"
     if without_verdict is None:
         judged = _promoting(steps, verdict, name)
+        if steps.settings.canary_pool is not None and steps.settings.rollout.promoted is None:
+            findings = _soak(steps.settings, soak_minutes)
+            if any(one.severity in ("error", "unknown") for one in findings):
+                show(soaked(steps.settings, findings, "promote"), "text")
+                return FINDINGS
         why = judged.headline[:500]
     change = steps.promote(why)
     change.write()
@@ -183,6 +197,42 @@ def weight(
     change = _open(of)[0].weigh(percent)
     change.write()
     show(weighed(change), "text")
+    return CLEAN
+
+
+@rollout.command(short_help="Watch the canary among users, and halt it when an alert's expression holds.")
+@with_fields()
+def watch(
+    of: OneStack,
+    live: Live,
+    minutes: Annotated[int, typer.Option("--minutes", min=10, max=1440, help="How long.")] = SOAK_MINUTES,
+    format_: Format = "text",
+) -> int:
+    """Read the alerts' expressions of canary and servers every 30 seconds; halt the canary at the first that holds.
+
+    RequestsFail and FirstTokenSlow for the time of their alert, no available replica for a minute, or three looks that
+    failed: the route sends every request to the servers, and the stack file says so. Exits with 1 then, or if too few requests came.
+    """
+    from fleet.rollout import soak
+    from fleet.rollout.report import soaked
+
+    steps, name = _open(of)
+    _among_users(steps, name)
+    findings = soak.watch(steps.settings, _prometheus(steps.settings), seconds=60 * minutes)
+    show(soaked(steps.settings, findings, "watch"), format_)
+    if any(one.severity == "error" for one in findings):
+        _halt(steps, name, live)
+        return FINDINGS
+    return FINDINGS if any(one.severity == "unknown" for one in findings) else CLEAN
+
+
+@rollout.command(short_help="Take the users' requests from the canary at once.")
+@with_fields()
+def halt(of: OneStack, live: Live) -> int:
+    """Send every request to the servers, in the cluster and in the stack file. The canary's pods stay."""
+    steps, name = _open(of)
+    _among_users(steps, name)
+    _halt(steps, name, live)
     return CLEAN
 
 
@@ -279,6 +329,50 @@ def _pods(
         if outputs is not None and file is None and context is None:
             file = stack.enter_context(stack_outputs.read(name, steps.path.parent, outputs).kubeconfig_file())
         return read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
+
+
+def _among_users(steps: Rollout, name: str) -> None:
+    """Raises CommandError for an offline trial."""
+    if steps.settings.canary_pool is None:
+        raise CommandError(
+            f"stack {name} has no canary among users; run `fleet rollout weight 5 --stack {name}`, with a gateway"
+        )
+
+
+def _prometheus(settings: Settings) -> ManagedPrometheus:
+    require_benchmark_packages()
+    from fleet.clients.google_api import UserCredentials
+    from fleet.clients.prometheus import ManagedPrometheus
+
+    return ManagedPrometheus(settings.project, UserCredentials())
+
+
+def _soak(settings: Settings, minutes: int) -> tuple[Finding, ...]:
+    from fleet.rollout import soak
+
+    now = time.time()
+    return soak.look(_prometheus(settings), settings, now - 60 * minutes, now)
+
+
+def _halt(steps: Rollout, name: str, live: Live) -> None:
+    """The cluster first; the stack file also where the cluster cannot be reached. Raises LiveError."""
+    from fleet.clients import stack_outputs
+    from fleet.clients.kubectl import Kubectl
+    from fleet.rollout.report import halted
+    from fleet.rollout.soak import halt_in_cluster
+
+    change = steps.weigh(0)
+    try:
+        with ExitStack() as stack:
+            file = live.kubeconfig
+            if not live.names_cluster:
+                outputs = stack_outputs.read(name, steps.path.parent, live.outputs)
+                file = stack.enter_context(outputs.kubeconfig_file())
+            kubectl = Kubectl(namespace=steps.settings.namespace, kubeconfig=file, context=live.context)
+            in_cluster = halt_in_cluster(kubectl, steps.settings)
+    finally:
+        change.write()
+    show(halted(change, in_cluster), "text")
 
 
 def _open(of: OneStack) -> tuple[Rollout, str]:

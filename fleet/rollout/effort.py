@@ -8,3 +8,5 @@ REPEATS: Final = 2
 """Default runs of each load per pass."""
 MEASUREMENTS: Final = 2 * PASSES
 """Measurements of the old replica and of the canary."""
+SOAK_MINUTES: Final = 60
+"""Time among users before a promotion. FirstTokenSlow looks back over an hour."""

@@ -67,7 +67,7 @@ def share_of_requests(settings: Settings) -> str:
 
 def weighed(change: Change) -> Outline:
     """The canary's share of the users' requests is another in the stack file."""
-    stack = change.after.stack
+    stack, percent = change.after.stack, change.after.canary_weight
     return Outline(
         title=f"Canary of {stack}",
         kind="weight",
@@ -75,7 +75,41 @@ def weighed(change: Change) -> Outline:
         tone="good",
         body=some(
             Prose("`pulumi up` changes the route's weights and restarts no server."),
-            next_steps(f"pulumi up --stack {stack}"),
+            next_steps(f"pulumi up --stack {stack}", *((f"fleet rollout watch --stack {stack}",) if percent else ())),
+        ),
+    )
+
+
+def soaked(settings: Settings, findings: Sequence[Finding], kind: str) -> Outline:
+    """What the alerts' expressions said of canary and servers."""
+    refused = [one for one in findings if one.severity in ("error", "unknown")]
+    stack = settings.stack
+    return Outline(
+        title=f"Canary of {stack}",
+        kind=kind,
+        verdict="The canary is not to be promoted." if refused else "Nothing speaks against the canary.",
+        tone="bad" if refused else "good",
+        body=some(
+            Findings(tuple(findings)),
+            Prose(f"{share_of_requests(settings)}."),
+        ),
+        data={"stack": stack, "weight": settings.canary_weight},
+    )
+
+
+def halted(change: Change, in_cluster: bool) -> Outline:
+    """The canary gets no more of the users' requests."""
+    stack = change.after.stack
+    where = (
+        "The route sends every request to the servers now" if in_cluster else "The route does not lead to the canary"
+    )
+    return Outline(
+        title=f"Canary of {stack}",
+        kind="halt",
+        verdict=f"{where}, and {change.path.name} declares it.",
+        body=(
+            Prose("The next `pulumi up` keeps it so. The canary's pods stay, to be looked at."),
+            next_steps(f"fleet rollout status --stack {stack}", f"fleet rollout abort --stack {stack}"),
         ),
     )
 

@@ -31,7 +31,7 @@ USD: Final = 40.0
 """Price of a node-hour in the drills, so that every stack has one; close to Spot in Europe."""
 LAG_WALL_SECONDS: Final = 1.0
 """Kubernetes' controllers, from a pause to the end of the pods. Measured: a third of it."""
-RUN_UP_SECONDS: Final = 900.0
+RUN_UP_SECONDS: Final = 1800.0
 """From the guard's restart to the pause: the drill's requests have begun by then, on a busy machine, too."""
 NOTICED_SECONDS: Final = 300.0
 """Ten intervals of the guard."""

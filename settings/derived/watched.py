@@ -11,6 +11,7 @@ from facts.releases import number_of
 from facts.signals.model import Watched
 from facts.time_to_serve import step_seconds, way_to_serve
 from settings.derived.replica_start import replica_start
+from settings.derived.spending import rates
 from settings.sections.capacity import Ladder, Spot
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
     engine, capacity = settings.serving.engine, settings.capacity
     promised = settings.monitoring.objectives
     pods_per_node = max(1, settings.machine.gpus // settings.gpus_per_replica)
+    counted = rates(settings)
     node_usd, tokens = figures.bill.nodes.unit_price_usd, figures.output_tokens_per_s
     return Watched(
         server=settings.server.name,
@@ -60,6 +62,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         start_seconds=_minutes(way_to_serve(replica_start(settings)).high_seconds),
         interval_seconds=settings.monitoring.interval_seconds,
         node_usd_per_hour=node_usd,
+        reserved_usd_per_hour=counted.reserved_nodes * counted.per_reserved_node,
         pods_per_node=pods_per_node,
         planned_usd_per_million_output=None
         if node_usd is None or not tokens

@@ -313,6 +313,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 ),
             ),
             Typed("pulumi stack output --json --show-secrets --stack serving > outputs.json", look=outputs),
+            Typed("pulumi up --stack serving", (UNCHANGED,)),  # an offline trial: dev has no gateway
             Typed(
                 "pulumi up --stack serving",
                 (UPDATED,),

@@ -33,6 +33,7 @@ FLEETS = {
     "two engines": replace(LITTLE, engines_per_pod=2, ttft_seconds=1, tpot_seconds=0.05, objective=0.999),
     "without a price": replace(EVERYTHING, node_usd_per_hour=None, planned_usd_per_million_output=None),
     "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
+    "a ladder with a reservation": replace(EVERYTHING, ladder=True, reserved_usd_per_hour=177.86),
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
     "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

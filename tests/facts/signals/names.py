@@ -27,6 +27,7 @@ WORDS = frozenset(
         "label_replace",
         "vector",
         "changes",
+        "clamp_min",
         "bool",
     }
     | {"by", "on", "and", "or", "unless", "offset"}

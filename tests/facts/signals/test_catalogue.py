@@ -345,6 +345,16 @@ def test_a_stacks_own_numbers_decide() -> None:
     assert planned == pytest.approx(figures(record).usd_per_million_output_tokens, rel=0.1)
 
 
+def test_a_reservation_of_known_size_is_the_least_that_a_ladder_costs() -> None:
+    ladder = {"mode": "ladder", "usdPerNodeHour": 80.0, "reservation": {"name": "block-7", "nodes": 3}}
+    settings = make_settings(capacity=ladder, server={"replicas": 2})
+    fleet = watched(settings, figures(settings))
+    assert (fleet.node_usd_per_hour, fleet.reserved_usd_per_hour) == (80.0, 240.0)
+    spent = {one.name: one.expr for one in catalogue(fleet).recordings}["fleet:usd_per_hour:sum"]
+    unreserved = {one.name: one.expr for one in catalogue(replace(fleet, reserved_usd_per_hour=0.0)).recordings}
+    assert spent == f"clamp_min({unreserved['fleet:usd_per_hour:sum']}, 240)"
+
+
 def test_pods_that_share_a_node_share_its_price() -> None:
     settings = make_settings(
         machine="a3-highgpu-8g",

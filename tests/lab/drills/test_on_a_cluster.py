@@ -82,23 +82,18 @@ def edited(change: str) -> Any:
     return changed("Deployment", {"surge": surge, "grace": grace, "hasty": hasty, "privileged": privileged}[change])
 
 
-# The stack as it is
+# The stack as it is: what no rehearsal of CI plays, and what one server cannot show
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "bring-up",
-        "second-up",
         "over-quota",
         "dead-rank",
         "hung-rank",
         "stalled-restart",
         "drain",
-        "pause",
-        "two-stacks",
         "weights-from-image",
-        "spending-limit",
         "spending-blind",
         "spending-tampered",
     ],

@@ -1,0 +1,144 @@
+"""The canary among users: what the alerts' expressions say of both sides, and the way back to the servers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from facts.finding import Finding
+from facts.signals.catalogue import catalogue
+from facts.signals.model import RULES_INTERVAL_SECONDS
+from facts.signals.series import REQUESTS_FLOOR, Series
+from fleet.clients.errors import LiveError
+from settings.derived.figures import figures
+from settings.derived.watched import watched
+
+if TYPE_CHECKING:
+    from fleet.clients.kubectl import Kubectl
+    from fleet.clients.prometheus import GpuSeries, ManagedPrometheus
+    from settings.stack import Settings
+
+ALERTS: Final = ("RequestsFail", "FirstTokenSlow")
+GONE: Final = "CanaryGone"
+GONE_SECONDS: Final = 60.0
+SEEN_SHARE: Final = 0.9
+"""Share of the time in which the canary must have had enough requests for the alerts' ratios. Assumed."""
+FAILED_LOOKS: Final = 3
+"""Looks in a row that fail before the canary is halted: what nobody sees must not serve users."""
+CREATOR: Final = "pulumi-kubernetes"
+"""Field manager with which Pulumi creates; it applies later with this and a suffix. Source: pulumi-kubernetes, provider/pkg/ssa."""
+_ROUTES: Final = "httproutes.gateway.networking.k8s.io"
+
+
+def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended: float) -> tuple[Finding, ...]:
+    """What held between two times, in seconds since 1970. An error speaks against the canary. Raises LiveError."""
+    canary = settings.as_canary
+    assert canary is not None
+
+    def held(expr: str) -> tuple[float, ...]:
+        return _times(prometheus.range(expr, began, ended, RULES_INTERVAL_SECONDS))
+
+    found = []
+    for side in (canary, settings.without_canary):
+        alerts = catalogue(watched(side, figures(side))).alerts
+        conditions = [(alert.name, alert.expr, float(alert.for_seconds)) for alert in alerts if alert.name in ALERTS]
+        if side is canary:
+            available = Series(watched(side, figures(side))).declared("kube_deployment_status_replicas_available")
+            conditions.append((GONE, f"{available} == 0", GONE_SECONDS))
+        for name, expr, for_seconds in conditions:
+            seconds = longest(held(expr))
+            fires = seconds >= for_seconds
+            found.append(
+                Finding(
+                    id=f"soak-{name}",
+                    subject=side.server.name,
+                    severity="passed" if not fires else "error" if side is canary else "warning",
+                    found=f"held for {seconds:.0f} s" if fires else f"did not hold for {for_seconds:.0f} s",
+                )
+            )
+    requests = Series(watched(canary, figures(canary))).rate("vllm:request_success_total", "5m")
+    steps = (ended - began) // RULES_INTERVAL_SECONDS + 1
+    share = min(1.0, len(held(f"{requests} > {REQUESTS_FLOOR:g}")) / steps)
+    found.append(
+        Finding(
+            id="soak-requests",
+            subject=canary.server.name,
+            severity="passed" if share >= SEEN_SHARE else "unknown",
+            found=f"more than {REQUESTS_FLOOR:g} requests a second for {share:.0%} of the time",
+            allowed=f"{SEEN_SHARE:.0%} or more",
+            why="with fewer requests the alerts' ratios are not evaluated, so that nothing is known of the canary",
+            write="a larger weight, or a longer time",
+        )
+    )
+    return tuple(found)
+
+
+def watch(
+    settings: Settings,
+    prometheus: ManagedPrometheus,
+    *,
+    seconds: float,
+    pause: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.time,
+) -> tuple[Finding, ...]:
+    """Look until an error or until the time is over; returns the last look. Looks that fail FAILED_LOOKS times in a row are an error."""
+    began, failed, last = now(), 0, tuple[Finding, ...]()
+    while True:
+        try:
+            last, failed = look(prometheus, settings, began, now()), 0
+        except LiveError as error:
+            failed += 1
+            if failed == FAILED_LOOKS:
+                return (Finding(id="soak-unseen", subject="managed Prometheus", found=str(error)),)
+        if any(one.severity == "error" for one in last) or (not failed and now() >= began + seconds):
+            return last
+        pause(RULES_INTERVAL_SECONDS)
+
+
+def halt_in_cluster(kubectl: Kubectl, settings: Settings) -> bool:
+    """Send every request to the servers, at once. False where the route does not lead to the canary. Raises LiveError.
+
+    Applied as Pulumi's own field manager: with another one the next `pulumi up` would report a conflict over the route.
+    """
+    name, pool = settings.gateway.pool, settings.canary_pool
+    what = f"taking the users' requests from {pool}"
+    asked = ("get", _ROUTES, name, "--show-managed-fields", "--output=json")
+    route: dict[str, Any] = json.loads(kubectl.run(*asked, what=what))
+    weights = {name: 100, pool: 0}
+    backends = [one for rule in route["spec"]["rules"] for one in rule.get("backendRefs", ()) if one["name"] in weights]
+    if pool not in {one["name"] for one in backends}:
+        return False
+    for one in backends:
+        one["weight"] = weights[one["name"]]
+    metadata = route["metadata"]
+    managers = [one["manager"] for one in metadata.get("managedFields", ()) if one.get("operation") == "Apply"]
+    manager = next((one for one in managers if one.startswith(CREATOR)), None)
+    if manager is None:
+        changed = json.dumps({"spec": {"rules": route["spec"]["rules"]}})
+        patch = ("patch", _ROUTES, name, "--type=merge", f"--field-manager={CREATOR}", f"--patch={changed}")
+        kubectl.run(*patch, what=what)
+        return True
+    kept = {key: metadata[key] for key in ("name", "namespace", "labels", "annotations") if key in metadata}
+    applied: dict[str, Any] = {**{key: route[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept}
+    arguments = ("apply", "--server-side", "--force-conflicts", f"--field-manager={manager}", "--filename=-")
+    kubectl.run(*arguments, what=what, stdin=json.dumps(applied))
+    return True
+
+
+def longest(times: tuple[float, ...]) -> float:
+    """Seconds of the longest run without a missing step."""
+    return max((end - begin for begin, end in _runs(times)), default=-1.0)
+
+
+def _runs(times: tuple[float, ...]) -> Iterator[tuple[float, float]]:
+    for place, at in enumerate(times):
+        if place == 0 or at - times[place - 1] > 1.5 * RULES_INTERVAL_SECONDS:
+            begin = at
+        if place + 1 == len(times) or times[place + 1] - at > 1.5 * RULES_INTERVAL_SECONDS:
+            yield begin, at
+
+
+def _times(series: tuple[GpuSeries, ...]) -> tuple[float, ...]:
+    return tuple(sorted({at for one in series for at, _ in one.samples}))
