@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from facts.capacity import SPOT_NOTICE_SECONDS
+from facts.capacity import MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
 
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
@@ -54,6 +54,14 @@ class Watched:
     """Whether nodes come from a capacity ladder."""
     notice_seconds: int = SPOT_NOTICE_SECONDS
     """Time of a replica after a Spot notice."""
+    grace_seconds: int = MAX_GRACE_SECONDS
+    """Time of a deleted pod to end."""
+    restarts_stalled: bool = False
+    """Whether the kubelet restarts an engine without steps."""
+    downloads: bool = False
+    """Whether each replica downloads its weights at every start."""
+    measures_on_update: bool = False
+    """Whether each `pulumi up` starts the benchmark, which refuses a paused fleet."""
     gateway_pool: str | None = None
     """InferencePool of the gateway; None without one."""
     gateway_is_external: bool = False

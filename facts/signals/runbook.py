@@ -32,10 +32,17 @@ def section(alert: str, watched: Watched) -> str:
     """The section of one alert for one fleet: its cases, with its names filled in. Raises KeyError for an unknown alert."""
     has = _cases(watched)
     text = _CASE.sub(lambda case: case[3] if has[case[2]] is (case[1] == "with") else "", sections()[alert])
-    named = {"UNDO": _undo(watched), "NAMESPACE": watched.namespace, "SERVER": watched.server, "STACK": watched.stack}
+    named = {
+        "UNDO": _undo(watched),
+        "MORE": _more(watched),
+        "NAMESPACE": watched.namespace,
+        "SERVER": watched.server,
+        "STACK": watched.stack,
+    }
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
     named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason"), "NOTICE": str(watched.notice_seconds)}
+    named |= {"GRACE": str(watched.grace_seconds), "START": str(watched.start_seconds // 60)}
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)
     return text
@@ -45,10 +52,15 @@ def _cases(watched: Watched) -> dict[str, bool]:
     """What the sections tell apart."""
     return {
         "autoscaler": watched.autoscaler is not None,
+        "drafts": watched.speculative,
         "gateway": watched.gateway_pool is not None,
+        "heartbeat": watched.restarts_stalled,
         "keda": watched.by_keda,
         "ladder": watched.ladder,
+        "measuring": watched.measures_on_update,
         "pause": watched.spending == "pause",
+        "prefixes": watched.prefix_caching,
+        "several": watched.max_replicas not in (0, 1),
         "spot": watched.spot,
     }
 
@@ -61,3 +73,14 @@ def _undo(watched: Watched) -> str:
             "`fleet rollout abort --stack STACK && pulumi up --stack STACK`"
         )
     return "`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"
+
+
+def _more(watched: Watched) -> str:
+    """Which setting adds replicas."""
+    if watched.autoscaler is not None:
+        return "raise `server.scaling.max` once it is reached (AtMaximum)"
+    if watched.max_replicas is None:
+        return "add replicas where they are managed"
+    # With weights from the hub, a second replica is refused.
+    volume = " and write `weights.source: hyperdisk`" if watched.downloads else ""
+    return f"raise `server.replicas` in the stack file{volume}"

@@ -48,6 +48,10 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         notice_seconds=LONG_NOTICE_SECONDS
         if isinstance(capacity, Ladder) and settings.has_long_notice
         else SPOT_NOTICE_SECONDS,
+        grace_seconds=settings.placement.grace_seconds,
+        restarts_stalled=settings.server.restart_stalled_seconds is not None,
+        downloads=not settings.weights.has_volume,
+        measures_on_update=settings.benchmark.enabled and settings.benchmark.run_on_update,
         gateway_pool=settings.gateway.pool if settings.gateway.enabled else None,
         gateway_is_external=settings.gateway.gateway_class != "gke-l7-rilb",
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,

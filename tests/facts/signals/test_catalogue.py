@@ -103,7 +103,9 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         text = runbook.section(name, fleet)
         assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
-        assert not re.search(r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD|NODE|REASON|UNDO)\b|<!--", text), name
+        assert not re.search(
+            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD|NODE|REASON|UNDO|MORE|GRACE|START)\b|<!--", text
+        ), name
 
 
 def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_command_needs_nothing_else() -> None:
@@ -212,6 +214,57 @@ def test_a_section_advises_no_ladder_to_a_stack_that_has_one_and_names_its_own_s
     for name in ("ReplicasMissing", "StockOut"):
         assert ("a capacity ladder" in runbook.section(name, fleet)) is not ladder, name
     assert re.findall(r"\b(\d+) seconds", runbook.section("SpotTaken", fleet)) == [notice]
+
+
+@each_row(("replicas", "simulates"), [(1, False), (4, True)])
+def test_only_a_stack_with_several_servers_is_told_to_simulate_its_day(replicas: int, simulates: bool) -> None:
+    """`fleet plan --day` has nothing to scale with one server."""
+    settings = make_settings(server={"replicas": replicas})
+    fleet = watched(settings, figures(settings))
+    for name in ("FirstTokenBudget", "OutputBudget", "TokensDear"):
+        assert ("fleet plan --day" in runbook.section(name, fleet)) is simulates, name
+
+
+@pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)
+def test_a_section_sends_on_call_to_alerts_that_the_stack_has(fleet: Watched) -> None:
+    every, own = set(runbook.sections()), named(catalogue(fleet).alerts)
+    for name in own:
+        assert (set(re.findall(r"\b[A-Z]\w+\b", runbook.section(name, fleet))) & every) <= own, name
+
+
+@each_row(
+    ("settings", "written"),
+    [
+        ({"weights": {"source": "huggingface"}}, ("server.replicas", "weights.source: hyperdisk")),
+        ({"server": {"replicas": 4}}, ("server.replicas",)),
+        ({"server": {"scaling": {"mode": "load", "min": 2, "max": 4}}}, ("server.scaling.max",)),
+    ],
+)
+def test_more_replicas_come_from_the_setting_that_the_stack_has(
+    settings: dict[str, object], written: tuple[str, ...]
+) -> None:
+    made = make_settings(**settings)
+    fleet = watched(made, figures(made))
+    for name in ("Backlog", "CacheFull", "Preempting", "OutputSlow"):
+        assert tuple(re.findall(r"`((?:server|weights)\.[^`]+)`", runbook.section(name, fleet))) == written, name
+
+
+@each_row(("seconds", "server"), [(600, {}), (120, {}), (120, {"restartStalledSeconds": 300})])
+def test_a_hung_pod_waits_for_the_stacks_own_grace_and_restarts_by_itself_only_where_set(
+    seconds: int, server: dict[str, int]
+) -> None:
+    settings = make_settings(capacity={"mode": "on-demand", "graceSeconds": seconds}, server=server)
+    fleet = watched(settings, figures(settings))
+    stalled, fault = (runbook.section(name, fleet) for name in ("EngineStalled", "GpuFault"))
+    assert re.findall(r"\b(\d+) seconds", stalled) == re.findall(r"\b(\d+) seconds", fault) == [str(seconds)]
+    assert ("restartStalledSeconds" in stalled) is bool(server)
+
+
+def test_a_stack_that_measures_on_update_is_paused_without_its_benchmark() -> None:
+    for measures in (True, False):
+        settings = make_settings(benchmark={"enabled": True, "runOnUpdate": measures})
+        command = runbook.section("GpusIdle", watched(settings, figures(settings))).splitlines()[1]
+        assert ("benchmark.runOnUpdate false" in command) is measures
 
 
 def test_a_pod_that_may_hang_is_deleted_without_its_grace_period() -> None:

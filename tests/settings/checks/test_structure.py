@@ -261,6 +261,22 @@ def test_a_planned_end_leaves_a_request_its_time(
     assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
 
 
+@each_row(
+    ("ladder", "warned"),
+    [
+        ({"spot": False, "longNotice": True}, True),
+        ({"spot": False, "longNotice": False}, True),
+        ({"spot": False}, False),
+        ({"longNotice": True}, False),
+    ],
+)
+def test_a_long_notice_without_a_spot_rung_does_nothing(ladder: dict[str, bool], warned: bool) -> None:
+    problem = found(capacity={"mode": "ladder", **ladder}, server={"replicas": 1}).get("long-notice-without-spot")
+    assert (problem is not None) is warned
+    if problem is not None:
+        assert (problem.subject, problem.severity) == ("vllm-fleet:capacity.longNotice", "warning")
+
+
 @pytest.mark.parametrize("name", ["runDurationSeconds", "flexStartSeconds"])
 @pytest.mark.parametrize(
     ("seconds", "is_refused"), [(600, True), (3_600, True), (4_200, True), (7_200, False), (604_800, False)]
