@@ -22,7 +22,7 @@ NAMESPACE = "previewed"
 FILE = list(yaml.safe_load_all((ROOT / ".github" / "preview-access.yaml").read_text(encoding="utf-8")))
 ROLES = {one["metadata"]["name"]: one["rules"] for one in FILE if one["kind"] == "ClusterRole"}
 DRY_RUN = {"get", "create", "patch"}
-ASIDE = {"Namespace", "Role", "RoleBinding", "Secret"}
+ASIDE = {"ClusterRole", "ClusterRoleBinding", "Namespace", "Role", "RoleBinding", "Secret"}
 """Kinds of the program that the account only reads."""
 RBAC = "rbac.authorization.k8s.io"
 
@@ -144,6 +144,8 @@ def test_every_kind_of_the_program_may_be_read_and_tried(api: ClusterApi) -> Non
             for group, resource in sorted(made(namespaced=namespaced)):
                 assert can(api, verb, group, resource, where), (verb, group, resource)
     assert can(api, "get", "", "namespaces", NAMESPACE, NAMESPACE)
+    for resource in ("clusterrolebindings", "clusterroles"):
+        assert can(api, "get", RBAC, resource)
     assert can(api, "list", "", "pods", NAMESPACE)
 
 

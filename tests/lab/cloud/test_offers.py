@@ -86,6 +86,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         "weights-writer": [("c4a-standard-8", "on-demand")],
         "vllm-benchmark": [("c4-standard-16", "on-demand")],
         "spending-guard": [("e2-standard-4", "on-demand")],
+        "answers-probe": [("e2-standard-4", "on-demand")],
     }
     seen = {}
     for app, one in pod_templates(objects):
