@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import pulumi
-    from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict, VolumeArgsDict
+    from pulumi_kubernetes.core.v1 import (
+        ContainerArgsDict,
+        PodSpecArgsDict,
+        ProbeArgsDict,
+        VolumeArgsDict,
+        VolumeMountArgsDict,
+    )
 
     from workloads.space import Space
 
@@ -24,7 +30,8 @@ def small_pod(
     app: str,
     command: Sequence[pulumi.Input[str]],
     vcpus: float,
-    more: ContainerArgsDict | None = None,
+    ready: ProbeArgsDict | None = None,
+    mounts: Sequence[VolumeMountArgsDict] = (),
     volumes: Sequence[VolumeArgsDict] = (),
     uses_api: bool = False,
 ) -> PodSpecArgsDict:
@@ -41,7 +48,11 @@ def small_pod(
             "capabilities": {"drop": ["ALL"]},
         },
     }
-    return {
+    if ready is not None:
+        container["readiness_probe"] = ready
+    if mounts:
+        container["volume_mounts"] = list(mounts)
+    spec: PodSpecArgsDict = {
         "service_account_name": app,
         "automount_service_account_token": uses_api,
         "enable_service_links": False,
@@ -50,6 +61,8 @@ def small_pod(
             "run_as_user": NONROOT,
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
-        "containers": [{**container, **(more or {})}],
-        **({"volumes": list(volumes)} if volumes else {}),
+        "containers": [container],
     }
+    if volumes:
+        spec["volumes"] = list(volumes)
+    return spec

@@ -44,14 +44,14 @@ class AnswersProbe(pulumi.ComponentResource):
         # A key that only Secret Manager knows is read from the mounted file, which follows its latest version.
         version = None if key is None or key.version is None else {"vllm-fleet.dev/api-key": key.version}
         store = server.key_store
-        options = ["--url", server.endpoint, "--model", args.model]
+        options: list[pulumi.Input[str]] = ["--url", server.endpoint, "--model", args.model]
         options += [] if store is None else ["--key-file", api_key.PATH]
         spec = small_pod(
             args.space,
             app=PROBE_APP,
             command=["python3", "-B", "-c", program(), *options],
             vcpus=ANSWERS_PROBE_VCPUS,
-            more={} if store is None else {"volume_mounts": [api_key.mount()]},
+            mounts=() if store is None else (api_key.mount(),),
             volumes=() if store is None else (api_key.volume(store),),
         )
         k8s.apps.v1.Deployment(

@@ -221,15 +221,13 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         app=SPENDING_APP,
         command=["python3", "-B", "-c", code, f"--config={told}"],
         vcpus=SPENDING_GUARD_VCPUS,
-        more={
-            # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
-            "readiness_probe": {
-                "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
-                "period_seconds": 10,
-                "timeout_seconds": 5,
-            },
-            "volume_mounts": [{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
+        # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
+        ready={
+            "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
+            "period_seconds": 10,
+            "timeout_seconds": 5,
         },
+        mounts=[{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
         volumes=[{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
         uses_api=True,
     )

@@ -86,7 +86,7 @@ class Place:
         self.chart()
         self.apply(HEALTH_CHECK_POLICY, POOL, health_check_policy(TARGET))
         self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
-        self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, TARGET, v1_only=False))
+        self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, [TARGET], v1_only=False))
 
     def until(self, kind: Kind, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
         with Mirror(self.api, kind, namespace=self.name) as mirror:
@@ -183,7 +183,7 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
 def test_a_route_to_a_missing_pool_is_not_resolved(place: Place) -> None:
     with place.controller():
         place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
-        place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, TARGET, v1_only=False))
+        place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, [TARGET], v1_only=False))
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs", "False"))
         place.chart()
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs"))
