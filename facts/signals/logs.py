@@ -102,33 +102,29 @@ def fallbacks(watched: Watched) -> LogSignal:
 
 def spending(watched: Watched) -> LogSignal:
     """Steps of the spend guard, one JSON object each. `paused`, `over` and `blind` are repeated while they last."""
-    return LogSignal(
-        name=log_name(watched, "spending"),
-        resource="k8s_container",
-        filter=_all(
-            *_of_cluster(watched, "k8s_container"),
-            f'resource.labels.namespace_name="{spending_namespace(watched.namespace)}"',
-            f'resource.labels.container_name="{SPENDING_CONTAINER}"',
-            'jsonPayload.event="spending"',
-        ),
-        labels={"step": "EXTRACT(jsonPayload.step)"},
-        why="warnings, pauses and failures of the spend guard",
-    )
+    why = "warnings, pauses and failures of the spend guard"
+    return _steps(watched, "spending", spending_namespace(watched.namespace), SPENDING_CONTAINER, why)
 
 
 def answers(watched: Watched) -> LogSignal:
     """Findings of the answers probe, one JSON object each. `failed`, `wrong` and `differs` are repeated while they last."""
+    why = "answers that fail, are wrong, or are not the usual one"
+    return _steps(watched, "answers", watched.namespace, PROBE_APP, why)
+
+
+def _steps(watched: Watched, event: str, namespace: str, container: str, why: str) -> LogSignal:
+    """Entries of one of the stack's small programs, by their step."""
     return LogSignal(
-        name=log_name(watched, "answers"),
+        name=log_name(watched, event),
         resource="k8s_container",
         filter=_all(
             *_of_cluster(watched, "k8s_container"),
-            f'resource.labels.namespace_name="{watched.namespace}"',
-            f'resource.labels.container_name="{PROBE_APP}"',
-            'jsonPayload.event="answers"',
+            f'resource.labels.namespace_name="{namespace}"',
+            f'resource.labels.container_name="{container}"',
+            f'jsonPayload.event="{event}"',
         ),
         labels={"step": "EXTRACT(jsonPayload.step)"},
-        why="answers that fail, are wrong, or are not the usual one",
+        why=why,
     )
 
 

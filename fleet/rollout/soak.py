@@ -41,11 +41,13 @@ def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended:
         return _times(prometheus.range(expr, began, ended, RULES_INTERVAL_SECONDS))
 
     found = []
-    for side in (canary, settings.without_canary):
-        alerts = catalogue(watched(side, figures(side))).alerts
+    seen = watched(canary, figures(canary))
+    other = settings.without_canary
+    for side, observed in ((canary, seen), (other, watched(other, figures(other)))):
+        alerts = catalogue(observed).alerts
         conditions = [(alert.name, alert.expr, float(alert.for_seconds)) for alert in alerts if alert.name in ALERTS]
         if side is canary:
-            available = Series(watched(side, figures(side))).declared("kube_deployment_status_replicas_available")
+            available = Series(seen).declared("kube_deployment_status_replicas_available")
             conditions.append((GONE, f"{available} == 0", GONE_SECONDS))
         for name, expr, for_seconds in conditions:
             seconds = longest(held(expr))
@@ -58,7 +60,7 @@ def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended:
                     found=f"held for {seconds:.0f} s" if fires else f"did not hold for {for_seconds:.0f} s",
                 )
             )
-    requests = Series(watched(canary, figures(canary))).rate("vllm:request_success_total", "5m")
+    requests = Series(seen).rate("vllm:request_success_total", "5m")
     steps = (ended - began) // RULES_INTERVAL_SECONDS + 1
     share = min(1.0, len(held(f"{requests} > {REQUESTS_FLOOR:g}")) / steps)
     found.append(
