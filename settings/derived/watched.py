@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
@@ -33,6 +33,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         server=settings.server.name,
         namespace=settings.namespace,
         stack=settings.stack,
+        project=settings.project,
         engines_per_pod=engine.data_parallel_size,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
@@ -44,6 +45,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         ladder=isinstance(capacity, Ladder),
+        further_ways=_further_ways(settings),
         # Only a ComputeClass can ask for it.
         notice_seconds=LONG_NOTICE_SECONDS
         if isinstance(capacity, Ladder) and settings.has_long_notice
@@ -76,6 +78,15 @@ def _autoscaler(settings: Settings) -> str | None:
     if not settings.is_scaled:
         return None
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
+
+
+def _further_ways(settings: Settings) -> tuple[Literal["reservation", "ladder"], ...]:
+    capacity = settings.capacity
+    used = {
+        capacity.mode,
+        *(("reservation",) if isinstance(capacity, Ladder) and capacity.reservation is not None else ()),
+    }
+    return tuple(way for way in ("reservation", "ladder") if way in settings.machine.ways and way not in used)
 
 
 def _minutes(seconds: float) -> int:
