@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from lab.stage.stage import Stage
     from settings.stack import Settings
 
-ASKED_SECONDS: Final = 3600.0
+ASKED_SECONDS: Final = 1800.0
 """Longest wait for what the probe finds: it asks once a minute, and the third question without an answer in a row counts."""
-RESOLVED_SECONDS: Final = 3600.0
+RESOLVED_SECONDS: Final = 1800.0
 """Longest wait for an alert to resolve: its log leaves the window after ten minutes."""
 
 
@@ -47,9 +47,7 @@ def _no_answer(stage: Stage, proof: Proof) -> None:
         stage.timeline.note("pod", name, "all ranks hang: no tokens, no error", mood="bad")
         for rank in range(stage.settings.serving.engine.data_parallel_size):
             stage.traffic.hang(name, rank)
-    hung = stage.clock.now_seconds()
     stage.until("a missing answer to be found", lambda: stage.answers.told("failed", lines), ASKED_SECONDS)
-    proof.figure("from the hang to the probe's line", round((stage.clock.now_seconds() - hung) / 60, 1), "min")
     _fires(proof, "AnswersFail")
     _stays_ready(stage, proof, servers, began)
     stage.timeline.note("operator", stage.server, "kubectl delete pod --grace-period=30", mood="good")
@@ -73,8 +71,8 @@ def _fires(proof: Proof, alert: str) -> None:
     if watch is None:
         return
     watch.let_pass(alert)
-    firing = [one.alert for one in watch.fired() if one.resolved_at is None]
-    proof.check(f"{alert} fires in its time", alert in firing, ", ".join(firing) or "no alert")
+    fired = sorted({one.alert for one in watch.fired()})
+    proof.check(f"{alert} fires in its time", alert in fired, ", ".join(fired) or "no alert")
 
 
 def _stays_ready(stage: Stage, proof: Proof, servers: int, began: float) -> None:

@@ -112,8 +112,8 @@ class AnswersProbes:
         line = Line(at_seconds=self._world.clock.now_seconds(), container=container, payload=json.loads(text))
         step = line.payload["step"]
         if not self.lines or self.lines[-1].payload["step"] != step:
-            mood = "good" if step in ("started", "changed") else "bad"
-            self._world.timeline.note("pod", PROBE_APP, f"answers {step}: {line.payload['message']}", mood=mood)
+            text = f"answers {step}: {line.payload['message']}"
+            self._world.timeline.note("pod", PROBE_APP, text, mood="good" if step in ("started", "changed") else "bad")
         self.lines.append(line)
 
 
@@ -125,13 +125,12 @@ class _Probe:
         (container,) = pod["spec"]["containers"]
         command = container["command"]
         code, *arguments = command[command.index("-c") + 1 :]
-        self.program: Any = types.ModuleType(f"answers probe {pod['metadata']['uid']}")
-        sys.modules[self.program.__name__] = self.program
-        exec(compile(code, PROBE_APP, "exec"), self.program.__dict__)  # noqa: S102 - the stack's own program
-        waits = clock.wall_seconds(self.program.ANSWER_SECONDS)
-        self.program.ANSWER_SECONDS = max(LEAST_ANSWER_WALL_SECONDS, waits)
+        program: Any = types.ModuleType(f"answers probe {pod['metadata']['uid']}")
+        self.program = sys.modules[program.__name__] = program
+        exec(compile(code, PROBE_APP, "exec"), program.__dict__)  # noqa: S102 - the stack's own program
+        program.ANSWER_SECONDS = max(LEAST_ANSWER_WALL_SECONDS, clock.wall_seconds(program.ANSWER_SECONDS))
         log = types.SimpleNamespace(write=lambda text: write(container["name"], text), flush=lambda: None)
-        self.program.sys = types.SimpleNamespace(stdout=log)
-        options = self.program.options_of(arguments)
+        program.sys = types.SimpleNamespace(stdout=log)
+        options = program.options_of(arguments)
         self.url: str = options.url
-        self.asks = self.program.Probe(options.url, options.model, None, self.program.log)
+        self.asks = program.Probe(options.url, options.model, None, program.log)
