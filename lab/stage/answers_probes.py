@@ -70,7 +70,7 @@ class AnswersProbes:
         return [line for line in self.lines[since:] if line.payload["step"] == step]
 
     def _run(self) -> None:
-        interval = 0.0
+        interval = 60.0
         while not self._over.wait(max(LEAST_WALL_SECONDS, self._world.clock.wall_seconds(interval))):
             for pod in self._world.pods.all():
                 metadata = pod["metadata"]
