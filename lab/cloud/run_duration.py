@@ -1,7 +1,7 @@
 """Simulated end of a node's run duration, and the recycling of a ComputeClass: its pods move to another node ahead of that.
 
 Source of the recycling: cluster autoscaler, pkg/defrag/plugins/recycling. It reads the lead time from a label that nodes get from
-their ComputeClass only (injection.go, FlexStartGenerator).
+their ComputeClass only (injection.go, FlexStartGenerator). Assumed: at the end pods have the kubelet's usual 15 s, as on Spot.
 """
 
 from __future__ import annotations
