@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from facts.names import KEDA_NAMESPACE
 from facts.signals import logs
+from lab.cloud.spot import PREEMPTED
 
 if TYPE_CHECKING:
     from facts.signals.model import LogSignal
@@ -32,7 +33,7 @@ def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry |
             "resource": resource,
             "jsonPayload": {"resultInfo": result},
         }
-    if moment.lane == "node" and moment.text.startswith("preempted"):
+    if moment.lane == "node" and moment.text.startswith(PREEMPTED):
         zone = settings.zones[0]
         return {
             "logName": _log(settings, "cloudaudit.googleapis.com/system_event"),
