@@ -93,8 +93,6 @@ def edited(change: str) -> Any:
         "dead-rank",
         "hung-rank",
         "stalled-restart",
-        "wrong-answer",
-        "no-answer",
         "drain",
         "weights-from-image",
         "spending-blind",
