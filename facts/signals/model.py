@@ -54,8 +54,8 @@ class Watched:
     spot: bool = False
     ladder: bool = False
     """Whether nodes come from a capacity ladder."""
-    further_ways: tuple[Literal["reservation", "ladder"], ...] = ()
-    """Ways to buy the machine that the stack does not use, for a stock-out."""
+    elsewhere: tuple[Literal["zone", "larger", "reservation", "ladder"], ...] = ("zone",)
+    """Where there may be a machine after a stock-out: a zone, a larger reservation, and ways to buy it that the stack does not use."""
     notice_seconds: int = SPOT_NOTICE_SECONDS
     """Time of a replica after a Spot notice."""
     grace_seconds: int = MAX_GRACE_SECONDS

@@ -80,10 +80,12 @@ def _undo(watched: Watched) -> str:
 def _elsewhere(watched: Watched) -> str:
     """Where there may be a machine when the stack's own capacity has none."""
     words = {
+        "zone": "another zone",
+        "larger": "a larger reservation",
         "reservation": "a reservation in the ladder" if watched.ladder else "a reservation",
         "ladder": "a capacity ladder",
     }
-    *others, last = "another zone", *(words[way] for way in watched.further_ways)
+    *others, last = (words[place] for place in watched.elsewhere)
     return f"{', '.join(others)} or {last}" if others else last
 
 

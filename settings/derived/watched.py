@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
@@ -45,7 +46,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         ladder=isinstance(capacity, Ladder),
-        further_ways=_further_ways(settings),
+        elsewhere=tuple(_elsewhere(settings)),
         # Only a ComputeClass can ask for it.
         notice_seconds=LONG_NOTICE_SECONDS
         if isinstance(capacity, Ladder) and settings.has_long_notice
@@ -80,13 +81,15 @@ def _autoscaler(settings: Settings) -> str | None:
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
 
 
-def _further_ways(settings: Settings) -> tuple[Literal["reservation", "ladder"], ...]:
-    capacity = settings.capacity
-    used = {
-        capacity.mode,
-        *(("reservation",) if isinstance(capacity, Ladder) and capacity.reservation is not None else ()),
-    }
-    return tuple(way for way in ("reservation", "ladder") if way in settings.machine.ways and way not in used)
+def _elsewhere(settings: Settings) -> Iterator[Literal["zone", "larger", "reservation", "ladder"]]:
+    capacity, ways = settings.capacity, settings.machine.ways
+    reserved = capacity.mode == "reservation"
+    # A reservation is one zone's.
+    yield "larger" if reserved else "zone"
+    if "reservation" in ways and not reserved and not (isinstance(capacity, Ladder) and capacity.reservation):
+        yield "reservation"
+    if "ladder" in ways and not isinstance(capacity, Ladder):
+        yield "ladder"
 
 
 def _minutes(seconds: float) -> int:

@@ -13,7 +13,6 @@ _WORD = re.compile(r"[A-Za-z_:][\w:]*")
 WORDS = frozenset(
     {
         "absent",
-        "label_replace",
         "sum",
         "max",
         "avg",
@@ -25,6 +24,7 @@ WORDS = frozenset(
         "min_over_time",
         "last_over_time",
         "avg_over_time",
+        "label_replace",
         "vector",
         "changes",
         "clamp_min",
