@@ -431,9 +431,9 @@ def _rest() -> Iterator[Case]:
     yield Case("CrashLoop", True, [of(restarted, "0x180"), of(restarted, loops, pod=0)], **hours)
     two = [of(restarted, "0x30 1x150"), of(restarted, "0x30 1x30 2x120", pod=0)]
     yield Case("CrashLoop", False, [*two, of(restarted, loops, container_name="sidecar")], **hours)
-    # Three in more than six hours, and a pod that was deleted after its third.
+    # Three in more than six hours, and a pod that was deleted after its third: its last sample is seen for five more minutes.
     yield Case("CrashLoop", False, [of(restarted, "0x100 1x110 2x110 3x40")], minutes=720, every=120)
-    yield Case("CrashLoop", False, [of(restarted, "0x15 1x15 2x15 3x15 _x120")], since=135, **hours)
+    yield Case("CrashLoop", False, [of(restarted, "0x15 1x15 2x15 3x15 _x120")], since=132, **hours)
     phase = "kube_pod_status_phase"
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
