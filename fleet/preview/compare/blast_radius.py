@@ -97,6 +97,13 @@ def _effects(
         yield from _format_replicas(radius, before)
     if before and not restarts and not radius.replicas_removed:
         yield "No serving replica restarts"
+    for urn, pods in after.items():
+        was = before.get(urn)
+        if was is not None and was.stream_seconds != pods.stream_seconds:
+            yield (
+                f"Open streams of {pods.name} go on for {pods.stream_seconds:g} s instead of {was.stream_seconds:g} s at later updates, "
+                f"scale-ins and drained nodes; at this update for {was.stream_seconds:g} s"
+            )
 
 
 def _price(changes: Changes, *, stays_billed: bool) -> Iterator[str]:

@@ -20,6 +20,7 @@ from tests.fleet.preview.sample_report import resource
 
 ROOT_FOLDER = Path(__file__).parents[4]
 IMAGE = "spec/template/spec/containers/0/image"
+PRE_STOP = "spec/template/spec/containers/0/lifecycle"
 
 
 def dangers(changes: Changes) -> list[str]:
@@ -38,6 +39,7 @@ def test_the_wording_of_consequences(golden: Callable[[str, str], None]) -> None
         "another image, recreated": changes_of(edited(new_image, "spec/strategy", {"type": "Recreate"})),
         "another image, surging": changes_of(edited(strategy(maxSurge=1, maxUnavailable=0), IMAGE, "vllm:2")),
         "another image of a single replica": compare(recording(single), recording(edited(single, IMAGE, "vllm:2"))),
+        "more time for streams": changes_of(edited(SERVER, PRE_STOP, {"preStop": {"sleep": {"seconds": 5}}})),
         "more replicas": changes_of(edited(SERVER, "spec/replicas", 16), outputs=EVERY_NUMBER),
         "fewer replicas": changes_of(edited(SERVER, "spec/replicas", 8)),
         "other capacity": changes_of(edited(SERVER, "spec/template/spec/nodeSelector", {})),
