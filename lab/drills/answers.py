@@ -1,4 +1,4 @@
-"""Ready replicas that answer wrongly or not at all: only the answers probe sees it."""
+"""Ready replicas that answer otherwise, wrongly or not at all: only the answers probe sees it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ def _wrong_answer(stage: Stage, proof: Proof) -> None:
     began, servers = _probed(stage, proof), stage.servers
     lines, victim = len(stage.answers.lines), stage.ready_pods()[0]
     name, node = victim["metadata"]["name"], victim["spec"]["nodeName"]
-    stage.timeline.note("pod", name, "a GPU computes wrongly: no error, other tokens", mood="bad")
-    stage.traffic.answer_wrongly(name)
+    stage.timeline.note("pod", name, "a GPU computes wrongly: no error, other words", mood="bad")
+    stage.traffic.answer(name, "other")
+    stage.until("another answer to be found", lambda: stage.answers.told("differs", lines), ASKED_SECONDS)
+    # At once: what a single replica says ten times in a row is its usual answer.
+    stage.traffic.answer(name, "wrong")
+    stage.timeline.note("pod", name, "and a wrong number", mood="bad")
     broke = stage.clock.now_seconds()
     stage.until("a wrong answer to be found", lambda: stage.answers.told("wrong", lines), ASKED_SECONDS)
     proof.figure("from the first wrong token to the probe's line", round(stage.clock.now_seconds() - broke), "s")
@@ -37,7 +41,7 @@ def _wrong_answer(stage: Stage, proof: Proof) -> None:
     elsewhere = all(pod["spec"]["nodeName"] != node for pod in stage.ready_pods() if pod["metadata"]["name"] != name)
     shared = "other replicas share its node" if stage.servers_a_machine > 1 else ""
     proof.check("its replacement is on another node", elsewhere, "another" if elsewhere else "the same", empty=shared)
-    _is_silent(stage, proof, "AnswersWrong")
+    _is_silent(stage, proof, "AnswersDiffer", "AnswersWrong")
 
 
 def _no_answer(stage: Stage, proof: Proof) -> None:
@@ -88,8 +92,8 @@ def _replace(stage: Stage, pods: list[Manifest], servers: int) -> None:
     stage.traffic.wait_for_endpoints(servers)
 
 
-def _is_silent(stage: Stage, proof: Proof, alert: str) -> None:
-    """Check that the probe finds nothing more at any replica, and that the alert resolves."""
+def _is_silent(stage: Stage, proof: Proof, *alerts: str) -> None:
+    """Check that the probe finds nothing more at any replica, and that the alerts resolve."""
     # The question that is on its way may have gone to a replica that is gone.
     _ask(stage, 1)
     lines = len(stage.answers.lines)
@@ -99,8 +103,8 @@ def _is_silent(stage: Stage, proof: Proof, alert: str) -> None:
     watch = proof.watch
     if watch is not None:
         stage.until(
-            f"{alert} to resolve",
-            lambda: not any(one.alert == alert and one.resolved_at is None for one in watch.fired()),
+            f"{' and '.join(alerts)} to resolve",
+            lambda: not any(fired.alert in alerts and fired.resolved_at is None for fired in watch.fired()),
             RESOLVED_SECONDS,
         )
 
@@ -120,10 +124,10 @@ def _is_probed(settings: Settings) -> str:
 DRILLS = (
     Drill(
         name="wrong-answer",
-        title="A replica answers wrongly",
+        title="A replica gives other answers, then wrong ones",
         proves="Kubernetes does not detect it, the answers probe does, and the runbook's commands fix it",
         play=_wrong_answer,
-        alerts=("AnswersWrong",),
+        alerts=("AnswersDiffer", "AnswersWrong"),
         may_page=ALONE,
         skip=_is_probed,
     ),

@@ -16,6 +16,8 @@ from typing import Any, Final, Literal
 Api = Literal["completions", "chat"]
 Part = Literal["content", "reasoning"]
 Finish = Literal["length", "stop", "tool_calls"]
+Kind = Literal["usual", "other", "wrong"]
+"""Of an answer that names its tokens: as a sound server's, the right result in other words, or a wrong result, as from a broken GPU."""
 DEFAULT_OUTPUT_TOKENS: Final = 16
 """Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
@@ -208,14 +210,12 @@ def words(tokens: int) -> str:
     return _WORD * tokens
 
 
-def spoken(asked: Asked, tokens: int, *, wrong: bool) -> tuple[str, list[int]]:
+def spoken(asked: Asked, tokens: int, kind: Kind = "usual") -> tuple[str, list[int]]:
     """A text of that many tokens, and their numbers: the result where the prompt ends in a sum, what followed its last line where
     that was said before, then words that follow from the prompt.
-
-    `wrong`: neither the right result nor the words that a sound server has.
     """
-    found = _SUM.search(str(asked.prompt))
-    drawn = random.Random(f"{wrong}{asked.prompt}")  # noqa: S311 - words, not a secret
+    found, wrong = _SUM.search(str(asked.prompt)), kind == "wrong"
+    drawn = random.Random(f"{kind != 'usual'}{asked.prompt}")  # noqa: S311 - words, not a secret
     numbers = [drawn.randrange(1_000, 30_000) for _ in range(tokens)]
     if found is not None:
         numbers[0] = _OPERATORS[found[2]](int(found[1]), int(found[3])) + wrong

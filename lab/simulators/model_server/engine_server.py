@@ -239,7 +239,7 @@ class _Answer:
             called = (answers.tool_call(self._asked.tool),)
             return Said(tokens=self._said, content=None, finish="tool_calls", tool_calls=called)
         if self._asked.tells_tokens:
-            text, numbers = answers.spoken(self._asked, self._said, wrong=self._is_wrong())
+            text, numbers = answers.spoken(self._asked, self._said, "wrong" if self._is_wrong() else "usual")
             return Said(tokens=self._said, content=text, finish=self._finish, token_ids=numbers)
         reasoning = min(self._reasoning, self._said)
         content = words(self._said - reasoning)

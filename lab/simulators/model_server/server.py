@@ -51,8 +51,8 @@ class ModelServer(Listener):
         self.hung: set[Engine] = set()
         """Engines that return no more tokens and say nothing, as with a kernel that never ends. From their next step on their
         figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
-        self.wrong = False
-        """Whether answers that name their tokens are wrong, as with a broken GPU."""
+        self.kind: answers.Kind = "usual"
+        """Of answers that name their tokens."""
         self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
         self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
         self._each = metrics.Histogram(
@@ -123,7 +123,7 @@ class ModelServer(Listener):
         self._steps.observe(engine, asked.output_tokens)
         self._first.observe(engine, self.timing.ttft_seconds)
         self._each.observe(engine, self.timing.tpot_seconds)
-        text, numbers = answers.spoken(asked, asked.output_tokens, wrong=self.wrong)
+        text, numbers = answers.spoken(asked, asked.output_tokens, self.kind)
         said = answers.Said(tokens=asked.output_tokens, content=text, token_ids=numbers)
         return web.json_response(answers.whole_answer(asked, id_, self._created, said))
 

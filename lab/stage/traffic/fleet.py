@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
+from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.server import Ending, ModelServer
 from lab.stage.traffic.pod_end import grace_left
 from workloads.server.pod_end import PodEnd, pod_end
@@ -126,11 +127,11 @@ class Fleet:
             if one.name == pod:
                 one.server.hung.add(one.server.engines[rank])
 
-    def answer_wrongly(self, pod: str) -> None:
-        """Make the server of a pod answer wrongly, until it ends."""
+    def answer(self, pod: str, kind: Kind) -> None:
+        """Make the server of a pod answer so, until it ends."""
         for one in self._served.values():
             if one.name == pod:
-                one.server.wrong = True
+                one.server.kind = kind
 
     @property
     def in_flight(self) -> int:

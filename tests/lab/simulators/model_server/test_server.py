@@ -11,9 +11,10 @@ import aiohttp
 import pytest
 
 from lab.results.clock import Clock
+from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.server import ModelServer
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
-from workloads.answers.judgement import answer_of, question
+from workloads.answers.judgement import answer_of, difference, question
 from workloads.answers.probe import PROMPT, TOKENS
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
@@ -111,18 +112,24 @@ def test_nothing_is_answered_before_the_model_is_loaded() -> None:
     run(play)
 
 
-@pytest.mark.parametrize(("wrong", "word"), [(False, "4711"), (True, "4712")])
-def test_the_probes_question_is_answered_whole_with_its_tokens(wrong: bool, word: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "word", "differs"), [("usual", "4711", False), ("other", "4711", True), ("wrong", "4712", True)]
+)
+def test_the_probes_question_is_answered_whole_with_its_tokens(kind: Kind, word: str, differs: bool) -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        server.wrong = wrong
+        _, usual = await post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS))
+        server.kind = kind
         status, body = await post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS))
         assert status == 200
         answer = answer_of(body)
         assert answer is not None
         assert len(answer.tokens) == len(answer.likeliest) == TOKENS
         assert answer.text.split()[0] == word
+        before = answer_of(usual)
+        assert before is not None
+        assert bool(difference(answer, before)) is differs
         (engine,) = server.engines
-        assert (engine.generation_tokens, len(engine.running)) == (TOKENS, 0)
+        assert (engine.generation_tokens, len(engine.running)) == (2 * TOKENS, 0)
 
     run(play)
 
