@@ -236,6 +236,8 @@ def _capacity(plan: Plan, reservation: str | None) -> Iterator[str]:
             yield "    mode: ladder"
             if reservation is not None:
                 yield f"    reservation: {{name: {reservation}}}"
+            elif "reservation" in question.machine.ways:
+                yield "    # reservation: {name: NAME} # the first rung, if you have one"
             yield f"    flexStartSeconds: {FLEX_START_MAX_SECONDS} # the maximum, seven days"
         case "calendar":
             yield "    mode: calendar"

@@ -26,7 +26,7 @@ CAPACITIES: Final[Mapping[str, str]] = {
     "flex-start": "flex-start",
     "calendar": "a calendar reservation",
     "reservation": "a reservation",
-    "ladder": "the ladder (reservation, flex-start, Spot)",
+    "ladder": "the ladder (a reservation if you name one, flex-start, Spot)",
 }
 ROUTINGS: Final[Mapping[str, str]] = {"cluster-ip": "a plain Service", "inference-gateway": "the Inference Gateway"}
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
@@ -38,7 +38,7 @@ _QUOTAS: Final[Mapping[str, str]] = {
     "flex-start": "{gpus}, preemptible",
     "calendar": "none: a calendar reservation ({gpus}) uses no quota",
     "reservation": "{gpus}, held by the reservation",
-    "ladder": "{gpus}, preemptible, for nodes beyond the reservation",
+    "ladder": "{gpus}, preemptible; fewer where a reservation serves some",
 }
 
 

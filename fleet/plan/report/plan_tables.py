@@ -209,7 +209,9 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
     found, ranges = plan.sizing, plan.sizing.ranges
     per_node = plan.deployment.gpus_per_node
     nodes = f"{plural(plan.machines, 'node')} of {per_node}, spares included"
-    yield "Quota to request", format_quota(plan.question.capacity, found.quota_gpus, plan.question.machine), nodes
+    more = "`fleet doctor --for up --live` counts the stack's other quotas: all regions' GPUs, vCPU, disks"
+    gpus = format_quota(plan.question.capacity, found.quota_gpus, plan.question.machine)
+    yield "GPU quota to request", gpus, f"{nodes}; {more}"
     copies = f" × {found.volume_copies}" if found.volume_copies > 1 else ""
     yield "Hyperdisk ML, size", f"{found.volume_gib:,} GiB{copies}", "weights plus 10 %, in steps of 16 GiB"
     reading = "sized to read the weights in about 75 s, within the limit for that volume size"

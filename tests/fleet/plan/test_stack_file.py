@@ -150,6 +150,18 @@ def test_a_release_that_production_refuses_is_refused_with_another_profile(root:
     assert "--profile tuned" in problem.write
 
 
+def test_a_ladder_without_a_named_reservation_has_the_line_that_adds_one(root: Path) -> None:
+    made = answer(users=8_000, capacity="ladder")
+    assert written(root, made, reservation="mine").capacity.reservation.name == "mine"
+    assert written(root, made).capacity.reservation is None
+    file = root / "Pulumi.planned.yaml"
+    line = "    # reservation: {name: NAME}"
+    text = file.read_text(encoding="utf-8")
+    assert line in text
+    file.write_text(text.replace(line, "    reservation: {name: mine}"), encoding="utf-8")
+    assert open_stack(root, "planned").settings.capacity.reservation.name == "mine"
+
+
 def test_a_secret_among_the_options_is_refused_and_not_shown(root: Path) -> None:
     made = answer(users=100, capacity="ladder")
     for canary in CANARIES.values():
