@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.names import CANARY_ENDING
 from facts.texts import plural
 from lab.cloud.spot import kill_containers
+from lab.cloud.world import restarts_of
 from lab.drills.conditions import (
     all_of,
     at_most_one_down,
@@ -76,7 +77,7 @@ def _crash(stage: Stage, proof: Proof) -> None:
         stage.clock.sleep(_CRASHES_AFTER)
         (canary,) = _canaries(stage)
         kill_containers(stage.world, canary, exit_code=1, reason="Error")
-        stage.until("the canary to be unready", lambda: not stage.ready_pods(stage.server + CANARY_ENDING), 60)
+        stage.until("the canary's containers to restart", lambda: any(map(restarts_of, _canaries(stage))), 60)
     (after,) = _canaries(stage)
     restarts = after["status"]["containerStatuses"][0]["restartCount"]
     proof.check("its restart count is visible to the verdict", restarts == 1, plural(restarts, "restart"))

@@ -44,7 +44,7 @@ def _is_gone(refusal: ApiRefusedError) -> bool:
 
 
 def replaced(stage: Stage, names: Sequence[str], servers: int, what: str) -> float:
-    """`kubectl delete pod --grace-period=30` of replicas; returns when that many are Ready again. `what`: how a message names these replicas."""
+    """`kubectl delete pod --grace-period=30` of replicas, named `what` in a message; returns when that many are Ready again."""
     for name in names:
         stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
     stage.until(f"{what} to go", lambda: not any(stage.world.pods.get(name, stage.namespace) for name in names), 900)

@@ -101,6 +101,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
     more = {"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}}
     with stage.up_in_background(more) as running:
+        stage.until_applying(running)
         pending = stage.until(
             "a pending replica",
             lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
