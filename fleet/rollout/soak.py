@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from facts.finding import Finding
 from facts.signals.catalogue import catalogue
@@ -16,8 +16,6 @@ from settings.derived.figures import figures
 from settings.derived.watched import watched
 
 if TYPE_CHECKING:
-    from fleet.clients.kubectl import Kubectl
-    from fleet.clients.prometheus import GpuSeries, ManagedPrometheus
     from settings.stack import Settings
 
 ALERTS: Final = ("RequestsFail", "FirstTokenSlow")
@@ -32,7 +30,34 @@ CREATOR: Final = "pulumi-kubernetes"
 _ROUTES: Final = "httproutes.gateway.networking.k8s.io"
 
 
-def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended: float) -> tuple[Finding, ...]:
+class Samples(Protocol):
+    """One series of an answer."""
+
+    @property
+    def samples(self) -> Sequence[tuple[float, float]]:
+        """Seconds since 1970, value."""
+
+
+class Prometheus(Protocol):
+    """A `ManagedPrometheus`, or a rehearsal's."""
+
+    def range(self, query: str, began: float, ended: float, step_seconds: int, /) -> Sequence[Samples]:
+        """A range query. Raises LiveError."""
+
+
+class Runs(Protocol):
+    """A `Kubectl`, or a rehearsal's."""
+
+    def run(self, *arguments: str, what: str, stdin: str | None = None) -> str:
+        """Run kubectl and return its output. Raises LiveError."""
+
+
+def speaks_against(findings: Iterable[Finding]) -> bool:
+    """Whether a canary with these findings may not be promoted: one is an error, or too little is known."""
+    return any(one.severity in ("error", "unknown") for one in findings)
+
+
+def look(prometheus: Prometheus, settings: Settings, began: float, ended: float) -> tuple[Finding, ...]:
     """What held between two times, in seconds since 1970. An error speaks against the canary. Raises LiveError."""
     canary = settings.as_canary
     assert canary is not None
@@ -79,7 +104,7 @@ def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended:
 
 def watch(
     settings: Settings,
-    prometheus: ManagedPrometheus,
+    prometheus: Prometheus,
     *,
     seconds: float,
     pause: Callable[[float], None] = time.sleep,
@@ -99,7 +124,7 @@ def watch(
         pause(RULES_INTERVAL_SECONDS)
 
 
-def halt_in_cluster(kubectl: Kubectl, settings: Settings) -> bool:
+def halt_in_cluster(kubectl: Runs, settings: Settings) -> bool:
     """Send every request to the servers, at once. False where the route does not lead to the canary. Raises LiveError.
 
     Applied as Pulumi's own field manager: with another one the next `pulumi up` would report a conflict over the route.
@@ -142,5 +167,5 @@ def _runs(times: tuple[float, ...]) -> Iterator[tuple[float, float]]:
             yield begin, at
 
 
-def _times(series: tuple[GpuSeries, ...]) -> tuple[float, ...]:
+def _times(series: Sequence[Samples]) -> tuple[float, ...]:
     return tuple(sorted({at for one in series for at, _ in one.samples}))
