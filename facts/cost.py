@@ -70,6 +70,8 @@ class FleetShape:
     """Rungs of a ladder, from LADDER_STEPS. For the capacity `ladder` only."""
     committed_nodes: int | None = None
     """Billed nodes of a commitment or reservation; None: `nodes`. For committed capacity only."""
+    reserved_nodes: int = 0
+    """Nodes of a ladder's reservation, billed whether they run or not; 0 without one, or if its size is not stated."""
     usd_per_node_hour: float | None = None
     """The stack file's price of a node-hour, which replaces the list price."""
     cluster: bool = True
@@ -107,6 +109,7 @@ class FleetShape:
             raise ValueError(f"capacity must be one of {', '.join(CAPACITY_KEYS)}, got {self.capacity!r}")
         for name in (
             "nodes",
+            "reserved_nodes",
             "benchmark_machines",
             "epp_vcpus",
             "load_balancers",
@@ -136,6 +139,8 @@ class LineItem:
     """None if no dated price is known, with a `reason`."""
     paid_at_zero_replicas: bool
     """Whether it is billed while the fleet is paused."""
+    at_zero_replicas: LineItem | None = None
+    """What is billed instead of it while the fleet is paused, of an item of which only a part stays."""
     paid_after_destroy: bool = False
     """Whether it is billed after the stack is destroyed."""
     reason: str | None = None
@@ -235,7 +240,8 @@ class Bill:
     @property
     def residual_items(self) -> tuple[LineItem, ...]:
         """Items billed at 0 replicas."""
-        return tuple(item for item in self.items if item.paid_at_zero_replicas)
+        left = (item if item.paid_at_zero_replicas else item.at_zero_replicas for item in self.items)
+        return tuple(item for item in left if item is not None)
 
     @property
     def residual_usd_per_hour(self) -> float:
@@ -338,7 +344,10 @@ def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
 
 
 def _items(shape: FleetShape) -> Iterator[LineItem]:
-    yield _nodes(shape)
+    freed = min(shape.nodes, shape.reserved_nodes)
+    yield replace(_nodes(shape), at_zero_replicas=_reservation(shape, freed) if freed else None)
+    if idle := shape.reserved_nodes - freed:
+        yield _reservation(shape, idle)
     if shape.cluster:
         yield _item("cluster-fee", 1, shape, stays=True)
     if shape.nodes:
@@ -415,6 +424,27 @@ def _nodes(shape: FleetShape) -> LineItem:
     rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
     reason = f"{_why_unknown(what, shape.region, elsewhere)}{rungs}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
+
+
+def _reservation(shape: FleetShape, nodes: int) -> LineItem:
+    """Nodes of a ladder's reservation that do not run."""
+    machine, price = shape.machine, node_price("reservation", shape.region, shape.machine)
+    why = None
+    if price is None:
+        elsewhere = _elsewhere(machine.type, shape.region, "on-demand")
+        reason = _why_unknown(ledger.entry("prices", "capacity", "reservation"), shape.region, elsewhere)
+        why = f"{reason}; set capacity.usdPerNodeHour"
+    line = LineItem(
+        id="reservation",
+        name=f"{machine.family.upper()} node ({machine.type}), idle in the reservation",
+        quantity=nodes,
+        unit="node-hour",
+        unit_price_usd=None if price is None else price.usd,
+        paid_at_zero_replicas=True,
+        price=price,
+        reason=why,
+    )
+    return line if shape.usd_per_node_hour is None else _as_stated(line, {"reservation": shape.usd_per_node_hour})
 
 
 def _priced_as(shape: FleetShape) -> str:

@@ -57,7 +57,8 @@ def rule_for(routes: Iterable[Manifest], path: str) -> tuple[Manifest, Manifest]
     best: tuple[tuple[bool, int], Manifest, Manifest] | None = None
     for route in routes:
         for rule in route["spec"].get("rules") or ():
-            for match in rule.get("matches") or ({},):
+            matches: Iterable[Manifest] = rule.get("matches") or ({},)
+            for match in matches:
                 rank = _rank(match, path)
                 if rank is not None and (best is None or rank > best[0]):
                     best = rank, route, rule

@@ -27,7 +27,7 @@ from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
-from settings.derived.drain import MEAN_REQUEST_SECONDS, drain
+from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
 from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, ladder_class
@@ -428,8 +428,8 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             why=f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
             write=f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
         )
-    elif planned.stream_seconds < MEAN_REQUEST_SECONDS:
-        cut = 1 - planned.stream_seconds / MEAN_REQUEST_SECONDS
+    elif planned.stream_seconds < (mean := mean_request_seconds()):
+        cut = 1 - planned.stream_seconds / mean
         cause = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
         yield Finding(
             id="drain-below-request",
@@ -437,7 +437,7 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             found=grace if drain_seconds is None else drain_seconds,
             allowed=f"this value, if your answers take less than {planned.stream_seconds} s",
             why=f"requests in flight have {planned.stream_seconds} s at each update, scale-in and drained node; of the record's, which "
-            f"take {MEAN_REQUEST_SECONDS:g} s on average, about {cut:.0%} are cut",
+            f"take {mean:g} s on average, about {cut:.0%} are cut",
             write=f"remove {cause}",
             severity="warning",
         )

@@ -145,6 +145,9 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         capacity=settings.placement.price_key,
         ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),
         committed_nodes=committed,
+        reserved_nodes=(capacity.reservation.nodes or 0)
+        if isinstance(capacity, Ladder) and capacity.reservation is not None
+        else 0,
         usd_per_node_hour=capacity.usd_per_node_hour,
         cluster=own,
         weights=cost.WeightsShape(

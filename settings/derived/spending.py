@@ -85,7 +85,9 @@ def bounds(settings: Settings) -> tuple[Bound, ...]:
 
 def rates(settings: Settings) -> Rates:
     """The stack's hourly rates."""
-    capacity, shape = settings.capacity, replace(fleet_shape(settings), benchmark_machine_type=None)
+    # The guard counts the reservation by the machines that run in it.
+    shape = replace(fleet_shape(settings), benchmark_machine_type=None, reserved_nodes=0)
+    capacity = settings.capacity
     rungs = cost.rung_prices(shape)
     known = {rung: usd for rung, usd in rungs.items() if usd is not None}
     is_known = bool(known) and len(known) == len(rungs)

@@ -16,6 +16,7 @@ from facts import figures, ledger
 from facts.engines import Scalar
 from facts.figures import ServingShape, match, published
 from facts.ledger import LedgerError
+from settings.derived.drain import mean_request_seconds
 from tests.support.rows import each_row
 
 ARTICLE_FLAGS: Mapping[str, Scalar] = {
@@ -272,6 +273,12 @@ def test_published_requests_and_totals_give_the_articles_tokens_a_request() -> N
         assert row["total_tokens_per_s"] / row["requests_per_s"] == pytest.approx(tokens, rel=0.01)
         direct = published(f"cluster_ip.nodes-{row['replicas']}")
         assert row["total_tokens_per_s"] == direct.total_tokens_per_s
+
+
+def test_requests_in_flight_over_requests_a_second_are_the_records_mean_request() -> None:
+    """Little's law, within the article's roundings."""
+    for row in ledger.section("users", "figures").values():
+        assert row["concurrent_users"] / row["requests_per_s"] == pytest.approx(mean_request_seconds(), rel=0.05)
 
 
 def test_output_is_a_third_where_the_workload_is_stated_and_unknown_elsewhere() -> None:

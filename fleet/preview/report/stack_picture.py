@@ -26,7 +26,7 @@ MOST_NODES: Final = 24
 """Nodes that are drawn; the text says how many more there are."""
 _SCALERS: Final[Mapping[str, str]] = {"ScaledObject": "KEDA", "HorizontalPodAutoscaler": "HPA"}
 _PART_OF_ITEM: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("nodes", "autopilot-premium", "boot-disk", "boot-disk-pd", "local-ssd"), "servers"),
+    **dict.fromkeys(("nodes", "reservation", "autopilot-premium", "boot-disk", "boot-disk-pd", "local-ssd"), "servers"),
     **dict.fromkeys(("hyperdisk-ml-capacity", "hyperdisk-ml-throughput", "disk-image"), "weights"),
     **dict.fromkeys(("epp", "load-balancer"), "door"),
     "benchmark": "benchmark",

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from facts.cost import Bill
 from facts.finding import Finding
 from settings.derived.figures import figures
 from settings.load import check
+from tests.fleet.verify.stacks import settings_of
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -202,6 +204,29 @@ def test_a_paused_reservation_is_still_paid_for() -> None:
         server={"replicas": 0},
     )
     assert figures(settings).bill.residual_usd_per_hour > 12 * 88.93
+
+
+@each_row(("nodes", "replicas"), [(4, 0), (4, 1), (4, 4), (4, 6), (None, 0), (None, 2)])
+def test_a_ladders_reservation_is_paid_for_whether_its_nodes_run_or_not(nodes: int | None, replicas: int) -> None:
+    def bill(size: int | None) -> Bill:
+        sized = {} if size is None else {"nodes": size}
+        ladder = {"mode": "ladder", "usdPerNodeHour": 30.0, "reservation": {"name": "cal", **sized}}
+        return figures(make_settings(capacity=ladder, server={"replicas": replicas, "profile": "serve-chat"})).bill
+
+    reserved = nodes or 0
+    counted, bare = bill(nodes), bill(None)
+    idle = max(0, reserved - replicas)
+    assert counted.usd_per_hour_known == pytest.approx(bare.usd_per_hour_known + 30 * idle)
+    assert counted.residual_usd_per_hour == pytest.approx(bare.residual_usd_per_hour + 30 * reserved)
+    assert counted.residual_usd_per_hour <= counted.usd_per_hour_known
+    assert counted.nodes.quantity == replicas
+
+
+@each_row(("stack", "reserved"), [("prod", 2), ("cud", 12)])
+def test_a_paused_stack_is_priced_with_its_reservation(stack: str, reserved: int) -> None:
+    running, paused = (figures(of_stack).bill for of_stack in (settings_of(stack), settings_of(stack, replicas=0)))
+    assert reserved * 88.93 < paused.usd_per_hour_known < running.usd_per_hour_known
+    assert running.residual_usd_per_hour > reserved * 88.93
 
 
 EXTERNAL = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
