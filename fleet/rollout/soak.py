@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 ALERTS: Final = ("RequestsFail", "FirstTokenSlow")
+SHARED: Final = ("FirstTokenSlow",)
+"""Alerts that do not speak against the canary if they fired for the servers too: both answer slowly under too much load, and where
+`monitoring.alerts` declares no objective."""
 GONE: Final = "CanaryGone"
 GONE_SECONDS: Final = 60.0
 SEEN_SHARE: Final = 0.9
@@ -65,10 +68,11 @@ def look(prometheus: Prometheus, settings: Settings, began: float, ended: float)
     def held(expr: str) -> tuple[float, ...]:
         return _times(prometheus.range(expr, began, ended, RULES_INTERVAL_SECONDS))
 
-    found = []
-    seen = watched(canary, figures(canary))
-    other = settings.without_canary
-    for side, observed in ((canary, seen), (other, watched(other, figures(other)))):
+    found = list[Finding]()
+    seen, other = watched(canary, figures(canary)), settings.without_canary
+    firing = set[str]()
+    # The servers first: what they share is not the canary's.
+    for side, observed in ((other, watched(other, figures(other))), (canary, seen)):
         alerts = catalogue(observed).alerts
         conditions = [(alert.name, alert.expr, float(alert.for_seconds)) for alert in alerts if alert.name in ALERTS]
         if side is canary:
@@ -77,12 +81,16 @@ def look(prometheus: Prometheus, settings: Settings, began: float, ended: float)
         for name, expr, for_seconds in conditions:
             seconds = longest(held(expr))
             fires = seconds >= for_seconds
+            is_shared = name in SHARED and name in firing
+            if fires:
+                firing.add(name)
             found.append(
                 Finding(
                     id=f"soak-{name}",
                     subject=side.server.name,
-                    severity="passed" if not fires else "error" if side is canary else "warning",
+                    severity="passed" if not fires else "error" if side is canary and not is_shared else "warning",
                     found=f"held for {seconds:.0f} s" if fires else f"did not hold for {for_seconds:.0f} s",
+                    why="it held for the servers as well, so it is not the canary's" if fires and is_shared else "",
                 )
             )
     requests = Series(seen).rate("vllm:request_success_total", "5m")
