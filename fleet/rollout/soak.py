@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 ALERTS: Final = ("RequestsFail", "FirstTokenSlow")
 SHARED: Final = ("FirstTokenSlow",)
-"""Alerts that do not speak against the canary if they fired for the servers too: both answer slowly under too much load, and where
-`monitoring.alerts` declares no objective."""
+"""Alerts that speak against the canary only by the time in which they do not hold for the servers: both answer slowly under too much
+load, and where `monitoring.alerts` declares no objective."""
 GONE: Final = "CanaryGone"
 GONE_SECONDS: Final = 60.0
 SEEN_SHARE: Final = 0.9
@@ -70,7 +70,7 @@ def look(prometheus: Prometheus, settings: Settings, began: float, ended: float)
 
     found = list[Finding]()
     seen, other = watched(canary, figures(canary)), settings.without_canary
-    firing = set[str]()
+    of_servers = dict[str, frozenset[float]]()
     # The servers first: what they share is not the canary's.
     for side, observed in ((other, watched(other, figures(other))), (canary, seen)):
         alerts = catalogue(observed).alerts
@@ -79,18 +79,20 @@ def look(prometheus: Prometheus, settings: Settings, began: float, ended: float)
             available = Series(seen).declared("kube_deployment_status_replicas_available")
             conditions.append((GONE, f"{available} == 0", GONE_SECONDS))
         for name, expr, for_seconds in conditions:
-            seconds = longest(held(expr))
+            times = held(expr)
+            alone = tuple(at for at in times if at not in of_servers.get(name, ()))
+            if side is other and name in SHARED:
+                of_servers[name] = frozenset(times)
+            seconds = longest(times)
             fires = seconds >= for_seconds
-            is_shared = name in SHARED and name in firing
-            if fires:
-                firing.add(name)
+            is_shared = fires and longest(alone) < for_seconds
             found.append(
                 Finding(
                     id=f"soak-{name}",
                     subject=side.server.name,
-                    severity="passed" if not fires else "error" if side is canary and not is_shared else "warning",
+                    severity="passed" if not fires else "warning" if side is other or is_shared else "error",
                     found=f"held for {seconds:.0f} s" if fires else f"did not hold for {for_seconds:.0f} s",
-                    why="it held for the servers as well, so it is not the canary's" if fires and is_shared else "",
+                    why="it held for the servers as well, so it is not the canary's" if is_shared else "",
                 )
             )
     requests = Series(seen).rate("vllm:request_success_total", "5m")
