@@ -158,8 +158,9 @@ class GatewayController:
         for pool in self._pools.all():
             self._look_at_pool(pool)
         for kind in POLICIES:
-            for policy in self._policies[kind].all():
-                verdict = self._judge_policy(kind, policy)
+            policies = self._policies[kind].all()
+            for policy in policies:
+                verdict = self._judge_policy(kind, policy, policies)
                 self._write(kind, policy, gateway_status.policy_status(policy, verdict, now=timestamp()))
 
     def _look_at_gateway(self, gateway: Manifest) -> None:
@@ -222,7 +223,7 @@ class GatewayController:
             return Verdict("InvalidExtensionRef", f"Service {namespace}/{picker.get('name')} not found")
         return GOOD
 
-    def _judge_policy(self, kind: Kind, policy: Manifest) -> Verdict:
+    def _judge_policy(self, kind: Kind, policy: Manifest, policies: list[Manifest]) -> Verdict:
         """Per target only the oldest policy of a kind is attached; the target must exist."""
         target, namespace = policy["spec"]["targetRef"], policy["metadata"]["namespace"]
         mirror = self._pools if target["kind"] == "InferencePool" else self._services
@@ -230,7 +231,7 @@ class GatewayController:
             return Verdict("TargetNotFound", f"{target['kind']} {namespace}/{target['name']} does not exist")
         rivals = [
             one
-            for one in self._policies[kind].all()
+            for one in policies
             if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
         ]
         oldest = min(rivals, key=lambda rival: (rival["metadata"]["creationTimestamp"], rival["metadata"]["name"]))
