@@ -230,9 +230,7 @@ class GatewayController:
         if mirror.get(target["name"], namespace) is None:
             return Verdict("TargetNotFound", f"{target['kind']} {namespace}/{target['name']} does not exist")
         rivals = [
-            one
-            for one in policies
-            if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
+            one for one in policies if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
         ]
         oldest = min(rivals, key=lambda rival: (rival["metadata"]["creationTimestamp"], rival["metadata"]["name"]))
         if oldest["metadata"]["name"] != policy["metadata"]["name"]:
