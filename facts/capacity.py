@@ -29,3 +29,6 @@ LEAST_USEFUL_SECONDS: Final = 3_600
 FLEX_START_MIN_SECONDS: Final = 600
 FLEX_START_MAX_SECONDS: Final = 604_800
 """Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""
+RECYCLE_LEAD_SECONDS: Final = 3600
+"""Lead time for replacing a flex-start node before it ends: node start, weights and compilation took the article about 16 minutes, plus
+a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from functools import cached_property
 from math import ceil
 from typing import Annotated, Any
@@ -332,11 +332,17 @@ class Settings(Section):
         return 0 if self.rollout.canary is None else self.rollout.canary.weight or 0
 
     @property
+    def shares(self) -> Mapping[str, int]:
+        """Percent of the users' requests by InferencePool: the servers', and of a canary among users. Empty without a gateway."""
+        if not self.gateway.enabled:
+            return {}
+        others = {} if self.canary_pool is None else {self.canary_pool: self.canary_weight}
+        return {self.gateway.pool: 100 - self.canary_weight, **others}
+
+    @property
     def pickers(self) -> int:
         """Pods of the gateway's endpoint pickers: a pool has its own."""
-        if not self.gateway.enabled:
-            return 0
-        return self.gateway.epp.replicas * (1 if self.canary_pool is None else 2)
+        return self.gateway.epp.replicas * len(self.shares)
 
     @cached_property
     def as_canary(self) -> Settings | None:

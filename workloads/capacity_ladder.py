@@ -14,14 +14,11 @@ from facts.capacity import (
     CLASS_MAX_IDLE_SECONDS,
     LONG_SHUTDOWN_CRITICAL_SECONDS,
     LONG_SHUTDOWN_SECONDS,
+    RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
 from settings.arguments import checked, refuse_field
 from settings.sections.capacity import Ladder, ladder_class
-
-RECYCLE_LEAD_SECONDS = 3600
-"""Lead time for replacing a flex-start node before it expires: node start, weights and compilation took the article
-about 16 minutes, plus a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
 
 
 @checked
@@ -141,7 +138,7 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
-        if ladder.flex_start_seconds > 2 * RECYCLE_LEAD_SECONDS:
+        if ladder.is_recycled:
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
         rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
     if ladder.spot:

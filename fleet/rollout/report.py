@@ -61,8 +61,7 @@ def share_of_requests(settings: Settings) -> str:
     """Which users' requests the canary answers."""
     if settings.canary_pool is None:
         return "Offline trial: users' requests do not reach the canary"
-    percent, pools = settings.canary_weight, (settings.gateway.pool, settings.canary_pool)
-    return f"Users' requests: {100 - percent} % to pool {pools[0]}, {percent} % to pool {pools[1]}"
+    return f"Users' requests: {', '.join(f'{percent} % to pool {pool}' for pool, percent in settings.shares.items())}"
 
 
 def weighed(change: Change) -> Outline:

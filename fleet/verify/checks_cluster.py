@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import cost
+from facts.names import epp_name
 from facts.texts import plural
 from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
@@ -142,28 +143,40 @@ def price(facts: Facts, settings: Settings) -> Check:
 
 
 def gateway(facts: Facts, settings: Settings) -> Check | None:
-    """Gateway programmed, route accepted, pool present, both policies attached. Empty without a gateway."""
+    """Gateway programmed, route accepted with the declared shares; every pool present, with its picker and both policies. Empty without
+    a gateway.
+    """
     if not settings.gateway.enabled:
         return None
     title = "Gateway programmed"
     cluster = facts.cluster
     if cluster is None:
         return not_checked("gateway", title, facts.cluster_trouble)
-    kinds = ("gateway", "route", "pool", "health_policy", "backend_policy")
-    troubles = [cluster.troubles[kind] for kind in kinds if kind in cluster.troubles]
-    name, pool = settings.gateway.name, settings.gateway.pool
+    troubles = [trouble for what, trouble in cluster.troubles.items() if what != "nodes"]
+    name, shares, backends = settings.gateway.name, settings.shares, cluster.backends.items()
+    route = f"HTTPRoute {settings.gateway.pool}"
     unprogrammed = list(_gateway_oddities(cluster.gateway, name))
     closed = [
         *unprogrammed,
-        *_parents_oddities(cluster.route, f"HTTPRoute {pool}", needs_parents=True),
-        *_parents_oddities(cluster.pool, f"InferencePool {pool}", needs_parents=False),
+        *_parents_oddities(cluster.route, route, needs_parents=True),
     ]
-    unhealthy = list(_policy_oddities(cluster.health_policy, f"HealthCheckPolicy {pool}"))
-    short = list(_policy_oddities(cluster.backend_policy, f"GCPBackendPolicy {pool}"))
-    differences = [*closed, *unhealthy, *short]
+    unpicked = [
+        oddity
+        for pool, backend in backends
+        for oddity in (
+            *_parents_oddities(backend.pool, f"InferencePool {pool}", needs_parents=False),
+            *_picker_oddities(backend.picker, f"Deployment {epp_name(pool)}"),
+        )
+    ]
+    unequal = list(_share_oddities(cluster.route, route, shares))
+    policies = [(pool, backend.health_policy, backend.backend_policy) for pool, backend in backends]
+    unhealthy = [one for pool, policy, _ in policies for one in _policy_oddities(policy, f"HealthCheckPolicy {pool}")]
+    short = [one for pool, _, policy in policies for one in _policy_oddities(policy, f"GCPBackendPolicy {pool}")]
+    differences = [*closed, *unpicked, *unequal, *unhealthy, *short]
     if troubles and not differences:
         return not_checked("gateway", title, "; ".join(troubles))
     addresses = _addresses(cluster.gateway)
+    pools = " and ".join(f"{pool} ({share} %)" if len(shares) > 1 else pool for pool, share in shares.items())
     failed = []
     if closed:
         failed.append("the load balancer serves no requests")
@@ -171,6 +184,10 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
         failed.append(
             f"it gives no reason if {GATEWAY_API_SERVICE} is not enabled or the network has no proxy-only subnet"
         )
+    if unpicked:
+        failed.append("a request for a pool without its picker gets no answer")
+    if unequal:
+        failed.append("users reach other servers than declared")
     if unhealthy:
         failed.append(
             "without its HealthCheckPolicy the load balancer checks /, gets 404 and answers `no healthy upstream`"
@@ -181,7 +198,7 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
         "gateway",
         title,
         differences,
-        held=f"{name} at {', '.join(addresses)}, route and pool {pool} accepted, both policies attached",
+        held=f"{name} at {', '.join(addresses)}, route accepted; pool {pools}: accepted, picker ready, both policies attached",
         failed="; ".join(failed),
         lessons=(lessons.proxy_only_subnet(settings),) if unprogrammed else (),
     )
@@ -220,6 +237,29 @@ def _parents_oddities(object_: Mapping[str, Any] | None, where: str, *, needs_pa
     for parent in parents:
         must = _PARENT_CONDITIONS if needs_parents else ()
         yield from _conditions(where, parent.get("conditions"), must=must, may=(*_PARENT_CONDITIONS, _RECONCILED))
+
+
+def _picker_oddities(deployment: Mapping[str, Any] | None, where: str) -> Iterator[Finding]:
+    """A picker answers with one pod: further ones stand by, and are not ready."""
+    if deployment is None:
+        return
+    if not deployment:
+        yield difference(where, "object", "there", "not found")
+    elif not (deployment.get("status") or {}).get("readyReplicas"):
+        yield difference(where, "ready pods", "1", "none")
+
+
+def _share_oddities(route: Mapping[str, Any] | None, where: str, declared: Mapping[str, int]) -> Iterator[Finding]:
+    if not route:
+        return
+    for rule in (route.get("spec") or {}).get("rules") or ():
+        # The API's default is 1.
+        weights = {str(one.get("name")): int(one.get("weight", 1)) for one in rule.get("backendRefs") or ()}
+        every = sum(weights.values())
+        shares = {pool: round(100 * weight / every) if every else 0 for pool, weight in weights.items()}
+        for pool in {**declared, **shares}:
+            if shares.get(pool, 0) != declared.get(pool, 0):
+                yield difference(where, f"share of {pool}", f"{declared.get(pool, 0)} %", f"{shares.get(pool, 0)} %")
 
 
 def _policy_oddities(object_: Mapping[str, Any] | None, where: str) -> Iterator[Finding]:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.names import HTTP_PORT
+from facts.names import HTTP_PORT, epp_name
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
-from fleet.verify.facts import Cluster, Node, Pod
+from fleet.verify.facts import Backend, Cluster, Node, Pod
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
@@ -23,6 +24,7 @@ ROUTES: Final = "httproutes.gateway.networking.k8s.io"
 POOLS: Final = "inferencepools.inference.networking.k8s.io"
 HEALTH_POLICIES: Final = "healthcheckpolicies.networking.gke.io"
 BACKEND_POLICIES: Final = "gcpbackendpolicies.networking.gke.io"
+DEPLOYMENTS: Final = "deployments.apps"
 CONTAINER: Final = "vllm"
 AT_ONCE: Final = 12
 """Parallel kubectl processes. Assumed: enough for the article's fleet, little for a laptop's memory."""
@@ -32,6 +34,8 @@ READ_SECONDS: Final = 8.0
 """Timeout for one object or list; kubectl gets 15 s more for credentials."""
 _KV_LINE: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
 """Source: vLLM 0.18.1, v1/core/kv_cache_utils.py."""
+_PARTS: Final = ("pool", "picker", "health_policy", "backend_policy")
+"""Of a release behind the gateway: the fields of `Backend`."""
 _UNKNOWN_KIND: Final = "doesn't have a resource type"
 """kubectl's message for a missing custom resource. Source: kubectl 1.32."""
 
@@ -44,7 +48,7 @@ def read_pods(kubectl: Kubectl, settings: Settings) -> tuple[Pod, ...]:
 
 def read(kubectl: Kubectl, settings: Settings) -> Cluster:
     """Pods, nodes and gateway objects. Raises LiveError if the pods cannot be read."""
-    gateway = settings.gateway
+    gateway, pools = settings.gateway, settings.shares
     reads: dict[str, Callable[[], Any]] = {
         "pods": lambda: read_pods(kubectl, settings),
         "nodes": lambda: kubectl.list_all(
@@ -55,10 +59,11 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
         reads |= {
             "gateway": lambda: _one(kubectl, GATEWAYS, gateway.name),
             "route": lambda: _one(kubectl, ROUTES, gateway.pool),
-            "pool": lambda: _one(kubectl, POOLS, gateway.pool),
-            "health_policy": lambda: _one(kubectl, HEALTH_POLICIES, gateway.pool),
-            "backend_policy": lambda: _one(kubectl, BACKEND_POLICIES, gateway.pool),
         }
+        for pool in pools:
+            named = (POOLS, pool), (DEPLOYMENTS, epp_name(pool)), (HEALTH_POLICIES, pool), (BACKEND_POLICIES, pool)
+            for part, (kind, name) in zip(_PARTS, named, strict=True):
+                reads[f"{part} {pool}"] = partial(_one, kubectl, kind, name)
     found: dict[str, Any] = {}
     troubles: dict[str, str] = {}
 
@@ -79,9 +84,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
         gateway=found.get("gateway"),
         route=found.get("route"),
-        pool=found.get("pool"),
-        health_policy=found.get("health_policy"),
-        backend_policy=found.get("backend_policy"),
+        backends={pool: Backend(**{part: found.get(f"{part} {pool}") for part in _PARTS}) for pool in pools},
         troubles=troubles,
     )
 

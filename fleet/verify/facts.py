@@ -184,6 +184,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """One release behind the gateway. An object is empty where it does not exist, None where it could not be read."""
+
+    pool: Manifest | None = None
+    picker: Manifest | None = None
+    """The endpoint picker's Deployment."""
+    health_policy: Manifest | None = None
+    backend_policy: Manifest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
 
@@ -191,9 +202,8 @@ class Cluster:
     nodes: tuple[Node, ...] = ()
     gateway: Manifest | None = None
     route: Manifest | None = None
-    pool: Manifest | None = None
-    health_policy: Manifest | None = None
-    backend_policy: Manifest | None = None
+    backends: Mapping[str, Backend] = field(default_factory=dict)
+    """By the name of the InferencePool: the servers', and of a canary among users."""
     troubles: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -163,6 +163,7 @@ def _labels(offer: Offer) -> dict[str, str]:
         keys.SPOT: "true" if offer.mode == "spot" else None,
         keys.FLEX_START: "true" if offer.mode == "flex-start" else None,
         keys.MAX_RUN: offer.max_run_seconds,
+        keys.RECYCLE_LEAD: None if offer.recycle_lead_seconds is None else str(offer.recycle_lead_seconds),
         keys.COMPUTE_CLASS: offer.compute_class,
         keys.CONSOLIDATION_DELAY: None if offer.idle_minutes is None else str(60 * offer.idle_minutes),
         keys.RESERVATION: offer.reservation,

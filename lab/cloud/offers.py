@@ -36,6 +36,7 @@ SPOT: Final = f"{GKE}/gke-spot"
 PROVISIONING: Final = f"{GKE}/gke-provisioning"
 FLEX_START: Final = f"{GKE}/gke-flex-start"
 MAX_RUN: Final = f"{GKE}/gke-max-run-duration-seconds"
+RECYCLE_LEAD: Final = f"{GKE}/gke-node-recycle-lead-time-seconds"
 WAIT: Final = f"{GKE}/gke-capacity-check-wait-time-seconds"
 RESERVATION: Final = f"{GKE}/reservation-name"
 RESERVATION_AFFINITY: Final = f"{GKE}/reservation-affinity"
@@ -78,6 +79,8 @@ class Offer:
     reservation_project: str | None = None
     reservation_blocks: str | None = None
     max_run_seconds: str | None = None
+    recycle_lead_seconds: int | None = None
+    """How long before its end its pods move to another node. None: they stay."""
     driver_version: str = "default"
     wait_seconds: float = 0.0
     """Wait before the next offer is tried."""
@@ -345,7 +348,8 @@ def _class_offers(
 def _rung_offers(
     needs: PodNeeds, pods: int, stock: Stock, name: str, rung: Manifest, flex_wait_seconds: float
 ) -> Iterator[Offer]:
-    flex = bool((rung.get("flexStart") or {}).get("enabled"))
+    flex_start = rung.get("flexStart") or {}
+    flex = bool(flex_start.get("enabled"))
     machine = _rung_machine(needs, pods, rung)
     if machine is None:
         return
@@ -363,6 +367,7 @@ def _rung_offers(
             reservation=reservation,
             reservation_project=project,
             max_run_seconds=None if run is None else str(run),
+            recycle_lead_seconds=(flex_start.get("nodeRecycling") or {}).get("leadTimeSeconds") if flex else None,
             driver_version=driver,
             wait_seconds=float(wait),
         )

@@ -16,6 +16,8 @@ from lab.cloud.world import World, has_ended
 from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 LOG = logging.getLogger(__name__)
+PREEMPTED: Final = "preempted"
+"""First word of its notice in the timeline."""
 SHUTDOWN_REASON: Final = "Terminated"
 SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 # Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
@@ -25,8 +27,8 @@ KILLED: Final = 137
 
 
 @dataclass(eq=False)
-class Preemption:
-    """A preemption in progress."""
+class Shutdown:
+    """A shutdown of nodes in progress."""
 
     nodes: tuple[str, ...]
     notice_at_seconds: float
@@ -39,37 +41,42 @@ class Preemption:
         return self._gone.wait(wall_seconds)
 
 
-def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float | None = None) -> Preemption:
-    """Preempt nodes as GKE does. Returns at the notice. Raises KeyError for an unknown node.
+def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float | None = None) -> Shutdown:
+    """Preempt nodes as GKE does: `shut_down`."""
+    return shut_down(world, node_names, why=PREEMPTED, notice_seconds=notice_seconds)
+
+
+def shut_down(world: World, node_names: Iterable[str], *, why: str, notice_seconds: float | None = None) -> Shutdown:
+    """Take nodes away as Google does. Returns at the notice. Raises KeyError for an unknown node.
 
     At the notice the node becomes unready and its pods terminate; 15 s later, or what the node's kubelet leaves them (less with a shorter
     grace period or notice), they are Failed; at the end of the notice the node is deleted: after 30 s, or the kubelet's own. Disruption
     budgets do not apply. Pods of a deleted node are removed immediately; in a real cluster garbage collection takes a minute.
     """
     names = tuple(node_names)
-    preemption = Preemption(names, world.clock.now_seconds())
+    shutdown = Shutdown(names, world.clock.now_seconds())
     stop = threading.Event()
     for name in names:
         if world.nodes.get(name) is None:
             raise KeyError(f"node {name} does not exist")
-    shutdown = {name: shutdown_seconds(world.nodes.get(name)) for name in names}
+    kubelets = {name: shutdown_seconds(world.nodes.get(name)) for name in names}
     if notice_seconds is None:
-        notice_seconds = max(whole for _, whole in shutdown.values())
+        notice_seconds = max(whole for _, whole in kubelets.values())
     for name in names:
-        world.timeline.note("node", name, f"preempted: {notice_seconds:.0f} s notice", mood="bad")
+        world.timeline.note("node", name, f"{why}: {notice_seconds:.0f} s notice", mood="bad")
         _give_notice(world, name, stop)
     running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and not has_ended(pod)]
-    preemption.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
+    shutdown.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
     for pod in running:
         _patch_pod(world, pod, _terminating(), stop)
-    left = {name: min(of_pods, notice_seconds) for name, (of_pods, _) in shutdown.items()}
+    left = {name: min(of_pods, notice_seconds) for name, (of_pods, _) in kubelets.items()}
     threading.Thread(
         target=_end,
-        args=(world, preemption, _by_end(running, left), notice_seconds, stop),
-        name="preemption",
+        args=(world, shutdown, _by_end(running, left), notice_seconds, stop),
+        name="shutdown",
         daemon=True,
     ).start()
-    return preemption
+    return shutdown
 
 
 def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str) -> None:
@@ -100,7 +107,7 @@ def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str)
     _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
 
 
-# The steps of a preemption
+# The steps of a shutdown
 
 
 def _give_notice(world: World, name: str, stop: threading.Event) -> None:
@@ -128,27 +135,27 @@ def _give_notice(world: World, name: str, stop: threading.Event) -> None:
 
 def _end(
     world: World,
-    preemption: Preemption,
+    shutdown: Shutdown,
     ends: Mapping[float, list[Manifest]],
     notice_seconds: float,
     stop: threading.Event,
 ) -> None:
     elapsed = 0.0
     for at_seconds, pods in sorted(ends.items()):
-        world.clock.sleep(preemption.notice_at_seconds + at_seconds - world.clock.now_seconds())
+        world.clock.sleep(shutdown.notice_at_seconds + at_seconds - world.clock.now_seconds())
         for pod in pods:
             _fail(world, pod, stop)
         elapsed = at_seconds
-    world.clock.sleep(preemption.notice_at_seconds + max(elapsed, notice_seconds) - world.clock.now_seconds())
-    for name in preemption.nodes:
+    world.clock.sleep(shutdown.notice_at_seconds + max(elapsed, notice_seconds) - world.clock.now_seconds())
+    for name in shutdown.nodes:
         until_answered(lambda name=name: world.api.delete(NODE, name), stop)  # type: ignore[misc]  # a default binds the name
         world.timeline.note("node", name, "gone", mood="bad")
-    for namespace, name in preemption.pods:
+    for namespace, name in shutdown.pods:
         until_answered(
             lambda name=name, namespace=namespace: world.api.delete(POD, name, namespace, grace_seconds=0),  # type: ignore[misc]
             stop,
         )
-    preemption._gone.set()
+    shutdown._gone.set()
 
 
 def _by_end(running: Iterable[Manifest], left: Mapping[str, float]) -> Mapping[float, list[Manifest]]:

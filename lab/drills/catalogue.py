@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from lab.drills import (
+    answers,
     autoscaling,
     bring_up,
     canary,
@@ -23,6 +24,7 @@ from lab.results.result import RehearsalError
 DRILLS: tuple[Drill, ...] = (
     *bring_up.DRILLS,
     *disruption.DRILLS,
+    *answers.DRILLS,
     *shortage.DRILLS,
     *weights.DRILLS,
     *canary.DRILLS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from facts.capacity import IDLE_SECONDS, RECYCLE_LEAD_SECONDS
 from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.cloud.world import restarts_of
@@ -11,6 +12,9 @@ from lab.control_plane.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedEr
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.requests import requests_during
+from settings.derived.scaling import scaling_policy
+from settings.sections.capacity import FlexStart, Ladder
+from workloads.spending.verdict import rung_of
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
@@ -183,6 +187,20 @@ def _evict(stage: Stage, name: str) -> None:
     stage.until("the evicted replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
 
 
+def _empty(stage: Stage, node: str, servers: int) -> float | None:
+    """Evict the node's replicas one at a time, as kubectl drain does; when all were Ready again, or None if it has none."""
+    ready = None
+    for pod in stage.pods():
+        if _node_of(pod) == node:
+            _evict(stage, pod["metadata"]["name"])
+            ready = stage.until_ready(servers)
+    return ready
+
+
+def _cordon(stage: Stage, node: str) -> None:
+    stage.api.patch(NODE, node, None, {"spec": {"unschedulable": True}})
+
+
 def _drain(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     allowed = _disruptions_allowed(stage)
@@ -190,7 +208,7 @@ def _drain(stage: Stage, proof: Proof) -> None:
     name = first["metadata"]["name"]
     with requests_during(stage, proof, planned=True):
         stage.timeline.note("operator", _node_of(first), "kubectl drain")
-        stage.api.patch(NODE, _node_of(first), None, {"spec": {"unschedulable": True}})
+        _cordon(stage, _node_of(first))
         _evict(stage, name)
         refused = ""
         try:
@@ -198,16 +216,77 @@ def _drain(stage: Stage, proof: Proof) -> None:
         except ApiRefusedError as refusal:
             refused = refusal.message
         full_again = stage.until_ready(servers)
-        # Other replicas on the node follow one at a time: kubectl drain retries evictions.
-        for pod in stage.pods():
-            if _node_of(pod) == _node_of(first):
-                _evict(stage, pod["metadata"]["name"])
-                full_again = stage.until_ready(servers)
+        full_again = _empty(stage, _node_of(first), servers) or full_again
     proof.check("the disruption budget allows one eviction", allowed == 1, f"disruptionsAllowed was {allowed}")
     proof.check("a second eviction is refused meanwhile", bool(refused), refused or "it was evicted as well")
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check("never more than one replica down", lowest >= servers - 1, f"at least {lowest} of {servers} Ready")
     proof.figure("one drained node takes", round((full_again - began) / 60, 1), "min", "one replica down at a time")
+
+
+def _flex_recycled(stage: Stage, proof: Proof) -> None:
+    servers = stage.servers
+    node = _on_flex_start(stage, servers)
+    nodes, began = stage.meter.gpu_nodes.now, stage.clock.now_seconds()
+    with requests_during(stage, proof, planned=True):
+        stage.provisioner.ends_in(node, RECYCLE_LEAD_SECONDS)
+        stage.timeline.note("node", node, f"ends in {RECYCLE_LEAD_SECONDS // 60} minutes", mood="waiting")
+        stage.until(
+            "the node's replicas to leave it",
+            lambda: all(pod["spec"].get("nodeName") != node for pod in stage.pods()),
+            RECYCLE_LEAD_SECONDS + GONE_SECONDS,
+        )
+        left_after = stage.clock.now_seconds() - began
+        most = stage.meter.gpu_nodes.highest(began)
+        full_again = stage.until_ready(servers)
+    proof.check("another node is there before", most > nodes, f"at most {plural(most, 'node')}, {nodes} before")
+    proof.check(
+        "its replicas leave it ahead of its end", left_after < RECYCLE_LEAD_SECONDS, f"after {left_after / 60:.0f} min"
+    )
+    at_most_one_down(stage, proof, servers, began)
+    proof.figure("left the node after", round(left_after / 60, 1), "min", f"of {RECYCLE_LEAD_SECONDS // 60}")
+    proof.figure("all Ready again after", round((full_again - began) / 60, 1), "min")
+
+
+def _on_flex_start(stage: Stage, servers: int) -> str:
+    """A flex-start node with a replica. Where all are on reserved nodes, the reservation shrinks, and one of these is drained."""
+
+    def node() -> str:
+        return next((name for pod in stage.ready_pods() if _is_flex_start(stage, name := _node_of(pod))), "")
+
+    if already := node():
+        return already
+    machines, reserved = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
+    for name, held in stage.stock.reservations.items():
+        stage.stock.reserve(name, nodes=machines - 1, zone=held.zone, project=held.project)
+    stage.timeline.note("operator", reserved, "kubectl drain, for a replica on flex-start")
+    _cordon(stage, reserved)
+    _empty(stage, reserved, servers)
+    stage.until("the drained node to go", lambda: stage.world.nodes.get(reserved) is None, 2 * IDLE_SECONDS)
+    return stage.until("a replica on flex-start", node, GONE_SECONDS)
+
+
+def _is_flex_start(stage: Stage, name: str) -> bool:
+    node = stage.world.nodes.get(name)
+    return node is not None and rung_of(node["metadata"]["labels"]) == "flex-start"
+
+
+def _has_recycling(settings: Settings) -> str:
+    """Only where flex-start nodes are replaced ahead of their end."""
+    capacity = settings.capacity
+    if isinstance(capacity, FlexStart):
+        return "capacity.mode flex-start does not replace its nodes; a ladder of flex-start alone does"
+    if not isinstance(capacity, Ladder) or capacity.flex_start_seconds is None:
+        return "the stack has no flex-start rung"
+    return "" if capacity.is_recycled else "capacity.flexStartSeconds is too short to replace nodes ahead of their end"
+
+
+def _always_serves(settings: Settings) -> str:
+    """Only where a number of replicas is always there."""
+    policy = scaling_policy(settings) if settings.scales_by_keda else None
+    if policy is None or policy.paused:
+        return needs_servers()(settings)
+    return "" if policy.min else "server.scaling.min is 0: no replica is always there"
 
 
 def _rolling_update(stage: Stage, proof: Proof) -> None:
@@ -293,6 +372,18 @@ DRILLS = (
         play=_drain,
         alerts=(),
         skip=needs_servers(2),
+    ),
+    Drill(
+        name="flex-recycled",
+        title="A flex-start node's time is nearly over",
+        proves="its replicas move to another node ahead of its end, and no stream is cut",
+        play=_flex_recycled,
+        alerts=(),
+        may_page=ALONE,
+        skip=all_of(_has_recycling, _always_serves),
+        # A reservation that has room again would take replicas back during the next drill.
+        spends_stage=True,
+        fast=False,
     ),
     Drill(
         name="rolling-update",

@@ -69,7 +69,7 @@ class Drill:
     speed: float | None = None
     """Simulated seconds per wall second, where the drill needs another clock; only with start `empty`."""
     spends_stage: bool = False
-    """Whether the drill destroys the stack: such a drill is played last."""
+    """Whether the drill leaves nothing that another one could be played on: such a drill is played last."""
     alerts: tuple[str, ...] | None = None
     """Alerts that must fire; no other alert may page. None: not watched. With start `empty` the drill starts the watch itself."""
     may_page: tuple[str, ...] = ()

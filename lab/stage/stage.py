@@ -31,6 +31,7 @@ from lab.providers.kubernetes.state import ObjectRef, objects_of
 from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
+from lab.stage.answers_probes import AnswersProbes
 from lab.stage.giving_back import forget_scaling
 from lab.stage.liveness import LivenessProbes
 from lab.stage.meter import Meter
@@ -159,6 +160,11 @@ class Stage:
         )
         self.closing.enter_context(LivenessProbes(self.world, traffic.targets))
         return traffic
+
+    @cached_property
+    def answers(self) -> AnswersProbes:
+        """The answers probe's pods, if the stack has some, from first use to the end of the stage."""
+        return self.closing.enter_context(AnswersProbes(self.world, self.traffic, self.namespace))
 
     def machines_for(self, servers: int) -> int:
         """Nodes needed by that many replicas."""

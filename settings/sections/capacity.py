@@ -18,6 +18,7 @@ from facts.capacity import (
     FULL_QUOTA_IDLE_SECONDS,
     IDLE_SECONDS,
     MAX_GRACE_SECONDS,
+    RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
 from settings.sections.arguments import checked
@@ -133,6 +134,11 @@ class Ladder(_Mode):
     long_notice: bool | None = None
     """Whether Spot nodes take 120 s to shut down, so that servers have 105 s after a notice instead of 15. Default: if the stack's own
     cluster is known to have GKE 1.35.0-gke.1171000. `false`: for a cluster that refuses the class for it, e.g. one still at 1.34."""
+
+    @property
+    def is_recycled(self) -> bool:
+        """Whether flex-start nodes live long enough to be replaced ahead of their end."""
+        return self.flex_start_seconds is not None and self.flex_start_seconds > 2 * RECYCLE_LEAD_SECONDS
 
     def has_long_notice(self, known: bool) -> bool:
         """`long_notice`, where it is left out whether the cluster is known to give it."""

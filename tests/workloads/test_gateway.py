@@ -248,3 +248,9 @@ def test_a_canary_among_users_has_all_that_a_backend_needs_and_changes_nothing_o
         policies = [manifest(among[f"{kind}/{name}"])["spec"] for name in (POOL, canary)]
         assert [policy["targetRef"]["name"] for policy in policies] == [POOL, canary]
         assert policies[0]["default"] == policies[1]["default"]
+
+
+def test_a_canary_gets_users_only_once_it_is_ready() -> None:
+    among = with_canary(5)
+    [deployment] = [one for key, one in among.items() if key.startswith("Deployment/") and key.endswith("-canary")]
+    assert deployment.urn in among[f"HTTPRoute/{POOL}"].dependencies

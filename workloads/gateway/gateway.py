@@ -100,9 +100,11 @@ class Gateway(pulumi.ComponentResource):
         gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
         self.pool, self.canary_pool = gateway.pool, None if args.canary is None else args.canary.pool
         releases = [self._backend(name, gateway.pool, args.server, args)]
-        backends = [pool_reference(gateway.pool)]
+        backends, ready = [pool_reference(gateway.pool)], list[pulumi.Resource]()
         if args.canary is not None:
             releases.append(self._backend(f"{name}-canary", args.canary.pool, args.canary.server, args))
+            # A share sent to a canary that still loads would get 503 for as long as that takes.
+            ready.append(args.canary.server.deployment)
             # One weight alone would be 1 of 1: a split names both.
             backends[0]["weight"] = 100 - args.canary.weight
             backends.append({**pool_reference(args.canary.pool), "weight": args.canary.weight})
@@ -136,7 +138,7 @@ class Gateway(pulumi.ComponentResource):
             spec=route_spec(gateway.name, backends, v1_only=args.server.key_store is not None),
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[load_balancer, *releases],
+                depends_on=[load_balancer, *releases, *ready],
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
                 ),

@@ -10,9 +10,12 @@ from urllib.parse import quote
 
 from facts.names import KEDA_NAMESPACE
 from facts.signals import logs
+from lab.cloud.spot import PREEMPTED
 
 if TYPE_CHECKING:
+    from facts.signals.model import LogSignal
     from lab.results.timeline import Moment
+    from lab.stage.answers_probes import Line
     from settings.stack import Settings
 
 Entry = Mapping[str, Any]
@@ -30,7 +33,7 @@ def entry_of(moment: Moment, settings: Settings, cluster: str | None) -> Entry |
             "resource": resource,
             "jsonPayload": {"resultInfo": result},
         }
-    if moment.lane == "node" and moment.text.startswith("preempted"):
+    if moment.lane == "node" and moment.text.startswith(PREEMPTED):
         zone = settings.zones[0]
         return {
             "logName": _log(settings, "cloudaudit.googleapis.com/system_event"),
@@ -54,6 +57,28 @@ def entry_of_fallback(scaled_object: str, settings: Settings, cluster: str | Non
         },
         "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
     }
+
+
+def entry_of_answers(line: Line, settings: Settings, cluster: str | None) -> Entry:
+    """The log entry of a line of the answers probe, which is JSON."""
+    labels = {"cluster_name": cluster, "namespace_name": settings.namespace, "container_name": line.container}
+    return {
+        "logName": _log(settings, "stdout"),
+        "resource": {"type": "k8s_container", "labels": labels},
+        "jsonPayload": line.payload,
+    }
+
+
+def labels_of(signal: LogSignal, entry: Entry) -> dict[str, str]:
+    """Labels that a log-based metric takes from an entry. Raises ValueError unless each is `EXTRACT(path)` of what the entry has."""
+    labels = {}
+    for label, extractor in signal.labels.items():
+        match = re.fullmatch(r"EXTRACT\(([\w.]+)\)", extractor)
+        values = [] if match is None else list(_values(entry, match[1].split(".")))
+        if len(values) != 1:
+            raise ValueError(f"unsupported extractor: {extractor}")
+        labels[label] = values[0]
+    return labels
 
 
 def _log(settings: Settings, id_: str) -> str:

@@ -20,7 +20,7 @@ from facts.signals.catalogue import catalogue
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.control_plane.api import DEPLOYMENT, ApiUnreachableError
 from lab.drills.alerts.evaluate import Fired, evaluate
-from lab.drills.alerts.logs import Entry, entry_of, entry_of_fallback, matches
+from lab.drills.alerts.logs import Entry, entry_of, entry_of_answers, entry_of_fallback, labels_of, matches
 from lab.results.timeline import Moment
 from settings.derived.figures import figures
 from settings.derived.watched import watched
@@ -46,10 +46,13 @@ class AlertWatch:
         self.catalogue = catalogue(
             replace(
                 seen,
+                # A drill may bring the probe; without its log these alerts are silent.
+                probe=True,
                 ttft_seconds=_bound(TTFT_BOUNDS, max(seen.ttft_seconds, timing.ttft_seconds)),
                 tpot_seconds=_bound(TPOT_BOUNDS, max(seen.tpot_seconds, timing.tpot_seconds)),
             )
         )
+        self._answers = stage.answers
         self._rules = self.catalogue.rule_groups()
         rules = [rule for group in self._rules["groups"] for rule in group["rules"]]
         self._read = {name for rule in rules for name in re.findall(r"vllm:\w+(?=\{)", rule["expr"])}
@@ -169,7 +172,7 @@ class AlertWatch:
             for signal in self.catalogue.logs:
                 if matches(signal.filter, entry):
                     step = max(0, int((at_seconds - self._began) / self._every))
-                    counted.setdefault(signal.series(), []).append(step)
+                    counted.setdefault(signal.series(**labels_of(signal, entry)), []).append(step)
         return {
             series: {step: str(bisect_right(entries, step)) for step in range(entries[0], steps)}
             for series, entries in counted.items()
@@ -181,6 +184,9 @@ class AlertWatch:
             entry = entry_of(moment, settings, cluster)
             if entry is not None:
                 yield moment.at_seconds, entry
+        for said in tuple(self._answers.lines):
+            if said.at_seconds >= self._began:
+                yield said.at_seconds, entry_of_answers(said, settings, cluster)
         keda = self._stage.autoscaler
         for line in () if keda is None else tuple(keda.suppressed):
             if line.at_seconds >= self._began:

@@ -1,8 +1,8 @@
 """A simulated server with a published row's timing, for the rehearsal's traffic.
 
-Every answer has the same pace, so many of these servers share one event loop cheaply. It answers streamed completions, which is
-what the traffic sends, and /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is
-`EngineServer`. Nothing here knows of Kubernetes.
+Every answer has the same pace, so many of these servers share one event loop cheaply. It answers completions, streamed as the traffic
+asks for them or whole with their tokens as the answers probe does, and /metrics: engines take requests in turn, count, and take no
+steps. A server with queues and caches is `EngineServer`. Nothing here knows of Kubernetes.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class ModelServer(Listener):
         self.hung: set[Engine] = set()
         """Engines that return no more tokens and say nothing, as with a kernel that never ends. From their next step on their
         figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
+        self.wrong = False
+        """Whether answers that name their tokens are wrong, as with a broken GPU."""
         self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
         self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
         self._each = metrics.Histogram(
@@ -83,19 +85,18 @@ class ModelServer(Listener):
             if not self.ready:
                 raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
             asked = answers.read_request("completions", await request.read(), self._limits)
-            if not asked.stream:
-                raise answers.bad_request("stream: must be true")
+            if not (asked.stream or asked.likeliest):
+                raise answers.bad_request("stream: must be true, or logprobs set")
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
         with self._taken(request) as id_:
             try:
-                return await self._stream(asked, id_, request)
+                return await self._generate(asked, id_, request)
             except ConnectionResetError:
                 # The client disconnected, or the server was stopped.
                 return web.Response()
 
-    async def _stream(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
-
+    async def _generate(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
         engine = self.engines[id_ % len(self.engines)]
         if engine in self.hung and engine.running:
             await asyncio.Event().wait()
@@ -104,7 +105,7 @@ class ModelServer(Listener):
         engine.prompt_tokens += asked.input_tokens
         finish = "abort"
         try:
-            response = await self._tokens(asked, str(id_), request, engine)
+            response = await (self._stream if asked.stream else self._whole)(asked, str(id_), request, engine)
             finish = "length"
             return response
         finally:
@@ -112,7 +113,21 @@ class ModelServer(Listener):
                 del engine.running[counted]
                 engine.finished[finish] += 1
 
-    async def _tokens(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
+    async def _whole(self, asked: Asked, id_: str, _: web.Request, engine: Engine) -> web.StreamResponse:
+        from aiohttp import web
+
+        await asyncio.sleep(self.clock.wall_seconds(self.timing.due_seconds(asked.output_tokens)))
+        if engine in self.hung:
+            await asyncio.Event().wait()
+        engine.generation_tokens += asked.output_tokens
+        self._steps.observe(engine, asked.output_tokens)
+        self._first.observe(engine, self.timing.ttft_seconds)
+        self._each.observe(engine, self.timing.tpot_seconds)
+        text, numbers = answers.spoken(asked, asked.output_tokens, wrong=self.wrong)
+        said = answers.Said(tokens=asked.output_tokens, content=text, token_ids=numbers)
+        return web.json_response(answers.whole_answer(asked, id_, self._created, said))
+
+    async def _stream(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
         from aiohttp import web
 
         loop = asyncio.get_running_loop()

@@ -125,6 +125,12 @@ class Fleet:
             if one.name == pod:
                 one.server.hung.add(one.server.engines[rank])
 
+    def answer_wrongly(self, pod: str) -> None:
+        """Make the server of a pod answer wrongly, until it ends."""
+        for one in self._served.values():
+            if one.name == pod:
+                one.server.wrong = True
+
     @property
     def in_flight(self) -> int:
         """Open requests on all servers."""

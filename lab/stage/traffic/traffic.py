@@ -161,6 +161,10 @@ class Traffic:
         """Make one engine of a pod hang: it returns no more tokens."""
         self._do(_call(lambda: self.fleet.hang(pod, rank)), ENDPOINTS_WALL_SECONDS)
 
+    def answer_wrongly(self, pod: str) -> None:
+        """Make the server of a pod answer wrongly, until it ends."""
+        self._do(_call(lambda: self.fleet.answer_wrongly(pod)), ENDPOINTS_WALL_SECONDS)
+
     def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
         """Start sending at a rate in simulated time, by default one that this machine can sustain. With `retry`, the report has the
         losses with and without it.

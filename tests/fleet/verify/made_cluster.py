@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from facts.names import epp_name
 from fleet.verify import declared
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
 from tests.workloads.args import server_args
+from workloads.gateway.gateway import pool_reference, route_spec
 from workloads.server import pod as server_pod
 from workloads.server import vllm_args
 
@@ -26,14 +28,19 @@ class MadeCluster:
         self.nodes = [node_of(settings, number) for number in range(len(urls))]
         self.objects: dict[str, Any] = {}
         if settings.gateway.enabled:
-            name, pool = settings.gateway.name, settings.gateway.pool
             self.objects = {
-                f"gateways-{name}": programmed_gateway(),
-                f"httproutes-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
-                f"inferencepools-{pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
-                f"healthcheckpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
-                f"gcpbackendpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
+                f"gateways-{settings.gateway.name}": programmed_gateway(),
+                f"httproutes-{settings.gateway.pool}": accepted_route(settings),
             }
+            for pool in settings.shares:
+                self.objects |= {
+                    f"inferencepools-{pool}": {
+                        "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}
+                    },
+                    f"deployments-{epp_name(pool)}": {"status": {"readyReplicas": 1}},
+                    f"healthcheckpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
+                    f"gcpbackendpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
+                }
         names = [pod["metadata"]["name"] for pod in self.pods]
         self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
         self.logs: dict[str, str] = {}
@@ -120,6 +127,15 @@ def programmed_gateway() -> dict[str, Any]:
                 {"name": "http", "attachedRoutes": 1, "conditions": _true("Accepted", "Programmed", "ResolvedRefs")}
             ],
         }
+    }
+
+
+def accepted_route(settings: Settings) -> dict[str, Any]:
+    """The route as the program renders it, accepted."""
+    backends = [{**pool_reference(pool), "weight": share} for pool, share in settings.shares.items()]
+    return {
+        "spec": route_spec(settings.gateway.name, backends, v1_only=False),
+        "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]},
     }
 
 

@@ -17,14 +17,17 @@ from fleet.clients.kubectl import Kubectl
 from fleet.clients.stack_outputs import accept
 from fleet.verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
 from fleet.verify.cluster import _node, _one, _pod
-from fleet.verify.facts import Cluster, Facts, Reply, Server
+from fleet.verify.facts import Backend, Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
 from lab.simulators.model_server.node import Faults, Pace
+from settings.load import parse
 from settings.stack import Settings
+from settings.stack_file import read
 from tests.conftest import Golden
-from tests.fleet.verify.made_cluster import MadeCluster, node_of, outputs_of, pod_of, programmed_gateway
+from tests.fleet.verify.made_cluster import MadeCluster, accepted_route, node_of, outputs_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import (
+    ROOT,
     check_of,
     differing,
     in_state,
@@ -48,21 +51,33 @@ def gateway() -> Settings:
     return settings_of("gateway", replicas=2)
 
 
-def _facts(settings: Settings, **changes: Any) -> Facts:
-    """What a cluster says in which all is as declared, with `changes` of `Cluster`."""
+@pytest.fixture(scope="module")
+def canary() -> Settings:
+    """Stack gateway with a canary among its users."""
+    rollout = json.dumps({"canary": {"engine": {"seed": 1}, "weight": 25}})
+    return parse("gateway", dict(read(ROOT, "gateway").config) | {"vllm-fleet:rollout": rollout})
+
+
+_BACKEND = Backend(
+    pool={"status": {}},
+    picker={"status": {"readyReplicas": 1}},
+    health_policy={"status": {"conditions": [{"type": "Attached", "status": "True"}]}},
+    backend_policy={"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "True"}]}]}},
+)
+
+
+def _facts(settings: Settings, *, pool: str = "", backend: dict[str, Any] | None = None, **changes: Any) -> Facts:
+    """What a cluster says in which all is as declared, with `changes` of `Cluster`, and those of one pool's backend."""
     number = settings.replicas
     seen = Cluster(
         pods=tuple(_pod(pod_of(settings, n)) for n in range(number)),
         nodes=tuple(_node(node_of(settings, n)) for n in range(number)),
         gateway=programmed_gateway(),
-        route={
-            "status": {
-                "parents": [{"conditions": [{"type": t, "status": "True"} for t in ("Accepted", "ResolvedRefs")]}]
-            }
+        route=accepted_route(settings),
+        backends={
+            name: replace(_BACKEND, **(backend or {})) if name == (pool or settings.gateway.pool) else _BACKEND
+            for name in settings.shares
         },
-        pool={"status": {}},
-        health_policy={"status": {"conditions": [{"type": "Attached", "status": "True"}]}},
-        backend_policy={"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "True"}]}]}},
     )
     return Facts(endpoint="", door=None, cluster=replace(seen, **changes))
 
@@ -279,12 +294,14 @@ def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gate
             "HTTPRoute qwen35-pool",
             "Reconciled",
         ),
-        ({"pool": {}}, "InferencePool qwen35-pool", "object"),
+        ({"backend": {"pool": {}}}, "InferencePool qwen35-pool", "object"),
         (
-            {"pool": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "False"}]}]}}},
+            {"backend": {"pool": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "False"}]}]}}}},
             "InferencePool qwen35-pool",
             "Accepted",
         ),
+        ({"backend": {"picker": {}}}, "Deployment qwen35-pool-epp", "object"),
+        ({"backend": {"picker": {"status": {"replicas": 1}}}}, "Deployment qwen35-pool-epp", "ready pods"),
     ],
 )
 def test_every_part_of_the_gateway_is_looked_at(
@@ -319,15 +336,64 @@ def test_every_part_of_the_gateway_is_looked_at(
 def test_a_policy_that_does_not_hold_is_told_with_what_it_costs(
     gateway: Settings, changes: dict[str, Any], where: str, said: str
 ) -> None:
-    check = checks_cluster.gateway(_facts(gateway, **changes), gateway)
+    check = checks_cluster.gateway(_facts(gateway, backend=changes), gateway)
     assert check is not None
     assert (state_of(check), [where_of(one) for one in differing(check)]) == ("error", [where])
     assert said in said_in(check)
     assert "networkservices.googleapis.com" not in said_in(check)
 
 
+def _weighed(settings: Settings, weights: dict[str, int]) -> dict[str, Any]:
+    """The accepted route with these backends and no others."""
+    route = accepted_route(settings)
+    route["spec"]["rules"][0]["backendRefs"] = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    return route
+
+
+_OWN, _CANARY = "qwen35-pool", "qwen35-pool-canary"
+
+
+@each_row(
+    "weights, backend, expected",
+    [
+        ({_OWN: 75, _CANARY: 25}, {}, []),
+        ({_OWN: 3, _CANARY: 1}, {}, []),
+        ({_OWN: 75, _CANARY: 25}, {"pool": {}}, [f"InferencePool {_CANARY} · object"]),
+        ({_OWN: 75, _CANARY: 25}, {"picker": {}}, [f"Deployment {_CANARY}-epp · object"]),
+        ({_OWN: 75, _CANARY: 25}, {"health_policy": {}}, [f"HealthCheckPolicy {_CANARY} · object"]),
+        ({_OWN: 75, _CANARY: 25}, {"backend_policy": {}}, [f"GCPBackendPolicy {_CANARY} · object"]),
+        # Halted, without the canary, with a backend of somebody else's, without any.
+        ({_OWN: 100, _CANARY: 0}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+        ({_OWN: 1}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+        ({_OWN: 75, _CANARY: 15, "x": 10}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_CANARY, "x")]),
+        ({}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+    ],
+)
+def test_a_canary_among_users_is_looked_at_as_the_servers_are(
+    canary: Settings, weights: dict[str, int], backend: dict[str, Any], expected: list[str]
+) -> None:
+    facts = _facts(canary, pool=_CANARY, backend=backend, route=_weighed(canary, weights))
+    check = checks_cluster.gateway(facts, canary)
+    assert check is not None
+    assert [one.subject for one in differing(check)] == expected
+
+
+def test_everything_of_a_canary_among_users_is_read(
+    canary: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeCluster(tmp_path / "cluster", canary, [])
+    made.write()
+    monkeypatch.setenv("PATH", made.path)
+    monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+    seen = cluster.read(Kubectl(namespace="vllm"), canary)
+    facts = Facts(endpoint="", door=None, cluster=seen)
+    assert (set(seen.backends), state_of(checks_cluster.gateway(facts, canary))) == ({_OWN, _CANARY}, "passed")
+
+
 def test_a_policy_that_nobody_has_judged_yet_is_no_finding(gateway: Settings) -> None:
-    check = checks_cluster.gateway(_facts(gateway, health_policy={"spec": {}}, backend_policy={"status": {}}), gateway)
+    check = checks_cluster.gateway(
+        _facts(gateway, backend={"health_policy": {"spec": {}}, "backend_policy": {"status": {}}}), gateway
+    )
     assert check is not None
     assert state_of(check) == "passed"
 

@@ -1,4 +1,4 @@
-"""Drills of an autoscaler fail for a ScaledObject that is wrong where they look."""
+"""Drills of prod fail for a ScaledObject or a ComputeClass that is wrong where they look."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fleet.preview.offline import open_stack
+from lab.drills import disruption
 from lab.stage.stage import Surroundings
 from lab.stage.start import started
 from tests.lab.drills.mutation import Inputs, both, changed
@@ -30,15 +31,27 @@ def blind(inputs: Inputs) -> None:
     inputs["spec"]["triggers"][0]["metadata"]["ignoreNullValues"] = "true"
 
 
-def test_a_late_window_fails_the_schedule_and_nulls_that_count_as_zero_the_outage(
-    binaries: Binaries, charts: Charts
+def unrecycled(inputs: Inputs) -> None:
+    for rung in inputs["spec"]["priorities"]:
+        rung.get("flexStart", {}).pop("nodeRecycling", None)
+
+
+def test_no_recycling_fails_its_drill_a_late_window_the_schedule_and_nulls_that_count_as_zero_the_outage(
+    binaries: Binaries, charts: Charts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lab.control_plane.custom_resources.definitions import definitions
 
     found = tuple(definitions(charts.modules))
     around = Surroundings(binaries=binaries, definitions=found, charts=charts, speed=120.0)
-    mutation = both(changed("ScaledObject", late), changed("ScaledObject", blind))
+    scaling = both(changed("ScaledObject", late), changed("ScaledObject", blind))
+    mutation = both(scaling, changed("ComputeClass", unrecycled))
+    # The drill waits this long for what never comes here.
+    monkeypatch.setattr(disruption, "RECYCLE_LEAD_SECONDS", 600)
     with without_policies(20.0), started(open_stack(ROOT, "prod"), around) as stage, broken(mutation):
         stage.bring_up()
+        result = played(stage, "flex-recycled")
+        # Whether a stream of the sample is cut, too, is chance: a third of a handful.
+        assert failure(result, "ahead of its end")
+        assert failure(result, "another node")
         assert failure(played(stage, "schedule"), "when the window begins").startswith("-")
         assert "the fallback" in played(stage, "metrics-outage").gave_up

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,11 @@ def test_a_name_far_from_any_gets_no_guess() -> None:
     assert str(caught.value).startswith("--drill zzzz: ")
     assert "did you mean" not in str(caught.value)
     assert "fleet rehearse --list" in str(caught.value)
+
+
+def test_ci_plays_every_fast_drill() -> None:
+    root = Path(__file__).parents[3]
+    played = set(re.findall(r"--drill ([a-z-]+)", (root / ".ci/run").read_text(encoding="utf-8")))
+    slow_tests = (Path(__file__).parent / "test_on_a_cluster.py").read_text(encoding="utf-8")
+    played |= {name for name in NAMES if f'"{name}"' in slow_tests}
+    assert {drill.name for drill in DRILLS if drill.fast} <= played

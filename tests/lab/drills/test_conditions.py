@@ -10,7 +10,7 @@ import pytest
 
 from fleet.preview.offline import open_stack
 from lab.drills import autoscaling
-from lab.drills.catalogue import DRILLS
+from lab.drills.catalogue import DRILLS, chosen
 from lab.drills.conditions import (
     all_of,
     has_gateway,
@@ -23,6 +23,7 @@ from lab.drills.conditions import (
 )
 from lab.stage.variants import varied
 from settings.stack import Settings
+from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
 
@@ -98,6 +99,7 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
     assert skipped("spot") == {
         "disk-quota",
+        "flex-recycled",
         "gateway-without-subnet",
         "spending-limit",
         *(drill.name for drill in autoscaling.DRILLS),
@@ -109,6 +111,32 @@ def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:
     assert not skipped("prod") & names
     assert skipped("prod", server={"scaling": {"mode": "schedule"}}) & names == names - {"schedule"}
     assert skipped("prod", server={"scaling": {"windows": []}}) & names == {"schedule"}
+
+
+FLEX_ALONE = {"mode": "ladder", "spot": False}
+
+
+@each_row(
+    ("stack", "changes", "why"),
+    [
+        ("prod", {}, ""),
+        ("dev", {"capacity": FLEX_ALONE}, ""),
+        ("dev", {"capacity": {**FLEX_ALONE, "flexStartSeconds": 7_200}}, "flexStartSeconds"),
+        ("dev", {"capacity": {"mode": "flex-start", "runDurationSeconds": 604_800}}, "capacity.mode flex-start"),
+        ("prod", {"capacity": '{"mode": "ladder", "flexStartSeconds": null, "reservation": {"name": "r"}}'}, "rung"),
+        ("spot", {}, "rung"),
+        ("prod", {"server": {"replicas": 0, "scaling": {"mode": "load", "max": 8}}}, "0 replicas"),
+        ("prod", {"server": {"scaling": {"mode": "load", "min": 0, "max": 8}}}, "server.scaling.min"),
+        ("dev", {"capacity": FLEX_ALONE, "server": {"replicas": "external"}}, "external"),
+    ],
+)
+def test_only_a_ladder_of_nodes_that_live_long_enough_replaces_them_ahead_of_their_end(
+    stack: str, changes: dict[str, Any], why: str
+) -> None:
+    (drill,) = chosen(["flex-recycled"])
+    reason = drill.skip(make_settings(stack, **changes))
+    assert why in reason
+    assert bool(why) == bool(reason)
 
 
 ONE_RANK = {"needs": {"concurrencyPerReplica": 250}, "engine": {"dataParallelSize": 1}}

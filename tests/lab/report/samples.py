@@ -126,7 +126,7 @@ def preempt_four() -> DrillResult:
                 moment("node", node(number), "preempted: 30 s notice", notice, "bad"),
                 stretch("node", node(number), "not Ready", notice, until, "bad"),
                 moment("node", node(number), "gone", until, "bad"),
-                stretch("pod", pod(number), "terminating: its node is preempted", notice, notice + 15, "bad"),
+                stretch("pod", pod(number), "terminating: its node shuts down", notice, notice + 15, "bad"),
                 stretch("pod", pod(number), "failed", notice + 15, until, "bad"),
                 stretch("traffic", pod(number), "Spot notice: 5 of 6 streams cut", notice, notice + 5, "bad"),
                 *_server(number + 12, notice + 18, 4100 + number * 5, end),

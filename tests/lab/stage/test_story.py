@@ -85,7 +85,7 @@ def test_a_notice_and_a_failure_are_told_apart() -> None:
     here.at(10).pods.put(changed(one, notice=True))
     here.at(25).pods.put(changed(one, notice=True, phase="Failed"))
     here.at(40).pods.remove("a")
-    assert [text for text, *_ in here.told()] == ["Ready", "terminating: its node is preempted", "failed"]
+    assert [text for text, *_ in here.told()] == ["Ready", "terminating: its node shuts down", "failed"]
 
 
 def test_a_job_that_is_done_is_good() -> None:

@@ -13,6 +13,8 @@ import pytest
 from lab.results.clock import Clock
 from lab.simulators.model_server.server import ModelServer
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
+from workloads.answers.judgement import answer_of, question
+from workloads.answers.probe import PROMPT, TOKENS
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
 QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
@@ -109,7 +111,39 @@ def test_nothing_is_answered_before_the_model_is_loaded() -> None:
     run(play)
 
 
-def test_what_is_no_streamed_completion_is_refused() -> None:
+@pytest.mark.parametrize(("wrong", "word"), [(False, "4711"), (True, "4712")])
+def test_the_probes_question_is_answered_whole_with_its_tokens(wrong: bool, word: str) -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        server.wrong = wrong
+        status, body = await post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS))
+        assert status == 200
+        answer = answer_of(body)
+        assert answer is not None
+        assert len(answer.tokens) == len(answer.likeliest) == TOKENS
+        assert answer.text.split()[0] == word
+        (engine,) = server.engines
+        assert (engine.generation_tokens, len(engine.running)) == (TOKENS, 0)
+
+    run(play)
+
+
+def test_a_hung_engine_gives_no_whole_answer_either() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        (engine,) = server.engines
+        server.hung.add(engine)
+        asked = asyncio.create_task(post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS)))
+        while not engine.running:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(server.clock.wall_seconds(2 * QUICK.due_seconds(TOKENS)))
+        assert not asked.done()
+        await server.cut()
+        with pytest.raises(aiohttp.ClientError):
+            await asked
+
+    run(play)
+
+
+def test_what_is_no_streamed_completion_and_names_no_tokens_is_refused() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
         for body in (b"{", b"[1]", b'{"prompt": "x"}'):
             async with session.post(server.url + "/v1/completions", data=body) as response:
