@@ -401,16 +401,7 @@ def _nodes(shape: FleetShape) -> LineItem:
     committed = bool(what["committed"])
     paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
     machine, mode = shape.machine, _mode(capacity, shape.machine)
-    price = node_price(capacity, shape.region, machine)
-    line = LineItem(
-        id="nodes",
-        name=f"{machine.family.upper()} node ({machine.type}), {what['name']}",
-        quantity=paid_nodes,
-        unit="node-hour",
-        unit_price_usd=None if price is None else price.usd,
-        paid_at_zero_replicas=committed,
-        price=price,
-    )
+    line = _node_hours(shape, capacity, paid_nodes, id_="nodes", how=what["name"], stays=committed)
     steps = rung_prices(shape) if capacity == "ladder" else {}
     known = {rung: usd for rung, usd in steps.items() if usd is not None}
     if shape.usd_per_node_hour is not None and max(known.values(), default=0.0) > shape.usd_per_node_hour:
@@ -418,7 +409,7 @@ def _nodes(shape: FleetShape) -> LineItem:
         return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest rung's: {each}")
     if shape.usd_per_node_hour is not None:
         return _as_stated(line, {"nodes": shape.usd_per_node_hour})
-    if price is not None:
+    if line.price is not None:
         return line
     elsewhere = None if mode is None else _elsewhere(machine.type, shape.region, mode)
     rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
@@ -428,23 +419,27 @@ def _nodes(shape: FleetShape) -> LineItem:
 
 def _reservation(shape: FleetShape, nodes: int) -> LineItem:
     """Nodes of a ladder's reservation that do not run."""
-    machine, price = shape.machine, node_price("reservation", shape.region, shape.machine)
-    why = None
-    if price is None:
-        elsewhere = _elsewhere(machine.type, shape.region, "on-demand")
+    line = _node_hours(shape, "reservation", nodes, id_="reservation", how="idle in the reservation", stays=True)
+    if line.price is None:
+        elsewhere = _elsewhere(shape.machine.type, shape.region, "on-demand")
         reason = _why_unknown(ledger.entry("prices", "capacity", "reservation"), shape.region, elsewhere)
-        why = f"{reason}; set capacity.usdPerNodeHour"
-    line = LineItem(
-        id="reservation",
-        name=f"{machine.family.upper()} node ({machine.type}), idle in the reservation",
+        line = replace(line, reason=f"{reason}; set capacity.usdPerNodeHour")
+    return line if shape.usd_per_node_hour is None else _as_stated(line, {"reservation": shape.usd_per_node_hour})
+
+
+def _node_hours(shape: FleetShape, capacity: str, nodes: int, *, id_: str, how: str, stays: bool) -> LineItem:
+    """That many nodes at the list price of a capacity."""
+    machine = shape.machine
+    price = node_price(capacity, shape.region, machine)
+    return LineItem(
+        id=id_,
+        name=f"{machine.family.upper()} node ({machine.type}), {how}",
         quantity=nodes,
         unit="node-hour",
         unit_price_usd=None if price is None else price.usd,
-        paid_at_zero_replicas=True,
+        paid_at_zero_replicas=stays,
         price=price,
-        reason=why,
     )
-    return line if shape.usd_per_node_hour is None else _as_stated(line, {"reservation": shape.usd_per_node_hour})
 
 
 def _priced_as(shape: FleetShape) -> str:

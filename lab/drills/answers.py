@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from facts.texts import plural
-from lab.control_plane.api import NODE, POD, Manifest
 from lab.drills.conditions import needs_servers
 from lab.drills.drill import ALONE, Drill, Proof
+from lab.drills.operator import cordon, replaced
 
 if TYPE_CHECKING:
+    from lab.control_plane.api import Manifest
     from lab.stage.stage import Stage
     from settings.stack import Settings
 
@@ -31,7 +32,7 @@ def _wrong_answer(stage: Stage, proof: Proof) -> None:
     _fires(proof, "AnswersWrong")
     _stays_ready(stage, proof, servers, began)
     stage.timeline.note("operator", node, "kubectl cordon; kubectl delete pod", mood="good")
-    stage.api.patch(NODE, node, None, {"spec": {"unschedulable": True}})
+    cordon(stage, node)
     _replace(stage, [victim], servers)
     elsewhere = all(pod["spec"]["nodeName"] != node for pod in stage.ready_pods() if pod["metadata"]["name"] != name)
     shared = "other replicas share its node" if stage.servers_a_machine > 1 else ""
@@ -83,14 +84,7 @@ def _stays_ready(stage: Stage, proof: Proof, servers: int, began: float) -> None
 def _replace(stage: Stage, pods: list[Manifest], servers: int) -> None:
     """Delete pods and wait for as many new ones."""
     names = [pod["metadata"]["name"] for pod in pods]
-    for name in names:
-        stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
-    stage.until(
-        f"{plural(len(names), 'replica')} to go",
-        lambda: not any(stage.world.pods.get(name, stage.namespace) for name in names),
-        900,
-    )
-    stage.until_ready(servers)
+    replaced(stage, names, servers, plural(len(names), "replica"))
     stage.traffic.wait_for_endpoints(servers)
 
 

@@ -8,9 +8,10 @@ from facts.capacity import IDLE_SECONDS, RECYCLE_LEAD_SECONDS
 from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.cloud.world import restarts_of
-from lab.control_plane.api import NODE, POD, POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
+from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import ALONE, Drill, Proof
+from lab.drills.operator import cordon, replaced
 from lab.drills.requests import requests_during
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import FlexStart, Ladder
@@ -71,9 +72,7 @@ def _hung_rank(stage: Stage, proof: Proof) -> None:
         stage.clock.sleep(HANG_SECONDS)
         ready = stage.meter.ready_servers.lowest(began)
         stage.timeline.note("operator", name, "kubectl delete pod --grace-period=30", mood="good")
-        stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
-        stage.until("the hung replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
-        again = stage.until_ready(servers)
+        again = replaced(stage, [name], servers, "the hung replica")
     proof.check(
         "Kubernetes does not detect it: all replicas stay Ready", ready == servers, f"at least {ready} of {servers}"
     )
@@ -197,10 +196,6 @@ def _empty(stage: Stage, node: str, servers: int) -> float | None:
     return ready
 
 
-def _cordon(stage: Stage, node: str) -> None:
-    stage.api.patch(NODE, node, None, {"spec": {"unschedulable": True}})
-
-
 def _drain(stage: Stage, proof: Proof) -> None:
     servers, began = stage.settings.replicas, stage.clock.now_seconds()
     allowed = _disruptions_allowed(stage)
@@ -208,7 +203,7 @@ def _drain(stage: Stage, proof: Proof) -> None:
     name = first["metadata"]["name"]
     with requests_during(stage, proof, planned=True):
         stage.timeline.note("operator", _node_of(first), "kubectl drain")
-        _cordon(stage, _node_of(first))
+        cordon(stage, _node_of(first))
         _evict(stage, name)
         refused = ""
         try:
@@ -260,7 +255,7 @@ def _on_flex_start(stage: Stage, servers: int) -> str:
     for name, held in stage.stock.reservations.items():
         stage.stock.reserve(name, nodes=machines - 1, zone=held.zone, project=held.project)
     stage.timeline.note("operator", reserved, "kubectl drain, for a replica on flex-start")
-    _cordon(stage, reserved)
+    cordon(stage, reserved)
     _empty(stage, reserved, servers)
     stage.until("the drained node to go", lambda: stage.world.nodes.get(reserved) is None, 2 * IDLE_SECONDS)
     return stage.until("a replica on flex-start", node, GONE_SECONDS)
