@@ -26,6 +26,12 @@ MAX_SERVICE: Final = 63
 AUTO_CLOSE: Final = "1800s"
 """Incidents without data close after half an hour, the minimum: deleted pods report nothing."""
 SLO_DAYS: Final = 30
+BUCKETS: Final = logging.MetricBucketOptionsArgs(
+    exponential_buckets=logging.MetricBucketOptionsExponentialBucketsArgs(
+        num_finite_buckets=12, growth_factor=2, scale=1
+    )
+)
+"""Of a distribution, of which only sum and number are read. The API demands some: Cloud Logging, LogMetric, bucketOptions."""
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
@@ -194,6 +200,7 @@ def _log_metric(name: str, place: Place, log: LogSignal, opts: pulumi.ResourceOp
         filter=log.filter,
         label_extractors=dict(log.labels) or None,
         value_extractor=log.value,
+        bucket_options=None if log.value is None else BUCKETS,
         metric_descriptor=logging.MetricMetricDescriptorArgs(
             metric_kind="DELTA",
             value_type="INT64" if log.value is None else "DISTRIBUTION",

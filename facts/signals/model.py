@@ -46,7 +46,8 @@ class Watched:
     spending: Literal["pause", "warn"] | None = None
     """What the spend guard of the namespace does at its limit; None without a guard."""
     priced_by_guard: bool = False
-    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts."""
+    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
+    Nodes that are billed anyway are no machines of the guard's."""
     probe: bool = False
     """Whether an answers probe asks the servers."""
     canary: bool = False

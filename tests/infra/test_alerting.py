@@ -67,6 +67,8 @@ def test_a_number_in_a_log_is_a_distribution_and_its_policy_waits_for_it() -> No
     kinds = [(one["metricDescriptor"]["metricKind"], one["metricDescriptor"]["valueType"]) for one in (priced, counted)]
     assert kinds == [("DELTA", "DISTRIBUTION"), ("DELTA", "INT64")]
     assert counted.get("valueExtractor") is None
+    # The API demands buckets of a distribution, and knows none for a counter.
+    assert [set(one.get("bucketOptions") or ()) for one in (priced, counted)] == [{"exponentialBuckets"}, set()]
     (dear,) = [one for one in all_of(made, "monitoring/alertPolicy:AlertPolicy") if one.name == "alerting-TokensDear"]
     assert [urn.rpartition("::")[2] for urn in needs_of(dear) if "logging/metric" in urn] == [
         "alerting-test_machines_usd_per_hour"

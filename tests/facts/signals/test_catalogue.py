@@ -356,6 +356,7 @@ def test_a_stacks_own_numbers_decide() -> None:
 ALERTED = {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "a@example.com"}]}}}
 GUARDED = {"spending": {"limit": 90_000, "then": "warn"}}
 PRICED_LADDER = {"mode": "ladder", "usdPerNodeHour": 80.0}
+PAID_ANYWAY = {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 80.0}
 
 
 @each_row(
@@ -367,6 +368,8 @@ PRICED_LADDER = {"mode": "ladder", "usdPerNodeHour": 80.0}
         (ALERTED, False, "USD an hour, by the dearest rung"),
         (ALERTED | {"capacity": {"mode": "spot"}}, False, "USD an hour"),
         (GUARDED | ALERTED | {"capacity": {"mode": "spot"}}, True, "USD an hour"),
+        # Nodes that are billed anyway are no machines of the guard's.
+        (GUARDED | ALERTED | {"capacity": PAID_ANYWAY}, False, "USD an hour"),
     ],
 )
 def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_title_says_by_which(
