@@ -569,7 +569,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
     if hourly and planned is not None:
         if watched.priced_by_guard:
             # Dollars and tokens of the same day, idle hours and an idle reservation included: each entry stands for a minute.
-            entries = logs.spending_rate(watched).series("_sum")
+            entries = logs.spending_rate(watched).part("_sum")
             spent = f"{logs.RATE_SECONDS / 3600:.6g} * sum(increase({entries}[1d]))"
             millions = f"(sum(increase({of.of('vllm:generation_tokens_total')}[1d])) / 1e6 > 0)"
         else:

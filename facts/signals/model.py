@@ -140,10 +140,15 @@ class LogSignal:
     value: str | None = None
     """Extractor of the number; None for a counter."""
 
-    def series(self, suffix: Literal["", "_sum", "_count"] = "", **labels: str) -> str:
-        """Selector of its series; of a distribution with a suffix, as of a histogram. Source: Cloud Monitoring docs, "Map Cloud
-        Monitoring metrics to PromQL".
-        """
+    def series(self, **labels: str) -> str:
+        """Selector of a counter's series. Source: Cloud Monitoring docs, "Map Cloud Monitoring metrics to PromQL"."""
+        return self._selector("", labels)
+
+    def part(self, suffix: Literal["_sum", "_count"]) -> str:
+        """Selector of one series of a distribution, which is a histogram in PromQL. Source: the same."""
+        return self._selector(suffix, {})
+
+    def _selector(self, suffix: str, labels: Mapping[str, str]) -> str:
         wanted = {"monitored_resource": self.resource, **labels}
         matchers = ",".join(f'{key}="{value}"' for key, value in wanted.items())
         return f"logging_googleapis_com:user_{self.name}{suffix}{{{matchers}}}"

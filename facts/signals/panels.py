@@ -244,7 +244,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
         output, match = f"({of.of(OUTPUT)} * 3600 / 1e6 > 0)", "on (app, namespace) "
         if watched.priced_by_guard:
             counted = logs.spending_rate(watched)
-            total, entries = (f"sum(rate({counted.series(suffix)}[10m]))" for suffix in ("_sum", "_count"))
+            total, entries = (f"sum(rate({series}[10m]))" for series in (counted.part("_sum"), counted.part("_count")))
             spent, what = f"{total} / ({entries} > 0)", "machines, as the spend guard counts them"
             output, match = f"(sum({of.of(OUTPUT)}) * 3600 / 1e6 > 0)", ""
         yield Panel(

@@ -17,7 +17,7 @@ def cordon(stage: Stage, node: str) -> None:
 
 
 def replaced(stage: Stage, names: Sequence[str], servers: int, what: str) -> float:
-    """`kubectl delete pod --grace-period=30` of replicas; returns when that many are Ready again. `what`: these replicas, in words."""
+    """`kubectl delete pod --grace-period=30` of replicas; returns when that many are Ready again. `what` names them."""
     for name in names:
         stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
     stage.until(f"{what} to go", lambda: not any(stage.world.pods.get(name, stage.namespace) for name in names), 900)
