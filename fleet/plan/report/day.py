@@ -152,6 +152,9 @@ def remarks(subject: Subject) -> Iterator[str]:
         )
     if subject.reservation_first:
         yield LADDERS_RESERVATION
+    if fleet.reserved_nodes:
+        saves = "saves nothing" if fleet.reserved_nodes >= subject.most else "saves what lies beyond them"
+        yield f"{plural(fleet.reserved_nodes, 'reserved node')} are in every amount, whether they run or not: scaling {saves}."
 
 
 def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[str]:

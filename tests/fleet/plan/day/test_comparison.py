@@ -245,8 +245,26 @@ def test_none_on_time_is_zero_and_not_less(subject: Subject) -> None:
 
 def test_a_reservation_is_said_to_be_paid_anyway() -> None:
     of_stacks = {name: list(remarks(subject_of_stack(settings_of(name)))) for name in ("prod", "cud", "spot")}
-    assert of_stacks["prod"] == [LADDERS_RESERVATION]
+    assert "2 reserved nodes" in of_stacks["prod"][0]
     assert [len(said) for said in of_stacks.values()] == [1, 1, 0]
+
+
+def test_a_ladders_reservation_is_paid_beside_the_servers_where_its_size_is_stated() -> None:
+    ladder = {"mode": "ladder", "usdPerNodeHour": 80.0, "reservation": {"name": "block-7"}}
+
+    def of(nodes: int | None) -> Subject:
+        sized = ladder | {"reservation": {"name": "block-7", "nodes": nodes}}
+        return subject_of_stack(make_settings(capacity=ladder if nodes is None else sized, server={"replicas": 12}))
+
+    unknown, three, fifteen = of(None), of(3), of(15)
+    assert list(remarks(unknown)) == [LADDERS_RESERVATION]
+    assert LADDERS_RESERVATION not in (*remarks(three), *remarks(fifteen))
+    assert [one.fleet.reserved_nodes for one in (unknown, three, fifteen)] == [0, 3, 15]
+    # Nodes beyond the servers are reserved ones, and no other part of the bill.
+    assert three.fleet.usd_per_hour_around == pytest.approx(fifteen.fleet.usd_per_hour_around)
+    # As many as the servers, or more: nothing is left to save.
+    saves = [recommended(one, short_week(one)) is not None for one in (three, fifteen)]
+    assert saves == [True, False]
 
 
 def test_a_week_of_a_slow_release_counts_on_the_middle_of_what_remains() -> None:
