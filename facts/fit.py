@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from facts import memory
 from facts.engines import DEFAULT, find
 from facts.machines import Gpu, Machine
@@ -14,9 +16,9 @@ REQUEST_TOKENS = 8_192
 """Length of the request that must fit: a conversation."""
 
 
-def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int) -> int:
+def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int, *, adapters_gib: float = 0.0) -> int:
     """Concurrent requests of REQUEST_TOKENS on one engine with this number of GPUs, by vLLM's startup estimate; 0 if the model does not
-    fit.
+    fit. `adapters_gib`: of one GPU, for slots of LoRA adapters.
     """
     layout = CacheLayout(
         architecture=shape.architecture.on_one_of(gpus),
@@ -35,17 +37,24 @@ def requests_at_once(shape: ModelShape, gpu: Gpu, gpus: int) -> int:
     cache_gib = memory.cache_gib_per_gpu(
         gpu_memory_utilization=_VLLM.gpu_memory_share,
         gpu_memory_gib=gpu.memory_gib,
-        weights_and_draft_gib=shape.text_weights_gib / gpus,
+        weights_and_draft_gib=shape.text_weights_gib / gpus + adapters_gib,
         logits_gib=0,
         overhead_gib=start.total_gib,
     )
     return int(memory.startup_concurrency(layout, cache_gib, min(REQUEST_TOKENS, shape.context_tokens)))
 
 
-def gpus_needed(shape: ModelShape, machine: Machine) -> int | None:
-    """The fewest GPUs of one machine that fit the model and a request; None if all of them do not."""
+def gpus_needed(
+    shape: ModelShape, machine: Machine, *, adapters_gib: Callable[[int], float] = lambda _: 0.0
+) -> int | None:
+    """The fewest GPUs of one machine that fit the model and a request; None if all of them do not. `adapters_gib`: GiB of one GPU for
+    slots of LoRA adapters, by the number of GPUs that share the model.
+    """
     counts = (count for count in (1, 2, 4, 8) if count <= machine.gpus and shape.attention_heads % count == 0)
-    return next((count for count in counts if requests_at_once(shape, machine.gpu, count)), None)
+    return next(
+        (count for count in counts if requests_at_once(shape, machine.gpu, count, adapters_gib=adapters_gib(count))),
+        None,
+    )
 
 
 def computes_natively(shape: ModelShape, gpu: Gpu) -> bool:

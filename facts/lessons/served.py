@@ -279,13 +279,17 @@ class Served(ABC):
     @property
     def adapters_gib(self) -> float:
         """GiB of one GPU for slots of LoRA adapters; 0 without them, or if the model's shape is unknown."""
+        return self.adapters_gib_on(self.flags.tensor_parallel_size)
+
+    def adapters_gib_on(self, gpus: int) -> float:
+        """The same if this many GPUs shared the model."""
         if self.shape is None or self.flags.on("enable-lora") is not True:
             return 0.0
         return memory.adapter_slots_gib(
             self.shape.adapter_widths,
             slots=self.flags.count("max-loras") or memory.DEFAULT_LORAS,
             rank=self.flags.count("max-lora-rank") or memory.DEFAULT_LORA_RANK,
-            ranks=self.flags.tensor_parallel_size,
+            ranks=gpus,
         )
 
     @property

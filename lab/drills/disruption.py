@@ -11,7 +11,7 @@ from lab.cloud.world import restarts_of
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import ALONE, Drill, Proof
-from lab.drills.operator import cordon, replaced
+from lab.drills.operator import cordon, evict, replaced
 from lab.drills.requests import requests_during
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import FlexStart, Ladder
@@ -41,7 +41,7 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof):
         stage.timeline.note("pod", name, "a rank dies; vLLM exits", mood="bad")
         kill_containers(stage.world, victim, exit_code=1, reason="Error")
-        stage.until("the replica to leave the Service", lambda: stage.meter.ready_servers.now < servers, 60)
+        stage.until("the replica to leave the Service", lambda: stage.meter.ready_servers.lowest(began) < servers, 60)
         ready_again = stage.until_ready(servers)
     after = stage.world.pods.get(name, stage.namespace)
     restarts = after["status"]["containerStatuses"][0]["restartCount"] if after else 0
@@ -169,20 +169,21 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
 
 
 def _disruptions_allowed(stage: Stage) -> int:
-    """Evictions that the disruption budget allows now, once its controller has observed the current budget."""
+    """Evictions that the disruption budget allows, once its controller has counted the Ready replicas by the current budget."""
+    ready = len(stage.ready_pods())
 
-    def is_seen() -> bool:
+    def counted() -> Manifest | None:
         budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
-        return budget is None or budget["status"].get("observedGeneration") == budget["metadata"]["generation"]
+        if budget is None:
+            return {"disruptionsAllowed": 0}
+        status: Manifest = budget.get("status") or {}
+        is_current = status.get("observedGeneration") == budget["metadata"]["generation"]
+        return status if is_current and status["currentHealthy"] >= ready else None
 
-    stage.until("the disruption budget's controller", is_seen, 900)
-    budget = stage.api.get(POD_DISRUPTION_BUDGET, stage.server, stage.namespace)
-    return int(budget["status"]["disruptionsAllowed"]) if budget else 0
+    return int(stage.until("the disruption budget's controller", counted, 900)["disruptionsAllowed"])
 
 
-def _evict(stage: Stage, name: str) -> None:
-    """Evict a replica and wait until its pod is gone."""
-    stage.api.evict(stage.namespace, name)
+def _until_gone(stage: Stage, name: str) -> None:
     stage.until("the evicted replica to go", lambda: stage.world.pods.get(name, stage.namespace) is None, 900)
 
 
@@ -191,7 +192,9 @@ def _empty(stage: Stage, node: str, servers: int) -> float | None:
     ready = None
     for pod in stage.pods():
         if _node_of(pod) == node:
-            _evict(stage, pod["metadata"]["name"])
+            name = pod["metadata"]["name"]
+            evict(stage, name)
+            _until_gone(stage, name)
             ready = stage.until_ready(servers)
     return ready
 
@@ -204,12 +207,14 @@ def _drain(stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof, planned=True):
         stage.timeline.note("operator", _node_of(first), "kubectl drain")
         cordon(stage, _node_of(first))
-        _evict(stage, name)
+        evict(stage, name)
+        # At once: the API server itself has counted the first eviction, and its replacement cannot be Ready yet.
         refused = ""
         try:
             stage.api.evict(stage.namespace, second["metadata"]["name"])
         except ApiRefusedError as refusal:
             refused = refusal.message
+        _until_gone(stage, name)
         full_again = stage.until_ready(servers)
         full_again = _empty(stage, _node_of(first), servers) or full_again
     proof.check("the disruption budget allows one eviction", allowed == 1, f"disruptionsAllowed was {allowed}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from lab.control_plane.api import NODE, POD
+from lab.control_plane.api import NODE, POD, ApiRefusedError
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
+
+EVICTION_RETRY_SECONDS: Final = 5.0
+"""From a refused eviction to the next attempt. Source: kubectl, pkg/cmd/drain, EvictErrorRetryDelay."""
 
 
 def cordon(stage: Stage, node: str) -> None:
@@ -16,8 +19,32 @@ def cordon(stage: Stage, node: str) -> None:
     stage.api.patch(NODE, node, None, {"spec": {"unschedulable": True}})
 
 
+def evict(stage: Stage, name: str) -> None:
+    """Evict a pod as `kubectl drain` does: while its disruption budget refuses, again and again. It may go on until its grace ends."""
+    refused: list[str] = []
+
+    def is_on_its_way() -> bool:
+        try:
+            stage.api.evict(stage.namespace, name)
+        except ApiRefusedError as refusal:
+            if refusal.status != 429:
+                return _is_gone(refusal)
+            refused.append(refusal.message)
+            stage.clock.sleep(EVICTION_RETRY_SECONDS)
+            return False
+        return True
+
+    stage.until(f"the eviction of {name}", is_on_its_way, 900, lambda: refused[-1])
+
+
+def _is_gone(refusal: ApiRefusedError) -> bool:
+    if refusal.status != 404:
+        raise refusal
+    return True
+
+
 def replaced(stage: Stage, names: Sequence[str], servers: int, what: str) -> float:
-    """`kubectl delete pod --grace-period=30` of replicas; returns when that many are Ready again. `what` names them."""
+    """`kubectl delete pod --grace-period=30` of replicas, named `what` in a message; returns when that many are Ready again."""
     for name in names:
         stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
     stage.until(f"{what} to go", lambda: not any(stage.world.pods.get(name, stage.namespace) for name in names), 900)

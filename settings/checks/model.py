@@ -165,7 +165,8 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
     certain = startup_concurrency(layout, most_gib, context) < 1
     counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
     # Enough for the weights, with 30 % on top for everything else.
-    enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
+    split_gib = (weights_gib - adapters_gib) * ranks
+    enough = next((n for n in counts if 1.3 * (split_gib / n + server.adapters_gib_on(n)) < share_gib), None)
     yield Finding(
         id="model-exceeds-gpus",
         subject=f"{path}.tensorParallelSize",
@@ -177,7 +178,7 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
         + ": vLLM exits at startup, on a node that is billed",
         write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, server.gpus // enough)}"
         if enough
-        else _larger(shape, cache_is_short=weights_gib < share_gib),
+        else _larger(server, shape, cache_is_short=weights_gib < share_gib),
         severity="error" if certain else "warning",
     )
 
@@ -212,18 +213,21 @@ def _of_adapters(gib: float) -> str:
     return f", {gib:,.1f} of them slots of adapters," if gib else ""
 
 
-def _larger(shape: ModelShape, *, cache_is_short: bool) -> str:
+def _larger(server: EngineServer, shape: ModelShape, *, cache_is_short: bool) -> str:
     """The cheapest machine of each GPU that holds the model, by the lowest list price of any region and way."""
     fitting = [
         (min(price.usd for price in listed), machine, gpus)
         for machine in MACHINES.values()
-        if (gpus := gpus_needed(shape, machine)) and (listed := published(machine.type))
+        if (gpus := gpus_needed(shape, machine, adapters_gib=server.adapters_gib_on))
+        and (listed := published(machine.type))
     ]
     by_gpu: dict[str, str] = {}
     for _, machine, gpus in sorted(fitting, key=lambda one: one[0]):
         split = f" with tensorParallelSize: {gpus}" if gpus > 1 else ""
         by_gpu.setdefault(machine.gpu.name, f"machine: {machine.type}{split}")
     otherwise = ["a lower maxModelLen"] if cache_is_short else []
+    if server.adapters_gib:
+        otherwise.append("a lower maxLoras")
     return ", or ".join([*list(by_gpu.values())[:_MOST_MACHINES], *otherwise]) or "a smaller model (`fleet models`)"
 
 

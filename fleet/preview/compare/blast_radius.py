@@ -46,7 +46,14 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
     radius = _radius(restarts, gone, added, removed)
     return Measured(
         radius=radius,
-        effects=tuple(_effects(changes, radius, restarts, before, after, gone)),
+        effects=(
+            *_effects(changes, radius, restarts, before, after, gone),
+            *(
+                _format_streams(was, pods)
+                for urn, pods in after.items()
+                if (was := before.get(fates[urn].old_urn)) and was.stream_seconds != pods.stream_seconds
+            ),
+        ),
         price=tuple(_price(changes, stays_billed=bool(removed) and reserves_first(new))),
         dangers=tuple(dangers(changes, restarts, before, after, fates, old, new)),
     )
@@ -125,6 +132,14 @@ def _format_restart(one: Restart) -> str:
             f"{one.replicas} serving"
         )
     return f"{plural(one.gpus, 'GPU')}, {how}"
+
+
+def _format_streams(was: GpuPods, pods: GpuPods) -> str:
+    now = f"; at this update for {was.stream_seconds:g} s" if was.counted else ""
+    return (
+        f"Open streams of {pods.name} go on for {pods.stream_seconds:g} s instead of {was.stream_seconds:g} s at later updates, "
+        f"scale-ins and drained nodes{now}"
+    )
 
 
 def _format_stop(radius: BlastRadius, before: Mapping[str, GpuPods]) -> str:

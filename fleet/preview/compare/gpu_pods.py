@@ -10,6 +10,7 @@ from typing import Any, Final
 from facts.names import PAUSED_REPLICAS
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import Value, reveal
+from workloads.server.pod_end import pod_end
 
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _GPU: Final = "nvidia.com/gpu"
@@ -37,6 +38,8 @@ class GpuPods:
     """Label of the capacity mode."""
     unavailable: int
     """Replicas that a rollout stops at a time; all of them without a rolling update."""
+    stream_seconds: float
+    """How long open streams go on when a replica ends as planned: at an update, a scale-in, a drained node."""
 
     @property
     def gpus(self) -> int:
@@ -83,6 +86,7 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
             gpus_per_node=max(gpus, int(count) if count.isdigit() else 0),
             capacity=_capacity(selector),
             unavailable=_unavailable(_map(spec.get("strategy")), 1 if replicas is None else replicas),
+            stream_seconds=pod_end(pod).stream_seconds,
         )
 
 

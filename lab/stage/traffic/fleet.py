@@ -12,7 +12,8 @@ from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
 from lab.simulators.model_server.server import Ending, ModelServer
-from lab.stage.traffic.pod_end import PodEnd, grace_left, pod_end
+from lab.stage.traffic.pod_end import grace_left
+from workloads.server.pod_end import PodEnd, pod_end
 
 if TYPE_CHECKING:
     from lab.control_plane.mirror import Change, Listener
@@ -184,7 +185,7 @@ class Fleet:
             self._end(uid, pod["status"]["phase"], None)
         elif grace is not None:
             reason = "deleted" if pod["metadata"].get("deletionTimestamp") else NOTICE
-            self._end(uid, reason, pod_end(pod, grace_seconds=grace))
+            self._end(uid, reason, pod_end(pod["spec"], grace_seconds=grace))
         elif served is not None and restarts_of(pod) > served.restarts:
             self._cut(served, "container died")
             self._take_pod(change, pod)

@@ -181,6 +181,22 @@ def test_slots_that_leave_no_room_for_a_request_are_refused_like_weights_that_do
     assert ("model-exceeds-gpus", "error") in full
 
 
+@each_row(("rank", "number"), [(512, 1), (256, 4), (512, 8)])
+def test_a_machine_that_is_suggested_for_many_slots_holds_them(rank: int, number: int) -> None:
+    many = [{**adapter(rank=rank), "name": f"adapter-{one}"} for one in range(number)]
+    (told,) = (
+        one for one in check(made(*many, id_=EXPERTS, machine="a3-highgpu-1g")) if one.id == "model-exceeds-gpus"
+    )
+    *machines, fewer = told.write.split(", or ")
+    assert fewer == "a lower maxLoras"
+    assert bool(machines) is (rank * number < 4096)
+    for suggested in machines:
+        machine, _, split = suggested.removeprefix("machine: ").partition(" with tensorParallelSize: ")
+        engine = {"tensorParallelSize": int(split or 1)}
+        held = check(made(*many, id_=EXPERTS, machine=machine, server={"engine": engine}))
+        assert "model-exceeds-gpus" not in {one.id for one in held}
+
+
 def test_the_pinned_list_is_the_reason_that_reviewers_see_for_its_option(tmp_path: Path) -> None:
     told = [one for one in check(made()) if one.id == OPTION_WITH_REASON]
     assert len(told) == 1

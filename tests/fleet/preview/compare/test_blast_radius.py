@@ -13,13 +13,15 @@ import pytest
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
 from fleet.preview.compare.gpu_pods import gpu_pods
-from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.recording import Alias, RecordedResource
 from fleet.preview.record.values import UNKNOWN
 from tests.fleet.preview.fleets import CLUSTER, NAMESPACE, ROOT, SERVER, WEIGHTS, changes_of, edited, one_of, recording
 from tests.fleet.preview.sample_report import resource
 
 ROOT_FOLDER = Path(__file__).parents[4]
 IMAGE = "spec/template/spec/containers/0/image"
+PRE_STOP = "spec/template/spec/containers/0/lifecycle"
+MORE_TIME = {"preStop": {"sleep": {"seconds": 5}}}
 
 
 def dangers(changes: Changes) -> list[str]:
@@ -38,6 +40,7 @@ def test_the_wording_of_consequences(golden: Callable[[str, str], None]) -> None
         "another image, recreated": changes_of(edited(new_image, "spec/strategy", {"type": "Recreate"})),
         "another image, surging": changes_of(edited(strategy(maxSurge=1, maxUnavailable=0), IMAGE, "vllm:2")),
         "another image of a single replica": compare(recording(single), recording(edited(single, IMAGE, "vllm:2"))),
+        "more time for streams": changes_of(edited(SERVER, PRE_STOP, MORE_TIME)),
         "more replicas": changes_of(edited(SERVER, "spec/replicas", 16), outputs=EVERY_NUMBER),
         "fewer replicas": changes_of(edited(SERVER, "spec/replicas", 8)),
         "other capacity": changes_of(edited(SERVER, "spec/template/spec/nodeSelector", {})),
@@ -106,6 +109,27 @@ def test_what_may_change_may_restart() -> None:
     changes = compare(recording(was), recording(now))
     assert changes.blast_radius.maybe
     assert "may restart" in changes.headline[0]
+
+
+def _renamed(server: RecordedResource) -> RecordedResource:
+    return replace(server, urn=f"{server.urn}-b", name="server-b", aliases=(Alias(urn=SERVER.urn),))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "streams"),
+    [
+        (SERVER, edited(SERVER, PRE_STOP, MORE_TIME), ["5 s", "0 s", "0 s"]),
+        (SERVER, _renamed(edited(SERVER, PRE_STOP, MORE_TIME)), ["5 s", "0 s", "0 s"]),
+        (edited(SERVER, "spec/replicas", 0), edited(SERVER, PRE_STOP, MORE_TIME), ["5 s", "0 s"]),
+        (SERVER, edited(SERVER, IMAGE, "vllm:2"), []),
+    ],
+    ids=["same name", "renamed", "was paused", "same time"],
+)
+def test_the_time_of_open_streams_is_told_before_and_after(
+    before: RecordedResource, after: RecordedResource, streams: list[str]
+) -> None:
+    effects = compare(recording(before), recording(after, without=(SERVER.name,))).effects
+    assert [times for one in effects if (times := re.findall(r"\b\d+ s\b", one))] == ([streams] if streams else [])
 
 
 def test_a_single_replica_is_the_only_one() -> None:
