@@ -88,6 +88,11 @@ class Subject:
         return ceil(self.peak_requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
 
     @property
+    def is_paid_anyway(self) -> bool:
+        """Whether all nodes are billed whether they run or not."""
+        return self.fleet.paid_nodes is not None or self.fleet.reserved_nodes >= self.most
+
+    @property
     def is_short(self) -> bool:
         """Whether the peak exceeds all servers at full load."""
         return self.peak_requests_per_s > self.most * self.fleet.serving.full_requests_per_s
@@ -238,9 +243,7 @@ def meeting(subject: Subject, compared: Sequence[Comparison]) -> ScalingPolicy |
 
 def _could_save(subject: Subject, by_load: ScalingPolicy) -> bool:
     """Whether scaling by load can cost less than the static fleet, and hold its peak."""
-    fleet = subject.fleet
-    is_paid_anyway = fleet.paid_nodes is not None or fleet.reserved_nodes >= by_load.max
-    return not is_paid_anyway and not subject.is_short and by_load.min < by_load.max
+    return not subject.is_paid_anyway and not subject.is_short and by_load.min < by_load.max
 
 
 def _with_more_room(subject: Subject, by_load: ScalingPolicy) -> Iterator[ScalingPolicy]:
