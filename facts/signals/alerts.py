@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from facts.names import spending_namespace
+from facts.names import PROBE_APP, spending_namespace
 from facts.signals import logs
 from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
 from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
@@ -45,6 +45,10 @@ TRAFFIC_FLOOR: Final = 1
 CANNOT_START: Final = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
 """Reasons of a waiting container that waiting does not end. Source: kubelet, pkg/kubelet/images and kuberuntime. Without ErrImagePull,
 which turns into ImagePullBackOff."""
+LOOPS: Final = 3
+"""Restarts of one pod within `LOOP_HOURS` that are a loop. Assumed: one crash a day is a ticket, not a loop. A rate's extrapolation may
+give a little less than the whole number."""
+LOOP_HOURS: Final = 6
 FELL_TO: Final = 0.8
 """Share of the value of the day before."""
 DRAFTS_FLOOR: Final = 10
@@ -55,7 +59,7 @@ DEAR: Final = 2
 """Multiple of the planned price of a token."""
 HOUR: Final = 3600
 UNWATCHED_SECONDS: Final = 900
-"""Time to replace the guard's node; the guard then counts the gap in full."""
+"""Time to replace the node of guard or probe; the guard then counts the gap in full."""
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
@@ -268,6 +272,17 @@ def _answers(watched: Watched, of: Series) -> Iterator[Alert]:
             labels={"step": step},
             only=only,
         )
+    # It is silent while all is well: its log cannot tell.
+    serves = f"{of.declared('kube_deployment_status_replicas_available')} > 0"
+    yield Alert(
+        name="AnswersUnwatched",
+        expr=f"({_gone(watched.namespace, PROBE_APP)}) and on () ({serves})",
+        for_seconds=UNWATCHED_SECONDS,
+        severity="ticket",
+        question="serving",
+        summary=f"{watched.server}: nothing checks its answers: the answers probe is not running",
+        panel="Answers probe",
+    )
 
 
 def _balancer(of: Series, meant: str) -> Alert:
@@ -471,21 +486,30 @@ def _its_pods(watched: Watched) -> str:
 
 def _stuck(watched: Watched) -> Iterator[Alert]:
     """Containers that do not start, or end again after each start."""
-    for name, reasons, window, what in (
-        # A crashing server runs for minutes between two waits.
-        ("CrashLoop", "CrashLoopBackOff", "15m", "crashes again after each restart"),
-        ("CannotStart", "|".join(CANNOT_START), "5m", "has an image or a setting that it cannot start with"),
-    ):
-        seen = f"max_over_time({waiting_containers(watched, reasons)}[{window}])"
-        yield Alert(
-            name=name,
-            expr=f"max by (pod, reason) ({seen}) > 0",
-            for_seconds=120,
-            severity="ticket",
-            question="healthy",
-            summary=f"{watched.server}: a pod {what}",
-            panel="Waiting containers",
-        )
+    # A crashing server runs for minutes between two waits.
+    waits = f"max by (pod) (max_over_time({waiting_containers(watched, 'CrashLoopBackOff')}[15m])) > 0"
+    # The back-off forgets a server that ran for ten minutes. By pod: an update's new pods count from zero, and a deleted one's past ends.
+    counter = restarts(watched)
+    often = f"sum by (pod_name) (increase({counter}[{LOOP_HOURS}h])) > {LOOPS - 0.5:g} and on (pod_name) {counter}"
+    yield Alert(
+        name="CrashLoop",
+        expr=f'{waits} or max by (pod) (label_replace({often}, "pod", "$1", "pod_name", "(.*)"))',
+        for_seconds=120,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: vLLM in a pod ends again and again",
+        panel="Restarts",
+    )
+    stuck = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
+    yield Alert(
+        name="CannotStart",
+        expr=f"max by (pod, reason) ({stuck}) > 0",
+        for_seconds=120,
+        severity="ticket",
+        question="healthy",
+        summary=f"{watched.server}: a pod has an image or a setting that it cannot start with",
+        panel="Waiting containers",
+    )
 
 
 def _healthy(watched: Watched) -> Iterator[Alert]:
@@ -597,19 +621,22 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
                 panel="Spend guard",
                 labels={"step": step},
             )
-        home, app = spending_namespace(watched.namespace), logs.SPENDING_CONTAINER
-        ready = f'kube_deployment_status_replicas_available{{namespace="{home}",deployment="{app}"}}'
         urgency, lacks = _UNWATCHED[watched.spending]
         yield Alert(
             name="SpendingUnwatched",
-            # A deleted Deployment takes its series with it.
-            expr=f"sum({ready}) == 0 or absent({ready})",
+            expr=_gone(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER),
             for_seconds=UNWATCHED_SECONDS,
             severity=urgency,
             question="cost",
             summary=f"Stack {watched.stack} {lacks}: its spend guard is not running",
             panel="Spend guard",
         )
+
+
+def _gone(namespace: str, app: str) -> str:
+    """One of the stack's small programs is not there. A deleted Deployment takes its series with it."""
+    ready = f'kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}}'
+    return f"sum({ready}) == 0 or absent({ready})"
 
 
 def _counted(

@@ -33,6 +33,8 @@ class Watched:
     """Name of the Deployment; value of the label `app` on its pods."""
     namespace: str
     stack: str
+    project: str | None = None
+    """Google Cloud project of its logs; None for the one that `gcloud` is configured with."""
     engines_per_pod: int = 1
     """Data-parallel engines of one pod, each with its own series."""
     max_replicas: int | None = 1
@@ -55,6 +57,8 @@ class Watched:
     spot: bool = False
     ladder: bool = False
     """Whether nodes come from a capacity ladder."""
+    elsewhere: tuple[Literal["zone", "larger", "reservation", "ladder"], ...] = ("zone",)
+    """Where there may be a machine after a stock-out: a zone, a larger reservation, and ways to buy it that the stack does not use."""
     notice_seconds: int = SPOT_NOTICE_SECONDS
     """Time of a replica after a Spot notice."""
     grace_seconds: int = MAX_GRACE_SECONDS

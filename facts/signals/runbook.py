@@ -35,9 +35,11 @@ def section(alert: str, watched: Watched) -> str:
     named = {
         "UNDO": _undo(watched),
         "MORE": _more(watched),
+        "ELSEWHERE": _elsewhere(watched),
         "NAMESPACE": watched.namespace,
         "SERVER": watched.server,
         "STACK": watched.stack,
+        "PROJECT": watched.project or "$(gcloud config get project)",
     }
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
@@ -73,6 +75,18 @@ def _undo(watched: Watched) -> str:
             "`fleet rollout abort --stack STACK && pulumi up --stack STACK`"
         )
     return "`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"
+
+
+def _elsewhere(watched: Watched) -> str:
+    """Where there may be a machine when the stack's own capacity has none."""
+    words = {
+        "zone": "another zone",
+        "larger": "a larger reservation",
+        "reservation": "a reservation in the ladder" if watched.ladder else "a reservation",
+        "ladder": "a capacity ladder",
+    }
+    *others, last = (words[place] for place in watched.elsewhere)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _more(watched: Watched) -> str:

@@ -163,6 +163,7 @@ def promote(
     the alerts' expressions of the last --soak-minutes, and exits with 1 if one held or too few requests came.
     """
     from fleet.rollout.report import finished, promoted, soaked
+    from fleet.rollout.soak import speaks_against
 
     steps, name = _open(of)
     if finish:
@@ -175,7 +176,7 @@ def promote(
         judged = _promoting(steps, verdict, name)
         if steps.settings.canary_pool is not None and steps.settings.rollout.promoted is None:
             findings = _soak(steps.settings, soak_minutes)
-            if any(one.severity in ("error", "unknown") for one in findings):
+            if speaks_against(findings):
                 show(soaked(steps.settings, findings, "promote"), "text")
                 return FINDINGS
         why = judged.headline[:500]
@@ -222,7 +223,7 @@ def watch(
     if any(one.severity == "error" for one in findings):
         _halt(steps, name, live)
         return FINDINGS
-    return FINDINGS if any(one.severity == "unknown" for one in findings) else CLEAN
+    return FINDINGS if soak.speaks_against(findings) else CLEAN
 
 
 @rollout.command(short_help="Take the users' requests from the canary at once.")

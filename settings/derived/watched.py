@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
@@ -33,6 +34,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         server=settings.server.name,
         namespace=settings.namespace,
         stack=settings.stack,
+        project=settings.project,
         engines_per_pod=engine.data_parallel_size,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
@@ -48,6 +50,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         ladder=isinstance(capacity, Ladder),
+        elsewhere=tuple(_elsewhere(settings)),
         # Only a ComputeClass can ask for it.
         notice_seconds=LONG_NOTICE_SECONDS
         if isinstance(capacity, Ladder) and settings.has_long_notice
@@ -80,6 +83,17 @@ def _autoscaler(settings: Settings) -> str | None:
     if not settings.is_scaled:
         return None
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
+
+
+def _elsewhere(settings: Settings) -> Iterator[Literal["zone", "larger", "reservation", "ladder"]]:
+    capacity, ways = settings.capacity, settings.machine.ways
+    reserved = capacity.mode == "reservation"
+    # A reservation is one zone's.
+    yield "larger" if reserved else "zone"
+    if "reservation" in ways and not reserved and not (isinstance(capacity, Ladder) and capacity.reservation):
+        yield "reservation"
+    if "ladder" in ways and not isinstance(capacity, Ladder):
+        yield "ladder"
 
 
 def _minutes(seconds: float) -> int:

@@ -365,13 +365,15 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "facts/signals/runbook.md": Page(
         (
-            Typed("pulumi up --stack STACK", (UNCHANGED,)),
+            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
+            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi config set --path vllm-fleet:benchmark.runOnUpdate false --stack STACK"),
             *pause("STACK"),
             Typed("pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK"),
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
             Typed("pulumi stack output --stack STACK"),
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
+            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
         ),
         {"STACK": "smoke"},

@@ -440,6 +440,14 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, waits("1x120", "ContainerCreating"))
         yield Case(name, False, waits("1x10 _x110", reason), since=25)
     yield Case("CrashLoop", True, waits(" ".join(["1x4 _x20"] * 5), "CrashLoopBackOff"))
+    # Every half hour, with more than ten minutes of serving between: the kubelet's back-off forgets.
+    loops, hours = "0x30 1x15 2x15 3x120", {"minutes": 360, "every": 120}
+    yield Case("CrashLoop", True, [of(restarted, "0x180"), of(restarted, loops, pod=0)], **hours)
+    two = [of(restarted, "0x30 1x150"), of(restarted, "0x30 1x30 2x120", pod=0)]
+    yield Case("CrashLoop", False, [*two, of(restarted, loops, container_name="sidecar")], **hours)
+    # Three in more than six hours, and a pod that was deleted after its third: its last sample is seen for five more minutes.
+    yield Case("CrashLoop", False, [of(restarted, "0x100 1x110 2x110 3x40")], minutes=720, every=120)
+    yield Case("CrashLoop", False, [of(restarted, "0x15 1x15 2x15 3x15 _x120")], since=132, **hours)
     phase = "kube_pod_status_phase"
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
@@ -466,12 +474,22 @@ def _rest() -> Iterator[Case]:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
     yield from _answers()
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
+    probe = {**guard, "deployment": "answers-probe"}
     guard["namespace"] = "{namespace}-spending"
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
         there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
         yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
+        there[0] = of(values="2x120", **{**probe, "deployment": "another"})
+        yield Case("AnswersUnwatched", True, [*there, of(values=gone, **probe)], decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
+    yield Case(
+        "AnswersUnwatched", False, [*deployment("2x120", "2x120"), of(values="1x60 0x20 1x40", **probe)], decoys=False
+    )
+    others = of(values="2x120", **{**probe, "deployment": "another"})
+    yield Case(
+        "AnswersUnwatched", False, [*deployment("2x120", "0x120"), others, of(values="0x120", **probe)], decoys=False
+    )
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
     for labels in ({}, own):
         yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])

@@ -10,6 +10,7 @@ EVERYTHING = Watched(
     server="qwen35-server",
     namespace="vllm-spot",
     stack="spot",
+    project="fleet-tests",
     engines_per_pod=8,
     max_replicas=12,
     speculative=True,

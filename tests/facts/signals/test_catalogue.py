@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from facts.machines import MACHINES
 from facts.names import spending_namespace
 from facts.signals import runbook
 from facts.signals.catalogue import Alert, Catalogue, catalogue
@@ -109,7 +110,8 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
         assert not re.search(
-            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|POD|NODE|REASON|UNDO|MORE|GRACE|START)\b|<!--", text
+            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|UNDO|MORE|ELSEWHERE|GRACE|START)\b|<!--",
+            text,
         ), name
 
 
@@ -166,7 +168,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spending": None}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
         ({"spending": "warn"}, {"SpendingPaused"}),
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
-        ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer"}),
+        ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer", "AnswersUnwatched"}),
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails", "BalancerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
@@ -204,21 +206,47 @@ def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
 
 
 @each_row(
-    ("capacity", "cluster", "ladder", "notice"),
+    ("capacity", "cluster", "notice"),
     [
-        ({"mode": "spot"}, {}, False, "15"),
-        ({"mode": "ladder"}, {"minVersion": "1.35.0-gke.1171000"}, True, "105"),
-        ({"mode": "ladder", "longNotice": False}, {}, True, "15"),
+        ({"mode": "spot"}, {}, "15"),
+        ({"mode": "ladder"}, {"minVersion": "1.35.0-gke.1171000"}, "105"),
+        ({"mode": "ladder", "longNotice": False}, {}, "15"),
     ],
 )
-def test_a_section_advises_no_ladder_to_a_stack_that_has_one_and_names_its_own_spot_notice(
-    capacity: dict[str, object], cluster: dict[str, object], ladder: bool, notice: str
+def test_a_section_names_the_stacks_own_spot_notice(
+    capacity: dict[str, object], cluster: dict[str, object], notice: str
 ) -> None:
     settings = make_settings(capacity=capacity, cluster=cluster)
     fleet = watched(settings, figures(settings))
-    for name in ("ReplicasMissing", "StockOut"):
-        assert ("a capacity ladder" in runbook.section(name, fleet)) is not ladder, name
     assert re.findall(r"\b(\d+) seconds", runbook.section("SpotTaken", fleet)) == [notice]
+
+
+@each_row(
+    ("machine", "capacity", "advised"),
+    [
+        ("a4-highgpu-8g", {"mode": "spot"}, ["another zone", "a reservation", "a capacity ladder"]),
+        ("a4-highgpu-8g", {"mode": "reservation", "name": "b200"}, ["a larger reservation", "a capacity ladder"]),
+        ("a4-highgpu-8g", {"mode": "ladder"}, ["another zone", "a reservation in the ladder"]),
+        ("a4-highgpu-8g", {"mode": "ladder", "reservation": {"name": "b200"}}, ["another zone"]),
+        ("a3-highgpu-1g", {"mode": "spot"}, ["another zone", "a capacity ladder"]),  # not sold as a reservation
+        ("a4x-highgpu-4g", {"mode": "reservation", "name": "gb200"}, ["a larger reservation"]),  # and as nothing else
+    ],
+)
+def test_a_section_advises_what_the_machine_is_sold_as_and_the_stack_has_not(
+    machine: str, capacity: dict[str, object], advised: list[str]
+) -> None:
+    engine = {"dataParallelSize": MACHINES[machine].gpus}
+    settings = make_settings(machine=machine, capacity=capacity, server={"engine": engine})
+    fleet = watched(settings, figures(settings))
+    for name in ("ReplicasMissing", "StockOut"):
+        [told] = re.findall(r"\b[uU]se ([^.]+)\.\n", runbook.section(name, fleet))
+        assert re.split(", | or ", told) == advised, name
+
+
+def test_a_command_that_reads_logs_names_the_project() -> None:
+    for name, fleet in ((name, fleet) for name in runbook.sections() for fleet in FLEETS.values()):
+        for command in re.findall(r"gcloud .+", runbook.section(name, fleet)):
+            assert f"--project {fleet.project or '$(gcloud config get project)'}" in command, name
 
 
 @each_row(("replicas", "simulates"), [(1, False), (4, True)])

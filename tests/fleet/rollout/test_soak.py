@@ -66,6 +66,26 @@ LOOKS: dict[str, tuple[dict[tuple[str, str], float], dict[tuple[str, str], str]]
     "failing": (BUSY | {(CANARY, FAILS): 150}, {(CANARY, "soak-RequestsFail"): "error"}),
     "failing for less than the alert's time": (BUSY | {(CANARY, FAILS): 90}, {}),
     "slow": (BUSY | {(CANARY, SLOW): 150}, {(CANARY, "soak-FirstTokenSlow"): "error"}),
+    "slow like the servers": (
+        BUSY | {(CANARY, SLOW): 150, (SERVERS, SLOW): 150},
+        {(CANARY, "soak-FirstTokenSlow"): "warning", (SERVERS, "soak-FirstTokenSlow"): "warning"},
+    ),
+    "slow for longer than the servers": (
+        BUSY | {(CANARY, SLOW): 450, (SERVERS, SLOW): 150},
+        {(CANARY, "soak-FirstTokenSlow"): "error", (SERVERS, "soak-FirstTokenSlow"): "warning"},
+    ),
+    "slow as long as the servers, and one look more": (
+        BUSY | {(CANARY, SLOW): 180, (SERVERS, SLOW): 150},
+        {(CANARY, "soak-FirstTokenSlow"): "warning", (SERVERS, "soak-FirstTokenSlow"): "warning"},
+    ),
+    "slow before the servers are for the alert's time": (
+        BUSY | {(CANARY, SLOW): 150, (SERVERS, SLOW): 90},
+        {(CANARY, "soak-FirstTokenSlow"): "warning"},
+    ),
+    "failing like the servers": (
+        BUSY | {(CANARY, FAILS): 150, (SERVERS, FAILS): 150},
+        {(CANARY, "soak-RequestsFail"): "error", (SERVERS, "soak-RequestsFail"): "warning"},
+    ),
     "gone": (BUSY | {(CANARY, GONE): 90}, {(CANARY, "soak-CanaryGone"): "error"}),
     "servers failing": (BUSY | {(SERVERS, FAILS): 150}, {(SERVERS, "soak-RequestsFail"): "warning"}),
     "too few requests": ({(CANARY, REQUESTS): 1800.0}, {(CANARY, "soak-requests"): "unknown"}),
