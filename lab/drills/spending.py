@@ -69,10 +69,8 @@ def _limit_reached(stage: Stage, proof: Proof) -> None:
     ahead = placement.grace_seconds + placement.idle_seconds + REMOVAL_SECONDS + RUN_UP_SECONDS
     earlier = json.dumps({**left, "usd": day - machines * USD * ahead / SECONDS_PER_HOUR, "warned": 0.8})
     stage.api.patch(CONFIG_MAP, STATE, home(stage), {"data": {"state": earlier}})
-    stage.until("the next guard", lambda: stage.guards.logged("started", lines)[1:], 900)
-    # Its first line may tell the sum as it was before that change.
-    spent = float(_next(stage, left)["usd"])
-    began = stage.clock.now_seconds()
+    started = stage.until("the next guard", lambda: stage.guards.logged("started", lines)[1:], 900)
+    began, spent = stage.clock.now_seconds(), float(started[0]["usd"])
     with requests_during(stage, proof) as requests:
         stage.until("the pause", lambda: stage.guards.logged("paused", lines), 3600)
         stage.until("every replica to go", lambda: not stage.pods(), 1800)
