@@ -117,8 +117,8 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
     machines = stage.machines_for(servers)
     held = stock.reservations
     stock.spot_nodes = stock.flex_start_nodes = stock.on_demand_nodes = 0 if held else machines
-    for name, one in held.items():
-        stock.reserve(name, nodes=machines, zone=one.zone, project=one.project)
+    for name in held:
+        stock.resize(name, machines)
     stage.keda.in_flight.offer((machines * stage.servers_a_machine + 0.5) * target)
     pending = stage.until(
         "a replica without a node",
@@ -135,8 +135,8 @@ def _stock_out(stage: Stage, proof: Proof) -> None:
     )
     lowest = stage.meter.ready_servers.lowest(began)
     proof.check("the others stay Ready", lowest >= servers, f"at least {lowest} Ready")
-    for name, one in held.items():
-        stock.reserve(name, nodes=one.nodes, zone=one.zone, project=one.project)
+    for name, reservation in held.items():
+        stock.resize(name, reservation.nodes)
     stock.spot_nodes = stock.flex_start_nodes = stock.on_demand_nodes = None
     done = stage.until_ready(_desired(stage))
     proof.figure("Ready after the load", round((done - began) / 60, 1), "min", "capacity returned in between")

@@ -257,8 +257,8 @@ def _on_flex_start(stage: Stage, servers: int) -> str:
     if already := node():
         return already
     machines, reserved = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
-    for name, held in stage.stock.reservations.items():
-        stage.stock.reserve(name, nodes=machines - 1, zone=held.zone, project=held.project)
+    for name in stage.stock.reservations:
+        stage.stock.resize(name, machines - 1)
     stage.timeline.note("operator", reserved, "kubectl drain, for a replica on flex-start")
     cordon(stage, reserved)
     _empty(stage, reserved, servers)

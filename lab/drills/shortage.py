@@ -190,7 +190,7 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     _priced(stage, proof, prices, kinds)
     began = stage.clock.now_seconds()
     with requests_during(stage, proof, planned=True):
-        stage.stock.reserve("block", nodes=servers, zone=stage.settings.zones[0])
+        stage.stock.resize("block", servers)
         stage.timeline.note("capacity", "block", "the reservation has another node", mood="good")
         on_reservation = ["reservation"] * servers
         stage.until("every replica on the reservation", lambda: _rungs(stage) == on_reservation, _CLIMB_SECONDS)

@@ -152,11 +152,14 @@ def remarks(subject: Subject) -> Iterator[str]:
         )
     if subject.reservation_first:
         yield LADDERS_RESERVATION
+    if fleet.reserved_nodes:
+        saves = "saves nothing, and none is recommended" if subject.is_paid_anyway else "saves what lies beyond it"
+        yield f"Every amount includes the reservation of {plural(fleet.reserved_nodes, 'node')}, used or not: scaling {saves}."
 
 
 def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Whether a load-driven policy meets the objective."""
-    if subject.is_short or subject.fleet.paid_nodes is not None:
+    if subject.is_short or subject.is_paid_anyway:
         return
     policy, share = (
         meeting(subject, comparisons),
