@@ -196,13 +196,16 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     price = bill.nodes.unit_price_usd
     # Servers that share a node pay their share.
     shape, share = fleet_shape(settings), settings.gpus_per_replica / settings.machine.gpus
+    committed = shape.committed_nodes
     money = replace(one.money, bill=bill, usd_per_node_hour=price and price * share)
     maximum = estimate(deployment, one.question.workload, offered)
     subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
     return replace(
         subject,
         fleet=replace(
-            subject.fleet, paid_nodes=shape.committed_nodes, reserved_nodes=int(shape.reserved_nodes / share)
+            subject.fleet,
+            paid_nodes=None if committed is None else int(committed / share),
+            reserved_nodes=int(shape.reserved_nodes / share),
         ),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
         objective=settings.monitoring.objectives.objective,

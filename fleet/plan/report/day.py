@@ -147,14 +147,14 @@ def remarks(subject: Subject) -> Iterator[str]:
         )
     if fleet.paid_nodes is not None:
         yield (
-            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not, so scaling saves nothing and none "
-            "is recommended."
+            f"The nodes for {plural(fleet.paid_nodes, 'server')} are paid for whether they run or not, so scaling saves nothing and "
+            "none is recommended."
         )
     if subject.reservation_first:
         yield LADDERS_RESERVATION
     if fleet.reserved_nodes:
         saves = "saves nothing, and none is recommended" if subject.is_paid_anyway else "saves what lies beyond it"
-        yield f"Every amount includes the reservation of {plural(fleet.reserved_nodes, 'node')}, used or not: scaling {saves}."
+        yield f"Every amount includes the reservation for {plural(fleet.reserved_nodes, 'server')}, used or not: scaling {saves}."
 
 
 def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[str]:

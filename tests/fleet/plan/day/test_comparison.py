@@ -245,7 +245,7 @@ def test_none_on_time_is_zero_and_not_less(subject: Subject) -> None:
 
 def test_a_reservation_is_said_to_be_paid_anyway() -> None:
     of_stacks = {name: list(remarks(subject_of_stack(settings_of(name)))) for name in ("prod", "cud", "spot")}
-    assert "the reservation of 2 nodes" in of_stacks["prod"][0]
+    assert "the reservation for 2 servers" in of_stacks["prod"][0]
     assert [len(said) for said in of_stacks.values()] == [1, 1, 0]
 
 
@@ -267,6 +267,24 @@ def test_a_ladders_reservation_is_paid_beside_the_servers_where_its_size_is_stat
         compared = short_week(sized)
         assert (recommended(sized, compared) is not None) is saves
         assert bool(list(objective(sized, compared))) is saves
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        {"mode": "reservation", "name": "block-7", "nodes": 3},
+        {"mode": "ladder", "reservation": {"name": "block-7", "nodes": 3}},
+    ],
+)
+def test_a_reserved_machine_that_servers_share_is_paid_whole(capacity: dict[str, Any]) -> None:
+    settings = make_settings(
+        machine="a3-highgpu-8g",
+        capacity=capacity | {"usdPerNodeHour": 80.0},
+        server={"replicas": 8, "gpus": 2, "profile": "serve-batch", "engine": {"dataParallelSize": 2}},
+    )
+    fleet = subject_of_stack(settings).fleet
+    assert fleet.usd_per_node_hour == 20.0
+    assert (fleet.paid_nodes or fleet.reserved_nodes) == 12  # servers for which there is room
 
 
 def test_a_week_of_a_slow_release_counts_on_the_middle_of_what_remains() -> None:
