@@ -22,7 +22,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 # Slow tests that only compute. The others wait half of their time, for controllers, servers and simulated hours, and are served first.
-COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides package policy)
+COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
 .PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from facts.finding import Finding
 from fleet.report.outline import Findings, Items, Outline, Prose, Section, next_steps, some
 from fleet.rollout.planned import difference_rows, differences
+from fleet.rollout.soak import speaks_against
 from settings.derived.canary import weights_ending
 
 if TYPE_CHECKING:
@@ -80,9 +81,8 @@ def weighed(change: Change) -> Outline:
 
 
 def soaked(settings: Settings, findings: Sequence[Finding], kind: str) -> Outline:
-    """What the alerts' expressions said of canary and servers."""
-    refused = [one for one in findings if one.severity in ("error", "unknown")]
-    stack = settings.stack
+    """What the alerts' expressions and the answers probe said of canary and servers."""
+    stack, refused = settings.stack, speaks_against(findings)
     return Outline(
         title=f"Canary of {stack}",
         kind=kind,

@@ -1,11 +1,11 @@
-"""The canary among users: what the alerts' expressions say of both sides, and the way back to the servers."""
+"""The canary among users: what the alerts' expressions say of both sides, what it answers, and the way back to the servers."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from facts.finding import Finding
 from facts.signals.catalogue import catalogue
@@ -16,11 +16,12 @@ from settings.derived.figures import figures
 from settings.derived.watched import watched
 
 if TYPE_CHECKING:
-    from fleet.clients.kubectl import Kubectl
-    from fleet.clients.prometheus import GpuSeries, ManagedPrometheus
     from settings.stack import Settings
 
 ALERTS: Final = ("RequestsFail", "FirstTokenSlow")
+SHARED: Final = ("FirstTokenSlow",)
+"""Alerts that speak against the canary only by the time in which they do not hold for the servers: both answer slowly under too much
+load, and where `monitoring.alerts` declares no objective."""
 GONE: Final = "CanaryGone"
 GONE_SECONDS: Final = 60.0
 SEEN_SHARE: Final = 0.9
@@ -32,7 +33,34 @@ CREATOR: Final = "pulumi-kubernetes"
 _ROUTES: Final = "httproutes.gateway.networking.k8s.io"
 
 
-def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended: float) -> tuple[Finding, ...]:
+class Samples(Protocol):
+    """One series of an answer."""
+
+    @property
+    def samples(self) -> Sequence[tuple[float, float]]:
+        """Seconds since 1970, value."""
+
+
+class Prometheus(Protocol):
+    """A `ManagedPrometheus`, or a rehearsal's."""
+
+    def range(self, query: str, began: float, ended: float, step_seconds: int, /) -> Sequence[Samples]:
+        """A range query. Raises LiveError."""
+
+
+class Runs(Protocol):
+    """A `Kubectl`, or a rehearsal's."""
+
+    def run(self, *arguments: str, what: str, stdin: str | None = None) -> str:
+        """Run kubectl and return its output. Raises LiveError."""
+
+
+def speaks_against(findings: Iterable[Finding]) -> bool:
+    """Whether a canary with these findings may not be promoted: one is an error, or too little is known."""
+    return any(one.severity in ("error", "unknown") for one in findings)
+
+
+def look(prometheus: Prometheus, settings: Settings, began: float, ended: float) -> tuple[Finding, ...]:
     """What held between two times, in seconds since 1970. An error speaks against the canary. Raises LiveError."""
     canary = settings.as_canary
     assert canary is not None
@@ -40,24 +68,31 @@ def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended:
     def held(expr: str) -> tuple[float, ...]:
         return _times(prometheus.range(expr, began, ended, RULES_INTERVAL_SECONDS))
 
-    found = []
-    seen = watched(canary, figures(canary))
-    other = settings.without_canary
-    for side, observed in ((canary, seen), (other, watched(other, figures(other)))):
+    found = list[Finding]()
+    seen, other = watched(canary, figures(canary)), settings.without_canary
+    of_servers = dict[str, frozenset[float]]()
+    # The servers first: what they share is not the canary's.
+    for side, observed in ((other, watched(other, figures(other))), (canary, seen)):
         alerts = catalogue(observed).alerts
         conditions = [(alert.name, alert.expr, float(alert.for_seconds)) for alert in alerts if alert.name in ALERTS]
         if side is canary:
             available = Series(seen).declared("kube_deployment_status_replicas_available")
             conditions.append((GONE, f"{available} == 0", GONE_SECONDS))
         for name, expr, for_seconds in conditions:
-            seconds = longest(held(expr))
+            times = held(expr)
+            alone = tuple(at for at in times if at not in of_servers.get(name, ()))
+            if side is other and name in SHARED:
+                of_servers[name] = frozenset(times)
+            seconds = longest(times)
             fires = seconds >= for_seconds
+            is_shared = fires and longest(alone) < for_seconds
             found.append(
                 Finding(
                     id=f"soak-{name}",
                     subject=side.server.name,
-                    severity="passed" if not fires else "error" if side is canary else "warning",
+                    severity="passed" if not fires else "warning" if side is other or is_shared else "error",
                     found=f"held for {seconds:.0f} s" if fires else f"did not hold for {for_seconds:.0f} s",
+                    why="it held for the servers as well, so it is not the canary's" if is_shared else "",
                 )
             )
     requests = Series(seen).rate("vllm:request_success_total", "5m")
@@ -79,27 +114,32 @@ def look(prometheus: ManagedPrometheus, settings: Settings, began: float, ended:
 
 def watch(
     settings: Settings,
-    prometheus: ManagedPrometheus,
+    prometheus: Prometheus,
+    ask: Callable[[], tuple[Finding, ...]],
     *,
     seconds: float,
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> tuple[Finding, ...]:
-    """Look until an error or until the time is over; returns the last look. Looks that fail FAILED_LOOKS times in a row are an error."""
+    """Look and ask the canary until an error or until the time is over; returns what was found last.
+
+    `ask`: its findings of the canary's answers. Raises LiveError. Looks that fail FAILED_LOOKS times in a row are an error.
+    """
     began, failed, last = now(), 0, tuple[Finding, ...]()
     while True:
         try:
-            last, failed = look(prometheus, settings, began, now()), 0
+            last = look(prometheus, settings, began, now())
+            last, failed = (*last, *ask()), 0
         except LiveError as error:
             failed += 1
             if failed == FAILED_LOOKS:
-                return (Finding(id="soak-unseen", subject="managed Prometheus", found=str(error)),)
+                last = (*last, Finding(id="soak-unseen", subject="the canary", found=str(error)))
         if any(one.severity == "error" for one in last) or (not failed and now() >= began + seconds):
             return last
         pause(RULES_INTERVAL_SECONDS)
 
 
-def halt_in_cluster(kubectl: Kubectl, settings: Settings) -> bool:
+def halt_in_cluster(kubectl: Runs, settings: Settings) -> bool:
     """Send every request to the servers, at once. False where the route does not lead to the canary. Raises LiveError.
 
     Applied as Pulumi's own field manager: with another one the next `pulumi up` would report a conflict over the route.
@@ -142,5 +182,5 @@ def _runs(times: tuple[float, ...]) -> Iterator[tuple[float, float]]:
             yield begin, at
 
 
-def _times(series: tuple[GpuSeries, ...]) -> tuple[float, ...]:
+def _times(series: Sequence[Samples]) -> tuple[float, ...]:
     return tuple(sorted({at for one in series for at, _ in one.samples}))

@@ -1,6 +1,7 @@
 """Simulated GKE Gateway controller: Gateways, routes, pools and policies become ready when their prerequisites exist.
 
-No traffic passes. As in GKE, a Gateway without its prerequisites stays unprogrammed without a message.
+Requests are split as the route in effect says (`gateway_split.py`). As in GKE, a Gateway without its prerequisites stays unprogrammed
+without a message.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import threading
+from collections.abc import Mapping
 from typing import Final
 
 from lab.cloud import gateway_status
 from lab.cloud.agenda import Agenda
 from lab.cloud.disk_reports import timestamp
 from lab.cloud.gateway_prerequisites import CLASSES, GLOBAL, REGIONAL, GatewayPrerequisites
+from lab.cloud.gateway_split import Backend, rule_for, weight_of
 from lab.cloud.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
@@ -34,7 +37,7 @@ INTERNAL_ADDRESSES: Final = "10.0.15"
 EXTERNAL_ADDRESSES: Final = "203.0.113"
 """For external classes: reserved for documentation (RFC 5737)."""
 ROUTE_SECONDS: Final = 60.0
-"""From a programmed Gateway to its route's status. Assumed: a minute for the URL map."""
+"""From a programmed Gateway to its route's status, and from a changed route to its effect. Assumed: a minute for the URL map."""
 
 Key = tuple[str, str]
 
@@ -54,8 +57,8 @@ class GatewayController:
         self._stack = contextlib.ExitStack()
         self._programmed: dict[Key, str] = {}
         """Address of each programmed Gateway."""
-        self._served: set[Key] = set()
-        """Routes in effect."""
+        self._served: dict[Key, Manifest] = {}
+        """Routes in effect, as they were when they took effect."""
         self._under_way: set[tuple[str, Key]] = set()
         self._told: set[str] = set()
         self._classes: list[str] = []
@@ -76,6 +79,35 @@ class GatewayController:
         with contextlib.suppress(ApiUnreachableError):  # The cluster may be gone already.
             while self._classes:
                 self._world.api.delete(GATEWAY_CLASS, self._classes.pop())
+
+    # For requests
+
+    def split(self, gateway: str, namespace: str, path: str) -> tuple[Backend, ...]:
+        """Backends of the rule in effect for requests to this path; empty without one. From any thread."""
+        here = self._gateways.get(gateway, namespace)
+        if here is None or (namespace, gateway) not in self._programmed:
+            return ()
+        with self._lock:
+            routes = [route for route in self._served.values() if self._is_parent(here, route)]
+        found = rule_for(routes, path)
+        if found is None:
+            return ()
+        route, rule = found
+        return tuple(
+            Backend(name=one["name"], weight=weight_of(one), selector=self._selector(one, route))
+            for one in rule.get("backendRefs") or ()
+        )
+
+    def _selector(self, backend: Manifest, route: Manifest) -> Mapping[str, str] | None:
+        """Labels of a backend's pods; None if it does not exist."""
+        of_pools = backend.get("kind", "Service") == "InferencePool"
+        there = (self._pools if of_pools else self._services).get(backend["name"], _namespace_of(backend, route))
+        if there is None:
+            return None
+        selector: Mapping[str, str] = (
+            there["spec"]["selector"]["matchLabels"] if of_pools else there["spec"]["selector"]
+        )
+        return selector
 
     # For drills
 
@@ -108,7 +140,7 @@ class GatewayController:
                 key = _key(manifest)
                 if manifest["kind"] == GATEWAY.kind and self._programmed.pop(key, None):
                     self._note(key[1], "load balancer taken down")
-                self._served.discard(key)
+                self._served.pop(key, None)
         elif before is not None and before["metadata"].get("generation") == manifest["metadata"].get("generation"):
             return  # Only the status changed.
         self._agenda.soon(self._look)
@@ -126,8 +158,9 @@ class GatewayController:
         for pool in self._pools.all():
             self._look_at_pool(pool)
         for kind in POLICIES:
-            for policy in self._policies[kind].all():
-                verdict = self._judge_policy(kind, policy)
+            policies = self._policies[kind].all()
+            for policy in policies:
+                verdict = self._judge_policy(kind, policy, policies)
                 self._write(kind, policy, gateway_status.policy_status(policy, verdict, now=timestamp()))
 
     def _look_at_gateway(self, gateway: Manifest) -> None:
@@ -150,8 +183,10 @@ class GatewayController:
         parents = [gateway for gateway in self._gateways.all() if self._is_parent(gateway, route)]
         if not any(_key(gateway) in self._programmed for gateway in parents):
             return
-        if key not in self._served:
+        served = self._served.get(key)
+        if served is None or served["metadata"]["generation"] != route["metadata"]["generation"]:
             self._start("serve", key, ROUTE_SECONDS)
+        if served is None:
             return
         verdict = self._judge_route(route, parents)
         references = list(route["spec"].get("parentRefs") or ())
@@ -170,7 +205,7 @@ class GatewayController:
 
     def _judge_route(self, route: Manifest, parents: list[Manifest]) -> Verdict:
         for backend in _backends(route):
-            name, namespace = backend["name"], backend.get("namespace", route["metadata"]["namespace"])
+            name, namespace = backend["name"], _namespace_of(backend, route)
             if backend.get("kind", "Service") == "InferencePool":
                 if any(gateway["spec"]["gatewayClassName"] in GLOBAL for gateway in parents):
                     return Verdict("InvalidKind", f"InferencePool is served by {', '.join(REGIONAL)} only")
@@ -188,16 +223,14 @@ class GatewayController:
             return Verdict("InvalidExtensionRef", f"Service {namespace}/{picker.get('name')} not found")
         return GOOD
 
-    def _judge_policy(self, kind: Kind, policy: Manifest) -> Verdict:
+    def _judge_policy(self, kind: Kind, policy: Manifest, policies: list[Manifest]) -> Verdict:
         """Per target only the oldest policy of a kind is attached; the target must exist."""
         target, namespace = policy["spec"]["targetRef"], policy["metadata"]["namespace"]
         mirror = self._pools if target["kind"] == "InferencePool" else self._services
         if mirror.get(target["name"], namespace) is None:
             return Verdict("TargetNotFound", f"{target['kind']} {namespace}/{target['name']} does not exist")
         rivals = [
-            one
-            for one in self._policies[kind].all()
-            if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
+            one for one in policies if one["metadata"]["namespace"] == namespace and one["spec"]["targetRef"] == target
         ]
         oldest = min(rivals, key=lambda rival: (rival["metadata"]["creationTimestamp"], rival["metadata"]["name"]))
         if oldest["metadata"]["name"] != policy["metadata"]["name"]:
@@ -239,7 +272,8 @@ class GatewayController:
         if found is None:
             return
         if what == "serve":
-            self._served.add(key)
+            with self._lock:
+                self._served[key] = found
             self._note(name, "route in effect", mood="good", since_seconds=began)
         elif not self._prerequisites.missing(found["spec"]["gatewayClassName"]):
             self._programmed[key] = self._new_address(found)
@@ -291,6 +325,10 @@ def _key(manifest: Manifest) -> Key:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
 
 
+def _namespace_of(backend: Manifest, route: Manifest) -> str:
+    return str(backend.get("namespace", route["metadata"]["namespace"]))
+
+
 def _backends(route: Manifest) -> list[Manifest]:
     return [backend for rule in route["spec"].get("rules") or () for backend in rule.get("backendRefs") or ()]
 
@@ -299,6 +337,6 @@ def _leads_to(route: Manifest, pool: Manifest) -> bool:
     return any(
         backend.get("group") == POOL_GROUP
         and backend["name"] == pool["metadata"]["name"]
-        and backend.get("namespace", route["metadata"]["namespace"]) == pool["metadata"]["namespace"]
+        and _namespace_of(backend, route) == pool["metadata"]["namespace"]
         for backend in _backends(route)
     )

@@ -1,15 +1,22 @@
-"""Canaries: started, aborted, started with a new revision and promoted; and one that crashes."""
+"""Canaries: offline trials, started, aborted, promoted or crashing; and one among the gateway's users that fails and is halted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import CANARY_ENDING
 from facts.texts import plural
+from fleet.rollout import soak
+from fleet.rollout.effort import SOAK_MINUTES
+from lab.cloud.gateway import ROUTE_SECONDS
 from lab.cloud.spot import kill_containers
+from lab.cloud.world import restarts_of
+from lab.drills.alerts.watch import AlertWatch
 from lab.drills.conditions import (
     all_of,
     at_most_one_down,
+    has_gateway,
     needs_servers,
     no_others,
     room_for_one_more,
@@ -17,9 +24,13 @@ from lab.drills.conditions import (
 )
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
+from lab.stage.kubectl import RehearsedKubectl
+from lab.stage.traffic.outcomes import format_losses
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
+    from lab.stage.traffic.outcomes import TrafficReport
+    from settings.stack import Settings
 
 OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
 """Placeholder: the rehearsal downloads nothing."""
@@ -28,6 +39,9 @@ _QUOTA: Final = "ResourceQuota/gpu"
 _CRASHES_AFTER: Final = 600.0
 """Simulated seconds."""
 _GONE_SECONDS: Final = 3_600.0
+_PERCENT: Final = 40
+"""Of the users' requests: with the sample's rate far above the floor below which alerts do not evaluate ratios."""
+_SAMPLE_SECONDS: Final = 240.0
 
 
 def _whole_rollout(stage: Stage, proof: Proof) -> None:
@@ -76,7 +90,7 @@ def _crash(stage: Stage, proof: Proof) -> None:
         stage.clock.sleep(_CRASHES_AFTER)
         (canary,) = _canaries(stage)
         kill_containers(stage.world, canary, exit_code=1, reason="Error")
-        stage.until("the canary to be unready", lambda: not stage.ready_pods(stage.server + CANARY_ENDING), 60)
+        stage.until("the canary's containers to restart", lambda: any(map(restarts_of, _canaries(stage))), 60)
     (after,) = _canaries(stage)
     restarts = after["status"]["containerStatuses"][0]["restartCount"]
     proof.check("its restart count is visible to the verdict", restarts == 1, plural(restarts, "restart"))
@@ -88,14 +102,128 @@ def _crash(stage: Stage, proof: Proof) -> None:
     stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
 
 
-def _starts_beside(stage: Stage, proof: Proof, canary: dict[str, Any], what: str) -> None:
-    """`fleet rollout start`, `pulumi up`."""
+def _among_users(stage: Stage, proof: Proof) -> None:
+    pool, canary, users = stage.settings.gateway.pool, stage.server + CANARY_ENDING, stage.traffic
+    declared: dict[str, Any] = {**_ENGINE, "weight": _PERCENT}
+    settings = stage.varied({"rollout": {"canary": declared}}).settings
+    assert settings.canary_pool is not None
+
+    users.wait_for_endpoints(stage.settings.replicas)
+    users.start()
+    _starts_beside(stage, proof, declared, "a canary among users", f"HTTPRoute/{pool}")
+    _until_route(stage, settings.canary_pool, lambda _: True)
+    starting = users.finish()
+    stage.timeline.extend(starting.moments())
+    proof.check("users lose no request while it starts", not starting.lost, _lost(starting))
+
+    arrived, sample = _sample(stage, canary)
+    share = f"{arrived} of {sample.sent}"
+    # Weighted turns: to within half a request, whatever the sample's size.
+    of_users = proof.check(
+        f"{_PERCENT} % of the users' requests reach it", abs(arrived - sample.sent * _PERCENT / 100) <= 0.5, share
+    )
+    proof.check("all are answered", not sample.lost, _lost(sample))
+    if not of_users:
+        return
+
+    users.start()
+    with AlertWatch(stage) as watch:
+        users.settle()
+        halted_at = _fails_and_is_halted(stage, proof, watch, _seen_by(stage, watch, declared))
+    _until_route(stage, settings.canary_pool, lambda weight: not weight)
+    proof.figure(
+        "from the halt to its effect",
+        round(stage.clock.now_seconds() - halted_at),
+        "s",
+        "assumed, of the load balancer",
+    )
+    failing = users.finish()
+    stage.timeline.extend(failing.moments())
+    at_canary = failing.lost_at(settings.canary_pool)
+    proof.figure("requests that failed at the canary", at_canary, "", f"of {failing.sent} sent, a sample")
+    proof.check(
+        "the replicas lose no request", failing.lost == at_canary, f"{failing.lost - at_canary} lost at the replicas"
+    )
+
+    arrived, sample = _sample(stage, canary)
+    proof.check("after the halt no request reaches the canary", arrived == 0, f"{arrived} of {sample.sent}")
+    proof.check("users lose no request", not sample.lost, _lost(sample))
+    before = stage.fingerprints()
+    proof.succeeds("the next pulumi up succeeds", stage.up({"rollout": {"canary": {**declared, "weight": 0}}}))
+    after = stage.fingerprints()
+    changed = ", ".join(sorted(name for name, known in before.items() if after.get(name) != known))
+    proof.check("it keeps the route as the halt left it", not changed, changed or "nothing changes")
+
+
+def _fails_and_is_halted(stage: Stage, proof: Proof, watch: AlertWatch, settings: Settings) -> float:
+    """`fleet rollout promote`, too early; `fleet rollout watch`, and what it does at an error. Returns the time of the halt."""
+    canary, now = stage.server + CANARY_ENDING, stage.clock.now_seconds
+    early = soak.look(watch, settings, now() - 60 * SOAK_MINUTES, now())
+    blocking = {one.id for one in early if soak.speaks_against((one,))}
+    proof.check(
+        "promotion is refused before its time among users",
+        blocking == {"soak-requests"},
+        ", ".join(sorted(blocking)) or "nothing speaks against it",
+    )
+
+    stage.traffic.fail(canary)
+    began = now()
+    stage.timeline.note("traffic", canary, "answers every request with 500", mood="bad")
+    # Its users' failures alone: in the answers probe's own time a busy machine would decide which of the two halts it.
+    last = soak.watch(settings, watch, tuple, seconds=60 * SOAK_MINUTES, pause=stage.clock.sleep, now=now)
+    wrong = {f"{one.subject} {one.id}" for one in last if one.severity == "error"}
+    proof.check(
+        "the watch finds that its requests fail",
+        wrong == {f"{canary} soak-RequestsFail"},
+        ", ".join(sorted(wrong)) or "no error",
+    )
+    done = soak.halt_in_cluster(RehearsedKubectl(stage.api, stage.namespace), settings)
+    proof.check("the halt changes the route", done, "weight 0" if done else "the route does not lead to the canary")
+    stage.timeline.note("operator", canary, "fleet rollout watch halts it")
+    proof.figure("from the first failure to the halt", round((now() - began) / 60, 1), "min")
+    return now()
+
+
+def _seen_by(stage: Stage, watch: AlertWatch, declared: dict[str, Any]) -> Settings:
+    """The stack with this canary, and with the objectives of the watch: published latencies may exceed the stack's own."""
+    seen = watch.catalogue.watched
+    alerts: dict[str, Any] = {"ttftSeconds": seen.ttft_seconds, "tpotMs": seen.tpot_seconds * 1000}
+    if stage.settings.monitoring.alerts is None:
+        alerts["channels"] = [{"type": "email", "address": "oncall@example.com"}]
+    return stage.varied({"rollout": {"canary": declared}, "monitoring": {"alerts": alerts}}).settings
+
+
+def _sample(stage: Stage, canary: str) -> tuple[int, TrafficReport]:
+    """Requests that reached the canary, by its own count, and what became of all that were sent."""
+    before = stage.traffic.accepted(canary)
+    stage.traffic.start()
+    stage.traffic.run_for(_SAMPLE_SECONDS)
+    report = stage.traffic.finish()
+    return stage.traffic.accepted(canary) - before, report
+
+
+def _until_route(stage: Stage, pool: str, holds: Callable[[int], bool]) -> None:
+    """Wait until the route in effect has this pool with such a weight."""
+    stage.until(
+        f"the changed route to {pool} to take effect",
+        lambda: any(backend.name == pool and holds(backend.weight) for backend in stage.backends()),
+        3 * ROUTE_SECONDS,
+    )
+
+
+def _lost(report: TrafficReport) -> str:
+    return f"{format_losses(report.losses)} of {report.sent}"
+
+
+def _starts_beside(stage: Stage, proof: Proof, canary: dict[str, Any], what: str, *also: str) -> None:
+    """`fleet rollout start`, `pulumi up`. `also`: objects that change besides the quota."""
     before = stage.fingerprints()
     proof.succeeds(f"pulumi up with {what} succeeds", stage.up({"rollout": {"canary": canary}}))
     after = stage.fingerprints()
     changed = {name for name, known in before.items() if after.get(name) != known}
     seen = ", ".join(sorted(changed)) or "nothing"
-    proof.check("of the existing objects only the GPU quota changes", changed <= {_QUOTA}, seen)
+    names = " and the route" if also else ""
+    proof.check(f"of the existing objects only the GPU quota{names} changes", changed <= {_QUOTA, *also}, seen)
 
 
 def _canaries(stage: Stage) -> list[Any]:
@@ -122,15 +250,22 @@ def _claims_there(stage: Stage) -> set[str]:
 
 DRILLS = (
     Drill(
+        name="canary-among-users",
+        title="A canary among the gateway's users fails",
+        proves="it gets its share of the requests, is not promoted early, and a halt takes all of them back without loss",
+        play=_among_users,
+        skip=all_of(has_gateway, needs_servers(), room_for_one_more),
+    ),
+    Drill(
         name="canary-crashes",
-        title="A canary that crashes after ten minutes",
+        title="An offline trial crashes after ten minutes",
         proves="replicas and their requests are not affected, and the restart is visible",
         play=_crash,
         skip=all_of(needs_servers(), room_for_one_more),
     ),
     Drill(
         name="canary-start-promote-abort",
-        title="An upgrade by canary, aborted, then promoted, under load",
+        title="An offline trial, aborted, then promoted, under load",
         proves="no replica changes before promotion; then they change one at a time, without another download",
         play=_whole_rollout,
         skip=all_of(needs_servers(), writes_weights, room_for_one_more),

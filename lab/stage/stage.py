@@ -36,6 +36,7 @@ from lab.stage.giving_back import forget_scaling
 from lab.stage.liveness import LivenessProbes
 from lab.stage.meter import Meter
 from lab.stage.story import Story
+from lab.stage.traffic.driver import PATH
 from lab.stage.traffic.traffic import Traffic, load_of
 from lab.stage.update_report import DestroyReport, UpReport
 from lab.stage.updates import SKIP_PREVIEW, Updates
@@ -43,6 +44,7 @@ from lab.stage.variants import varied
 from settings.derived.scaling import DAY_MINUTES, scaling_policy
 
 if TYPE_CHECKING:
+    from lab.cloud.gateway_split import Backend
     from lab.control_plane.build import Binaries
     from lab.engine.events import Outcome
     from settings.stack import Settings
@@ -156,6 +158,7 @@ class Stage:
                 model=self.settings.serving.model.id,
                 load=load_of(self.settings),
                 ranks=self.settings.serving.engine.data_parallel_size,
+                route=self.backends if self.settings.gateway.enabled else None,
             )
         )
         self.closing.enter_context(LivenessProbes(self.world, traffic.targets))
@@ -165,6 +168,10 @@ class Stage:
     def answers(self) -> AnswersProbes:
         """The answers probe's pods, if the stack has some, from first use to the end of the stage."""
         return self.closing.enter_context(AnswersProbes(self.world, self.traffic, self.namespace))
+
+    def backends(self) -> tuple[Backend, ...]:
+        """Backends through which the gateway sends the users' requests now."""
+        return self.gateway.split(self.settings.gateway.name, self.namespace, PATH)
 
     def machines_for(self, servers: int) -> int:
         """Nodes needed by that many replicas."""
@@ -360,6 +367,7 @@ class Stage:
     @contextlib.contextmanager
     def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
         """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
+        self.updates.observed.begin()
         with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
             running = pool.submit(self.up, sections)
             try:
@@ -367,6 +375,14 @@ class Stage:
             except BaseException:
                 self.updates.cancel()
                 raise
+
+    def until_applying(self, running: Future[UpReport]) -> None:
+        """Wait until a `pulumi up` in the background calls for its first object, or has ended.
+
+        The time before is the engine's own: of the wall, longer on a busy machine, and no part of a simulated limit.
+        """
+        while not (running.done() or self.updates.observed.has_begun):
+            time.sleep(POLL_SECONDS)
 
     # Life cycle
 

@@ -11,15 +11,15 @@ import re
 import threading
 import urllib.request
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from facts.names import spending_namespace
+from facts.names import CANARY_ENDING, spending_namespace
 from facts.signals.catalogue import catalogue
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.control_plane.api import DEPLOYMENT, ApiUnreachableError
-from lab.drills.alerts.evaluate import Fired, evaluate
+from lab.drills.alerts.evaluate import Fired, Question, ask, evaluate
 from lab.drills.alerts.logs import Entry, entry_of, entry_of_answers, entry_of_fallback, labels_of, matches
 from lab.results.timeline import Moment
 from settings.derived.figures import figures
@@ -34,6 +34,14 @@ LEAST_WALL_SECONDS: Final = 0.2
 """Minimum wall time between samples. Measured: a scrape takes a millisecond per engine."""
 SCRAPE_WALL_SECONDS: Final = 2.0
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One series of an answer."""
+
+    samples: tuple[tuple[float, float], ...]
+    """Simulated seconds, value."""
 
 
 class AlertWatch:
@@ -57,7 +65,9 @@ class AlertWatch:
         self._answers = stage.answers
         self._rules = self.catalogue.rule_groups()
         rules = [rule for group in self._rules["groups"] for rule in group["rules"]]
-        self._read = {name for rule in rules for name in re.findall(r"vllm:\w+(?=\{)", rule["expr"])}
+        self._read = {
+            name for rule in rules for name in re.findall(r"(?:vllm:\w+|http_requests_total)(?=\{)", rule["expr"])
+        }
         bounds = {bound for rule in rules for bound in re.findall(r'le=~?"([^"]+)"', rule["expr"])}
         self._bounds = re.compile(rf'le="({"|".join(bounds)})"')
         self._every = max(INTERVAL_SECONDS, LEAST_WALL_SECONDS * stage.clock.speed)
@@ -82,9 +92,7 @@ class AlertWatch:
         steps = self._step() + 1
         with self._lock:
             samples = {**self._samples, **self._logged(steps)}
-            series = [
-                f"{name} {' '.join(values.get(step, '_') for step in range(steps))}" for name, values in samples.items()
-            ]
+            series = [_text(name, values, steps) for name, values in samples.items()]
         minutes = (steps - 1) * self._every / 60
         return evaluate(self._rules, series, interval_seconds=self._every, minutes=minutes)
 
@@ -102,6 +110,27 @@ class AlertWatch:
                 until_seconds=max(until, self._began + one.firing_at),
                 mood="bad" if severity == "page" else "waiting",
             )
+
+    def range(self, query: str, began: float, ended: float, step_seconds: int, /) -> tuple[Curve, ...]:
+        """A range query over the samples, as managed Prometheus answers it; times as on the rehearsal's clock."""
+        steps = int((ended - self._began) // step_seconds) + 1
+        with self._lock:
+            series = [
+                _text(name, {int(step * self._every // step_seconds): value for step, value in values.items()}, steps)
+                for name, values in self._samples.items()
+                if name.partition("{")[0] in query
+            ]
+        minutes = (steps - 1) * step_seconds / 60
+        asked = Question(
+            rules={"groups": []}, series=series, interval_seconds=step_seconds, minutes=minutes, expressions=(query,)
+        )
+        [answer] = ask([asked])
+        if answer.error:
+            raise ValueError(answer.error)
+        return tuple(
+            Curve(tuple((self._began + at, value) for at, value in one["samples"] if self._began + at >= began))
+            for one in answer.values.get(query, ())
+        )
 
     def let_pass(self, alert: str) -> None:
         """Wait until the current problem would fire this alert."""
@@ -128,8 +157,13 @@ class AlertWatch:
 
     def _scraped(self) -> Iterator[tuple[str, str]]:
         stage = self._stage
-        own = f'app="{stage.server}",namespace="{stage.namespace}",job="{stage.server}",container="vllm"'
-        for pod, node, url in stage.traffic.targets():
+        targets = [
+            (app, *target)
+            for app in (stage.server, stage.server + CANARY_ENDING)
+            for target in stage.traffic.targets(app)
+        ]
+        for app, pod, node, url in targets:
+            own = f'app="{app}",namespace="{stage.namespace}",job="{app}",container="vllm"'
             try:
                 with urllib.request.urlopen(f"{url}/metrics", timeout=SCRAPE_WALL_SECONDS) as response:  # noqa: S310 - loopback
                     lines = response.read().decode().splitlines()
@@ -193,6 +227,11 @@ class AlertWatch:
         for line in () if keda is None else tuple(keda.suppressed):
             if line.at_seconds >= self._began:
                 yield line.at_seconds, entry_of_fallback(line.name, settings, cluster)
+
+
+def _text(name: str, values: Mapping[int, str], steps: int) -> str:
+    """A series in the notation of Prometheus' tests."""
+    return f"{name} {' '.join(values.get(step, '_') for step in range(steps))}"
 
 
 def _bound(bounds: tuple[float, ...], seconds: float) -> float:

@@ -7,6 +7,7 @@ Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metric
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -94,6 +95,29 @@ class Histogram:
         return family
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Answers of one path of the web server by status group. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
+
+    handler: str
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def observe(self, status: int) -> None:
+        """HTTP status of one answer."""
+        self.counts[f"{status // 100}xx"] += 1
+
+    def family(self, _: Sequence[Engine]) -> Metric:
+        """The counter of every status group so far."""
+        family = CounterMetricFamily(
+            "http_requests",
+            "Total number of requests by method, status and handler.",
+            labels=("handler", "method", "status"),
+        )
+        for status, number in sorted(self.counts.items()):
+            family.add_metric((self.handler, "POST", status), number)
+        return family
+
+
 class _Page(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -102,9 +126,9 @@ class _Page(Collector):
         return self._families
 
 
-def render(engines: Sequence[Engine], created: float, histograms: Sequence[Histogram] = ()) -> str:
+def render(engines: Sequence[Engine], created: float, observed: Sequence[Histogram | Answered] = ()) -> str:
     """The whole page. `created`: when the counters were made, in epoch seconds."""
-    families = (*_families(engines, created), *(histogram.family(engines) for histogram in histograms))
+    families = (*_families(engines, created), *(one.family(engines) for one in observed))
     return generate_latest(_Page(families)).decode()
 
 

@@ -33,6 +33,7 @@ __all__ = ["Ending", "ModelServer"]
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
+_FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
 
 
 class ModelServer(Listener):
@@ -51,6 +52,9 @@ class ModelServer(Listener):
         self.hung: set[Engine] = set()
         """Engines that return no more tokens and say nothing, as with a kernel that never ends. From their next step on their
         figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
+        self.failing = False
+        """Whether every request is answered with 500."""
+        self._answered = metrics.Answered("/v1/completions")
         self.kind: answers.Kind = "usual"
         """Of answers that name their tokens."""
         self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
@@ -73,10 +77,17 @@ class ModelServer(Listener):
 
         from lab.simulators.model_server import metrics
 
-        text = metrics.render(self.engines, float(self._created), (self._steps, self._first, self._each))
+        text = metrics.render(
+            self.engines, float(self._created), (self._steps, self._first, self._each, self._answered)
+        )
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        response = await self._response(request)
+        self._answered.observe(response.status)
+        return response
+
+    async def _response(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         if self._refuse_after_the_end(request):
@@ -90,6 +101,8 @@ class ModelServer(Listener):
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
         with self._taken(request) as id_:
+            if self.failing:
+                return web.json_response(_FAILED.body(), status=_FAILED.status)
             try:
                 return await self._generate(asked, id_, request)
             except ConnectionResetError:

@@ -1,11 +1,9 @@
-"""Open-loop requests, as from clients of a Service: a new connection each, to a random endpoint."""
+"""Open-loop requests, as from clients of a Service or a gateway: a new connection each."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import random
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lab.simulators.model_server.answers import END_OF_STREAM
@@ -17,7 +15,9 @@ if TYPE_CHECKING:
 
     from lab.results.clock import Clock
     from lab.simulators.model_server.timing import Request
+    from lab.stage.traffic.entrance import Chosen, Entrance
 
+PATH: Final = "/v1/completions"
 SAMPLE_PER_POD: Final = 2.0
 """Requests per simulated second and server. A node serves 83; a sample shows the same shares."""
 WALL_LIMIT_PER_SECOND: Final = 150.0
@@ -42,25 +42,24 @@ class Driver:
         self,
         *,
         clock: Clock,
-        endpoints: Callable[[], Sequence[str]],
+        entrance: Entrance,
         model: str,
         request: Request,
         request_seconds: float,
         rate_per_second: float,
         retry: bool,
     ) -> None:
-        """`endpoints`: the Service's current URLs. `request_seconds`: an undisturbed answer, for timeouts. `rate_per_second` is
+        """`entrance`: chooses each request's server. `request_seconds`: an undisturbed answer, for timeouts. `rate_per_second` is
         simulated. `retry`: repeat a request once when it got no complete answer.
 
         Raises ValueError for a rate of zero or less.
         """
         if rate_per_second <= 0:
             raise ValueError(f"rate_per_second must be above zero, got {rate_per_second}")
-        self._clock, self._endpoints = clock, endpoints
+        self._clock, self._entrance = clock, entrance
         self.rate_per_second, self._retry = rate_per_second, retry
         self._timeout_wall = max(LEAST_TIMEOUT_WALL_SECONDS, clock.wall_seconds(TIMEOUT_REQUESTS * request_seconds))
         self._body = _body(model, request)
-        self._random = random.Random(0)  # noqa: S311 - a load, not a secret
         self._stop = asyncio.Event()
         self._open: set[asyncio.Task[None]] = set()
         self.outcomes: list[Outcome] = []
@@ -115,12 +114,12 @@ class Driver:
         # Lengths by the loop, which does not count what a busy machine takes.
         time = asyncio.get_running_loop().time
         sent, began = self._clock.now_seconds(), time()
-        chosen = self._choose()
+        chosen = self._entrance.choose()
         first = loss = await self._attempt(session, chosen)
         first_ended = sent + (time() - began) * self._clock.speed
         if first is not None and self._retry:
             await asyncio.sleep(self._clock.wall_seconds(RETRY_PAUSE_SECONDS))
-            loss = await self._attempt(session, self._choose(other_than=chosen))
+            loss = await self._attempt(session, self._entrance.choose(other_than=chosen.url))
         self.outcomes.append(
             Outcome(
                 sent_seconds=sent,
@@ -128,27 +127,22 @@ class Driver:
                 first_loss=first,
                 ended_seconds=sent + (time() - began) * self._clock.speed,
                 loss=loss,
+                backend=chosen.backend,
             )
         )
 
-    def _choose(self, other_than: str | None = None) -> str | None:
-        """A random endpoint, as in kube-proxy; for a retry another one, if possible."""
-        there = self._endpoints()
-        others = [one for one in there if one != other_than] or there
-        return self._random.choice(others) if others else None
-
-    async def _attempt(self, session: aiohttp.ClientSession, url: str | None) -> Cause | None:
+    async def _attempt(self, session: aiohttp.ClientSession, chosen: Chosen) -> Cause | None:
         """One attempt; None if the answer was complete."""
         import aiohttp
 
-        if url is None:
-            return "no endpoint"
+        if chosen.url is None:
+            return chosen.loss
         received = False
         tail = b""
         try:
-            async with session.post(f"{url}/v1/completions", data=self._body, headers=_HEADERS) as response:
+            async with session.post(f"{chosen.url}{PATH}", data=self._body, headers=_HEADERS) as response:
                 if response.status != 200:
-                    return "not ready"
+                    return "not ready" if response.status == 503 else "server error"
                 async for chunk in response.content.iter_any():
                     received = True
                     tail = (tail + chunk)[-len(END_OF_STREAM) :]

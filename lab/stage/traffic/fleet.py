@@ -1,13 +1,14 @@
-"""A loopback server for every server pod, which ends as the pod ends."""
+"""A loopback server for every server pod and every pod of a canary, which ends as the pod ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from facts.names import CANARY_ENDING
 from lab.cloud.node_objects import shutdown_seconds
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
@@ -63,6 +64,7 @@ class _Served:
     """One pod and its server."""
 
     name: str
+    labels: Mapping[str, str]
     uid: str
     node: str
     restarts: int
@@ -87,15 +89,15 @@ class Fleet:
         namespace: str,
         ranks: int = 1,
     ) -> None:
-        """`server`: value of the pods' label `app`. `ranks`: engines per pod."""
+        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
-        self._app, self._namespace = server, namespace
+        self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
         """What a Spot notice leaves pods, by node."""
-        self._routes: dict[str, None] = {}
-        """URLs to which nodes route; removed with a delay after a server's end."""
+        self._routes: dict[str, Mapping[str, str]] = {}
+        """URLs to which nodes route, with the labels of their pods; removed with a delay after a server's end."""
         self._servers: set[ModelServer] = set()
         """Servers that listen or still have a connection."""
         self._over: set[str] = set()
@@ -113,13 +115,26 @@ class Fleet:
         for pod in pods.all():
             self.pod_changed("added", pod, None)
 
-    def endpoints(self) -> list[str]:
-        """URLs to which nodes route now."""
-        return list(self._routes)
+    def endpoints(self, selector: Mapping[str, str] | None = None) -> list[str]:
+        """URLs of pods with these labels, by default the Service's, to which nodes route now."""
+        wanted = (selector or {"app": self._app}).items()
+        return [url for url, labels in self._routes.items() if wanted <= labels.items()]
 
-    def targets(self) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server, for scraping."""
-        return [(one.name, one.node, one.server.url) for one in self._served.values() if one.server.url]
+    def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
+        return [(one.name, one.node, one.server.url) for one in self._of(app) if one.server.url]
+
+    def accepted(self, app: str) -> int:
+        """Requests that have reached the present servers of this `app`."""
+        return sum(one.server.accepted for one in self._of(app))
+
+    def fail(self, app: str) -> None:
+        """Make the present servers of this `app` answer every request with 500."""
+        for one in self._of(app):
+            one.server.failing = True
+
+    def _of(self, app: str | None) -> list[_Served]:
+        return [one for one in self._served.values() if one.labels["app"] == (app or self._app)]
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
@@ -155,7 +170,7 @@ class Fleet:
     def pod_changed(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         """A listener for pods."""
         metadata = pod["metadata"]
-        if (metadata.get("labels") or {}).get("app") != self._app or metadata.get("namespace") != self._namespace:
+        if (metadata.get("labels") or {}).get("app") not in self._apps or metadata.get("namespace") != self._namespace:
             return
         self._hand_over(lambda: self._take_pod(change, pod))
 
@@ -210,6 +225,7 @@ class Fleet:
         metadata = pod["metadata"]
         one = _Served(
             name=metadata["name"],
+            labels=metadata["labels"],
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
             restarts=restarts_of(pod),
@@ -234,7 +250,7 @@ class Fleet:
         if one.wanted != wanted:
             return
         if wanted:
-            self._routes[one.server.url] = None
+            self._routes[one.server.url] = one.labels
         else:
             self._routes.pop(one.server.url, None)
 

@@ -13,11 +13,14 @@ from lab.results.timeline import Moment
 from lab.stage.traffic.fleet import PodEnding
 from lab.stage.traffic.pod_end import share_cut
 
-Cause = Literal["no endpoint", "refused", "not ready", "cut before the first token", "cut mid-stream", "timed out"]
+Cause = Literal[
+    "no endpoint", "refused", "not ready", "server error", "cut before the first token", "cut mid-stream", "timed out"
+]
 CAUSES: Final[tuple[Cause, ...]] = (
     "no endpoint",
     "refused",
     "not ready",
+    "server error",
     "cut before the first token",
     "cut mid-stream",
     "timed out",
@@ -46,6 +49,8 @@ class Outcome:
     ended_seconds: float
     loss: Cause | None
     """Why the request failed, with its retry; None if it was answered."""
+    backend: str = ""
+    """The route's backend that the first attempt was sent to; empty at a Service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,10 @@ class TrafficReport:
     def lost(self) -> int:
         """First attempts that failed."""
         return sum(self.losses.values())
+
+    def lost_at(self, backend: str) -> int:
+        """First attempts that failed at this backend of the route."""
+        return sum(outcome.first_loss is not None and outcome.backend == backend for outcome in self.outcomes)
 
     @property
     def losses_after_retry(self) -> Mapping[Cause, int]:

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,11 +23,13 @@ from lab.simulators.model_server.timing import (
     published_timing,
 )
 from lab.stage.traffic.driver import Driver, sample_rate
+from lab.stage.traffic.entrance import RouteEntrance, ServiceEntrance
 from lab.stage.traffic.fleet import Fleet, Objects, PodEnding
 from lab.stage.traffic.outcomes import LoadName, TrafficReport
 from lab.stage.traffic.steady_loop import SteadyLoop
 
 if TYPE_CHECKING:
+    from lab.cloud.gateway_split import Backend
     from lab.results.clock import Clock
     from lab.results.timeline import Timeline
     from settings.stack import Settings
@@ -100,8 +102,12 @@ class Traffic:
         model: str,
         load: Load | None = None,
         ranks: int = 1,
+        route: Callable[[], Sequence[Backend]] | None = None,
     ) -> None:
-        """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod."""
+        """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod. `route`: backends
+        through which a gateway sends the requests; None: they go to the Service.
+        """
+        self._route = route
         self.load = load or published_load()
         self._clock, self._model = clock, model
         self._pods, self._nodes = pods, nodes
@@ -154,9 +160,17 @@ class Traffic:
         """The Service's current URLs."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
 
-    def targets(self) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server, for scraping."""
-        return self._do(_call(self.fleet.targets), ENDPOINTS_WALL_SECONDS)
+    def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
+        return self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
+
+    def accepted(self, app: str) -> int:
+        """Requests that have reached the present servers of this `app`."""
+        return self._do(_call(lambda: self.fleet.accepted(app)), ENDPOINTS_WALL_SECONDS)
+
+    def fail(self, app: str) -> None:
+        """Make the present servers of this `app` answer every request with 500."""
+        self._do(_call(lambda: self.fleet.fail(app)), ENDPOINTS_WALL_SECONDS)
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
@@ -229,9 +243,11 @@ class Traffic:
         await asyncio.sleep(_CLOSING_WALL_SECONDS)
 
     async def _make_driver(self, rate: float, retry: bool) -> Driver:
+        fleet, route = self.fleet, self._route
+        entrance = ServiceEntrance(fleet.endpoints) if route is None else RouteEntrance(route, fleet.endpoints)
         return Driver(
             clock=self._clock,
-            endpoints=self.fleet.endpoints,
+            entrance=entrance,
             model=self._model,
             request=self.load.request,
             request_seconds=self.load.request_seconds,

@@ -98,6 +98,7 @@ def test_a_stack_of_one_spot_server_skips_what_needs_more_or_a_gateway() -> None
 
 def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
     assert skipped("spot") == {
+        "canary-among-users",
         "disk-quota",
         "flex-recycled",
         "gateway-without-subnet",

@@ -6,11 +6,13 @@ import dataclasses
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
+from facts.names import CANARY_ENDING
+from lab.cloud.gateway_split import Backend
 from lab.results.clock import Clock
 from lab.results.result import RehearsalError
 from lab.results.timeline import Timeline
@@ -33,7 +35,9 @@ SHORT = ServerTiming(ttft_seconds=1.0, tpot_seconds=1.0 / 383)
 class Cluster:
     """Pods, nodes and the traffic over them."""
 
-    def __init__(self, timing: ServerTiming, speed: float) -> None:
+    def __init__(
+        self, timing: ServerTiming, speed: float, route: Callable[[], Sequence[Backend]] | None = None
+    ) -> None:
         self.clock = Clock(speed)
         self.timeline = Timeline(self.clock)
         self.pods, self.nodes = FakeObjects(), FakeObjects()
@@ -46,6 +50,7 @@ class Cluster:
             namespace=NAMESPACE,
             model="Qwen/Qwen3.5-27B-FP8",
             load=Load(request=REQUEST, timing=timing, in_flight_per_server=2000),
+            route=route,
         )
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -122,6 +127,29 @@ def test_a_node_that_vanishes_takes_its_server_with_it_even_while_it_drains() ->
     reasons = {ending.pod: ending.reason for ending in report.endings}
     assert reasons == {"a": "node gone", "b": "Spot notice"}
     assert report.share_cut == 1.0
+
+
+def test_a_failing_canary_loses_its_share_of_the_route_and_no_more() -> None:
+    canary = SERVER + CANARY_ENDING
+    split = [
+        Backend(name="servers", weight=75, selector={"app": SERVER}),
+        Backend(name="canary", weight=25, selector={"app": canary}),
+    ]
+    here = Cluster(SHORT, SPEED, route=lambda: split)
+    here.pods.put(pod("a"))
+    here.pods.put(pod("c", labels={"app": canary}))
+    with here.traffic:
+        here.until(lambda: len(here.traffic.targets()) == len(here.traffic.targets(canary)) == 1)
+        here.traffic.wait_for_endpoints(1)
+        here.traffic.fail(canary)
+        here.traffic.start(rate_per_second=4.0)
+        here.sleep(20)
+        report = here.traffic.finish()
+        arrived = {app: here.traffic.accepted(app) for app in (SERVER, canary)}
+    assert report.losses == {"server error": report.lost_at("canary")}
+    assert report.lost_at("servers") == 0
+    assert arrived == {SERVER: report.sent - report.lost, canary: report.lost}
+    assert abs(report.lost - report.sent / 4) <= 0.5
 
 
 def test_without_any_server_every_request_is_lost_and_windows_say_when() -> None:
