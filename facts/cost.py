@@ -400,7 +400,6 @@ def _nodes(shape: FleetShape) -> LineItem:
     what = ledger.entry("prices", "capacity", capacity)
     committed = bool(what["committed"])
     paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
-    machine, mode = shape.machine, _mode(capacity, shape.machine)
     line = _node_hours(shape, capacity, paid_nodes, id_="nodes", how=what["name"], stays=committed)
     steps = rung_prices(shape) if capacity == "ladder" else {}
     known = {rung: usd for rung, usd in steps.items() if usd is not None}
@@ -411,25 +410,23 @@ def _nodes(shape: FleetShape) -> LineItem:
         return _as_stated(line, {"nodes": shape.usd_per_node_hour})
     if line.price is not None:
         return line
-    elsewhere = None if mode is None else _elsewhere(machine.type, shape.region, mode)
     rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
-    reason = f"{_why_unknown(what, shape.region, elsewhere)}{rungs}; set capacity.usdPerNodeHour"
-    return replace(line, reason=reason, elsewhere=elsewhere, steps=steps)
+    reason = f"{_why_unknown(what, shape.region, line.elsewhere)}{rungs}; set capacity.usdPerNodeHour"
+    return replace(line, reason=reason, steps=steps)
 
 
 def _reservation(shape: FleetShape, nodes: int) -> LineItem:
     """Nodes of a ladder's reservation that do not run."""
     line = _node_hours(shape, "reservation", nodes, id_="reservation", how="idle in the reservation", stays=True)
     if line.price is None:
-        elsewhere = _elsewhere(shape.machine.type, shape.region, "on-demand")
-        reason = _why_unknown(ledger.entry("prices", "capacity", "reservation"), shape.region, elsewhere)
+        reason = _why_unknown(ledger.entry("prices", "capacity", "reservation"), shape.region, line.elsewhere)
         line = replace(line, reason=f"{reason}; set capacity.usdPerNodeHour")
     return line if shape.usd_per_node_hour is None else _as_stated(line, {"reservation": shape.usd_per_node_hour})
 
 
 def _node_hours(shape: FleetShape, capacity: str, nodes: int, *, id_: str, how: str, stays: bool) -> LineItem:
     """That many nodes at the list price of a capacity."""
-    machine = shape.machine
+    machine, mode = shape.machine, _mode(capacity, shape.machine)
     price = node_price(capacity, shape.region, machine)
     return LineItem(
         id=id_,
@@ -439,6 +436,7 @@ def _node_hours(shape: FleetShape, capacity: str, nodes: int, *, id_: str, how: 
         unit_price_usd=None if price is None else price.usd,
         paid_at_zero_replicas=stays,
         price=price,
+        elsewhere=None if price is not None or mode is None else _elsewhere(machine.type, shape.region, mode),
     )
 
 

@@ -26,6 +26,12 @@ MAX_SERVICE: Final = 63
 AUTO_CLOSE: Final = "1800s"
 """Incidents without data close after half an hour, the minimum: deleted pods report nothing."""
 SLO_DAYS: Final = 30
+BUCKETS: Final = logging.MetricBucketOptionsArgs(
+    exponential_buckets=logging.MetricBucketOptionsExponentialBucketsArgs(
+        num_finite_buckets=12, growth_factor=2, scale=1
+    )
+)
+"""Of a distribution, of which only sum and number are read. The API demands some: Cloud Logging, LogMetric, bucketOptions."""
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
@@ -104,7 +110,7 @@ class Alerting(pulumi.ComponentResource):
         channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
             # Its metric first: log entries before the metric exists are never counted.
-            reads = [metric for log, metric in counted.items() if f"user_{log}{{" in alert.expr]
+            reads = [metric for log, metric in counted.items() if re.search(rf"user_{log}(_sum|_count)?{{", alert.expr)]
             to = [known for channel, known in channels if alert.severity in channel.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
@@ -193,9 +199,11 @@ def _log_metric(name: str, place: Place, log: LogSignal, opts: pulumi.ResourceOp
         description=log.why,
         filter=log.filter,
         label_extractors=dict(log.labels) or None,
+        value_extractor=log.value,
+        bucket_options=None if log.value is None else BUCKETS,
         metric_descriptor=logging.MetricMetricDescriptorArgs(
             metric_kind="DELTA",
-            value_type="INT64",
+            value_type="INT64" if log.value is None else "DISTRIBUTION",
             unit="1",
             labels=[
                 logging.MetricMetricDescriptorLabelArgs(key=key, value_type="STRING") for key in sorted(log.labels)

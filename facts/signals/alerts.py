@@ -568,8 +568,14 @@ def _healthy(watched: Watched) -> Iterator[Alert]:
     )
 
 
+def usd_per_hour_panel(watched: Watched) -> str:
+    """Title of the chart of the cost: on a ladder without the guard's count it says that its price is an upper bound."""
+    return "USD an hour, by the dearest rung" if watched.ladder and not watched.priced_by_guard else "USD an hour"
+
+
 def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
-    hourly = "" if watched.node_usd_per_hour is None else f", at ${watched.node_usd_per_hour:g} an hour per node"
+    most = "at most " if watched.ladder else ""
+    hourly = "" if watched.node_usd_per_hour is None else f", at {most}${watched.node_usd_per_hour:g} an hour per node"
     running = of.of("vllm:num_requests_running")
     yield Alert(
         name="GpusIdle",
@@ -580,14 +586,20 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
         severity="ticket",
         question="cost",
         summary=f"{watched.server}: no request for two hours{hourly}",
-        panel="USD an hour" if hourly else "Replicas",
+        panel=usd_per_hour_panel(watched) if hourly else "Replicas",
         every_seconds=300,
     )
     planned = watched.planned_usd_per_million_output
     if hourly and planned is not None:
-        spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
-        # Both are means over the time with reporting replicas: a rate over a day would be too low for a new or paused fleet.
-        millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
+        if watched.priced_by_guard:
+            # Dollars and tokens of the same day, idle hours and an idle reservation included: each entry stands for a minute.
+            entries = logs.spending_rate(watched).part("_sum")
+            spent = f"{logs.RATE_SECONDS / 3600:.6g} * sum(increase({entries}[1d]))"
+            millions = f"(sum(increase({of.of('vllm:generation_tokens_total')}[1d])) / 1e6 > 0)"
+        else:
+            spent = f"sum(avg_over_time({of.of(USD_PER_HOUR)}[1d]))"
+            # Both are means over the time with reporting replicas: a rate over a day would be too low for a new or paused fleet.
+            millions = f"(sum(avg_over_time({of.of(OUTPUT)}[1d])) * 3600 / 1e6 > 0)"
         yield Alert(
             name="TokensDear",
             expr=f"{spent} / {millions} > {DEAR * planned:.6g}",

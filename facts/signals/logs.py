@@ -9,6 +9,9 @@ from facts.names import KEDA_NAMESPACE, PROBE_APP, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
+RATE_EVENT = "spending-rate"
+RATE_SECONDS = 60
+"""Between two entries of the guard with what an hour of its machines costs."""
 FALLS_BACK = "Suppressing error, using fallback metrics"
 
 
@@ -27,6 +30,8 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
         yield fallbacks(watched)
     if watched.spending:
         yield spending(watched)
+    if watched.priced_by_guard:
+        yield spending_rate(watched)
     if watched.probe:
         yield answers(watched)
 
@@ -106,6 +111,17 @@ def spending(watched: Watched) -> LogSignal:
     return _steps(watched, "spending", spending_namespace(watched.namespace), SPENDING_CONTAINER, why)
 
 
+def spending_rate(watched: Watched) -> LogSignal:
+    """USD an hour of the namespace's machines as the spend guard counts them, once a minute."""
+    return LogSignal(
+        name=log_name(watched, "machines_usd_per_hour"),
+        resource="k8s_container",
+        filter=_entries(watched, RATE_EVENT, spending_namespace(watched.namespace), SPENDING_CONTAINER),
+        value="EXTRACT(jsonPayload.machinesUsdPerHour)",
+        why="what the machines cost, each at the price of its rung, and a reservation whole",
+    )
+
+
 def answers(watched: Watched) -> LogSignal:
     """Findings of the answers probe, one JSON object each. `failed`, `wrong` and `differs` are repeated while they last."""
     why = "answers that fail, are wrong, or are not the usual one"
@@ -117,14 +133,18 @@ def _steps(watched: Watched, event: str, namespace: str, container: str, why: st
     return LogSignal(
         name=log_name(watched, event),
         resource="k8s_container",
-        filter=_all(
-            *_of_cluster(watched, "k8s_container"),
-            f'resource.labels.namespace_name="{namespace}"',
-            f'resource.labels.container_name="{container}"',
-            f'jsonPayload.event="{event}"',
-        ),
+        filter=_entries(watched, event, namespace, container),
         labels={"step": "EXTRACT(jsonPayload.step)"},
         why=why,
+    )
+
+
+def _entries(watched: Watched, event: str, namespace: str, container: str) -> str:
+    return _all(
+        *_of_cluster(watched, "k8s_container"),
+        f'resource.labels.namespace_name="{namespace}"',
+        f'resource.labels.container_name="{container}"',
+        f'jsonPayload.event="{event}"',
     )
 
 

@@ -47,6 +47,9 @@ class Watched:
     """Name of the HorizontalPodAutoscaler; None without one."""
     spending: Literal["pause", "warn"] | None = None
     """What the spend guard of the namespace does at its limit; None without a guard."""
+    priced_by_guard: bool = False
+    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
+    Nodes that are billed anyway are no machines of the guard's."""
     probe: bool = False
     """Whether an answers probe asks the servers."""
     canary: bool = False
@@ -86,7 +89,8 @@ class Watched:
     interval_seconds: int = 15
     """Scrape interval."""
     node_usd_per_hour: float | None = None
-    """Of a ladder: of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels of nodes."""
+    """Of a ladder: of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels of nodes.
+    The spend guard reads the nodes."""
     reserved_usd_per_hour: float = 0.0
     """What a ladder's reservation costs, used or not; 0 where its size is not stated."""
     pods_per_node: int = 1
@@ -126,7 +130,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSignal:
-    """A counter of log entries."""
+    """A counter of log entries, or the distribution of a number in them."""
 
     name: str
     """Of the log-based metric: letters, digits, underscores."""
@@ -137,12 +141,21 @@ class LogSignal:
     why: str
     labels: Mapping[str, str] = field(default_factory=dict)
     """Extractor by label."""
+    value: str | None = None
+    """Extractor of the number; None for a counter."""
 
     def series(self, **labels: str) -> str:
-        """Selector of its series. Source: Cloud Monitoring docs, "Map Cloud Monitoring metrics to PromQL"."""
+        """Selector of a counter's series. Source: Cloud Monitoring docs, "Map Cloud Monitoring metrics to PromQL"."""
+        return self._selector("", labels)
+
+    def part(self, suffix: Literal["_sum", "_count"]) -> str:
+        """Selector of one series of a distribution, which is a histogram in PromQL. Source: the same."""
+        return self._selector(suffix, {})
+
+    def _selector(self, suffix: str, labels: Mapping[str, str]) -> str:
         wanted = {"monitored_resource": self.resource, **labels}
         matchers = ",".join(f'{key}="{value}"' for key, value in wanted.items())
-        return f"logging_googleapis_com:user_{self.name}{{{matchers}}}"
+        return f"logging_googleapis_com:user_{self.name}{suffix}{{{matchers}}}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from facts.signals import alerts as limits
 from facts.signals import logs
 from facts.signals.model import LogSignal, Panel, Query, Watched
-from facts.signals.recordings import ACCEPTANCE, PODS, PREFIX_HITS, USD_PER_HOUR
+from facts.signals.recordings import ACCEPTANCE, OUTPUT, PODS, PREFIX_HITS, USD_PER_HOUR
 from facts.signals.series import TPOT, TTFT, Series, has
 
 
@@ -235,28 +235,30 @@ def _healthy(watched: Watched) -> Iterator[Panel]:
     )
 
 
-_COUNTED = {
-    False: "reporting replicas",
-    True: "reporting replicas, at most: by the dearest rung, or the idle reservation",
-}
-"""Legend of the cost, by whether the fleet is on a ladder."""
-
-
 def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
     if watched.node_usd_per_hour is not None:
+        spent, what = (
+            of.of(USD_PER_HOUR),
+            "reporting replicas, or the idle reservation" if watched.ladder else "reporting replicas",
+        )
+        output, match = f"({of.of(OUTPUT)} * 3600 / 1e6 > 0)", "on (app, namespace) "
+        if watched.priced_by_guard:
+            counted = logs.spending_rate(watched)
+            total, entries = (f"sum(rate({series}[10m]))" for series in (counted.part("_sum"), counted.part("_count")))
+            spent, what = f"{total} / ({entries} > 0)", "machines, as the spend guard counts them"
+            output, match = f"(sum({of.of(OUTPUT)}) * 3600 / 1e6 > 0)", ""
         yield Panel(
-            title="USD an hour",
+            title=limits.usd_per_hour_panel(watched),
             section="cost",
             unit="USD/h",
-            queries=(Query(expr=of.of(USD_PER_HOUR), legend=_COUNTED[watched.ladder]),),
+            queries=(Query(expr=spent, legend=what),),
         )
-        output = f"({of.of('fleet:output_tokens:rate')} * 3600 / 1e6 > 0)"
         planned = watched.planned_usd_per_million_output
         yield Panel(
             title="USD per million output tokens",
             section="cost",
             unit="USD",
-            queries=(Query(expr=f"{of.of(USD_PER_HOUR)} / on (app, namespace) {output}", legend="now"),),
+            queries=(Query(expr=f"{spent} / {match}{output}", legend="now"),),
             thresholds=() if planned is None else (round(planned, 6), round(limits.DEAR * planned, 6)),
         )
     if watched.spending:

@@ -7,7 +7,8 @@ import re
 import shlex
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +29,7 @@ from fleet.rollout.effort import SOAK_MINUTES
 
 if TYPE_CHECKING:
     from facts.finding import Finding
+    from fleet.clients.kubectl import Kubectl
     from fleet.clients.prometheus import ManagedPrometheus
     from fleet.rollout.judge.verdict import Verdict
     from fleet.rollout.report import Judged
@@ -201,24 +203,32 @@ def weight(
     return CLEAN
 
 
-@rollout.command(short_help="Watch the canary among users, and halt it when an alert's expression holds.")
+@rollout.command(
+    short_help="Watch the canary among users, and halt it when an alert's expression holds or an answer is wrong."
+)
 @with_fields()
 def watch(
     of: OneStack,
     live: Live,
     minutes: Annotated[int, typer.Option("--minutes", min=10, max=1440, help="How long.")] = SOAK_MINUTES,
 ) -> int:
-    """Read the alerts' expressions of canary and servers every 30 seconds; halt the canary at the first that holds.
+    """Read the alerts' expressions of canary and servers and ask the canary's pods every 30 seconds; halt it at the first error.
 
-    RequestsFail and FirstTokenSlow for the time of their alert, no available replica for a minute, or three looks that
-    failed: the route sends every request to the servers, and the stack file says so. Exits with 1 then, or if too few requests came.
+    RequestsFail and FirstTokenSlow for the time of their alert, a wrong answer to the answers probe's question or none three
+    times in a row, no available replica for a minute, or three looks that failed: the route sends every request to the
+    servers, and the stack file says so. Exits with 1 then, or if too few requests came. If the stack has an API key, set VLLM_API_KEY.
     """
+    from fleet.cli.verify import api_key
     from fleet.rollout import soak
+    from fleet.rollout.probe import CanaryProbe
     from fleet.rollout.report import soaked
 
     steps, name = _open(of)
     _among_users(steps, name)
-    findings = soak.watch(steps.settings, _prometheus(steps.settings), seconds=60 * minutes)
+    key, prometheus = api_key(steps.settings), _prometheus(steps.settings)
+    with _kubectl(steps, name, live) as kubectl, _key_file(key) as key_file:
+        probe = CanaryProbe(kubectl, steps.settings, key_file)
+        findings = soak.watch(steps.settings, prometheus, probe.ask, seconds=60 * minutes)
     show(soaked(steps.settings, findings, "watch"), "text")
     if any(one.severity == "error" for one in findings):
         _halt(steps, name, live)
@@ -354,21 +364,42 @@ def _soak(settings: Settings, minutes: int) -> tuple[Finding, ...]:
     return soak.look(_prometheus(settings), settings, now - 60 * minutes, now)
 
 
-def _halt(steps: Rollout, name: str, live: Live) -> None:
-    """The cluster first; the stack file also where the cluster cannot be reached. Raises LiveError."""
+@contextmanager
+def _kubectl(steps: Rollout, name: str, live: Live) -> Iterator[Kubectl]:
+    """The stack's cluster. Raises LiveError without outputs."""
     from fleet.clients import stack_outputs
     from fleet.clients.kubectl import Kubectl
+
+    with ExitStack() as stack:
+        file = live.kubeconfig
+        if not live.names_cluster:
+            outputs = stack_outputs.read(name, steps.path.parent, live.outputs)
+            file = stack.enter_context(outputs.kubeconfig_file())
+        yield Kubectl(namespace=steps.settings.namespace, kubeconfig=file, context=live.context)
+
+
+@contextmanager
+def _key_file(key: str | None) -> Iterator[Path | None]:
+    """The API key in a private file, as in a pod; None without a key."""
+    from fleet.clients.scratch import scratch
+
+    if key is None:
+        yield None
+        return
+    with scratch("api-key") as folder:
+        file = folder / "key"
+        file.write_text(key, encoding="utf-8")
+        yield file
+
+
+def _halt(steps: Rollout, name: str, live: Live) -> None:
+    """The cluster first; the stack file also where the cluster cannot be reached. Raises LiveError."""
     from fleet.rollout.report import halted
     from fleet.rollout.soak import halt_in_cluster
 
     change = steps.weigh(0)
     try:
-        with ExitStack() as stack:
-            file = live.kubeconfig
-            if not live.names_cluster:
-                outputs = stack_outputs.read(name, steps.path.parent, live.outputs)
-                file = stack.enter_context(outputs.kubeconfig_file())
-            kubectl = Kubectl(namespace=steps.settings.namespace, kubeconfig=file, context=live.context)
+        with _kubectl(steps, name, live) as kubectl:
             in_cluster = halt_in_cluster(kubectl, steps.settings)
     finally:
         change.write()

@@ -1,4 +1,4 @@
-"""The canary among users: what the alerts' expressions say of both sides, and the way back to the servers."""
+"""The canary among users: what the alerts' expressions say of both sides, what it answers, and the way back to the servers."""
 
 from __future__ import annotations
 
@@ -115,20 +115,25 @@ def look(prometheus: Prometheus, settings: Settings, began: float, ended: float)
 def watch(
     settings: Settings,
     prometheus: Prometheus,
+    ask: Callable[[], tuple[Finding, ...]],
     *,
     seconds: float,
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.time,
 ) -> tuple[Finding, ...]:
-    """Look until an error or until the time is over; returns the last look. Looks that fail FAILED_LOOKS times in a row are an error."""
+    """Look and ask the canary until an error or until the time is over; returns what was found last.
+
+    `ask`: its findings of the canary's answers. Raises LiveError. Looks that fail FAILED_LOOKS times in a row are an error.
+    """
     began, failed, last = now(), 0, tuple[Finding, ...]()
     while True:
         try:
-            last, failed = look(prometheus, settings, began, now()), 0
+            last = look(prometheus, settings, began, now())
+            last, failed = (*last, *ask()), 0
         except LiveError as error:
             failed += 1
             if failed == FAILED_LOOKS:
-                return (Finding(id="soak-unseen", subject="managed Prometheus", found=str(error)),)
+                last = (*last, Finding(id="soak-unseen", subject="the canary", found=str(error)))
         if any(one.severity == "error" for one in last) or (not failed and now() >= began + seconds):
             return last
         pause(RULES_INTERVAL_SECONDS)

@@ -131,6 +131,8 @@ class SpendingGuards:
         with process:  # Closes the pipe.
             for text in process.stdout or ():
                 line = json.loads(text)
+                if line["event"] != "spending":
+                    continue  # what an hour costs, which is no step
                 self.lines.append(line)
                 text = f"spending {line['step']} at ${line['usd']:,.2f}: {line['message']}"
                 self._world.timeline.note("pod", pod, text, mood=_MOODS.get(line["step"], "plain"))

@@ -99,6 +99,11 @@ class Stock:
         with self._lock:
             self._reservations[name] = replace(self._reservations[name], active=True)
 
+    def resize(self, name: str, nodes: int) -> None:
+        """Another number of nodes in a reservation. Raises KeyError if it does not exist."""
+        with self._lock:
+            self._reservations[name] = replace(self._reservations[name], nodes=nodes)
+
     def restore(self, other: Stock) -> None:
         """Copy another stock."""
         with self._lock:

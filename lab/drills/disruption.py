@@ -41,7 +41,7 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
     with requests_during(stage, proof):
         stage.timeline.note("pod", name, "a rank dies; vLLM exits", mood="bad")
         kill_containers(stage.world, victim, exit_code=1, reason="Error")
-        stage.until("the replica to leave the Service", lambda: stage.meter.ready_servers.lowest(began) < servers, 60)
+        _until_fewer(stage, servers, began)
         ready_again = stage.until_ready(servers)
     after = stage.world.pods.get(name, stage.namespace)
     restarts = after["status"]["containerStatuses"][0]["restartCount"] if after else 0
@@ -97,6 +97,7 @@ def _stalled_restart(stage: Stage, proof: Proof) -> None:
         hung_at = stage.clock.now_seconds()
         stage.until("the kubelet to restart the hung replica", lambda: _restarts(stage).get(victim), 4 * asked)
         restarted_at = stage.clock.now_seconds()
+        _until_fewer(stage, servers, hung_at)
         ready_again = stage.until_ready(servers)
     after = _restarts(stage)
     proof.check("busy replicas do not restart", not any(busy.values()), f"{sum(busy.values())} restarts")
@@ -123,6 +124,13 @@ def _stalled_restart(stage: Stage, proof: Proof) -> None:
     )
 
 
+def _until_fewer(stage: Stage, servers: int, since_seconds: float) -> None:
+    """Wait until the meter has counted fewer Ready replicas since then, whether or not they are all Ready again by now."""
+    stage.until(
+        "the replica to leave the Service", lambda: stage.meter.ready_servers.lowest(since_seconds) < servers, 60
+    )
+
+
 def _restarts(stage: Stage) -> dict[str, int]:
     """Restarts of each server pod's container."""
     return {pod["metadata"]["name"]: restarts_of(pod) for pod in stage.pods()}
@@ -146,6 +154,7 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
             GONE_SECONDS,
         )
         gone_at = stage.clock.now_seconds()
+        _until_fewer(stage, servers, began)
         full_again = stage.until_ready(servers)
     names = {pod["metadata"]["name"] for pod in stage.ready_pods()}
     proof.check(
@@ -257,8 +266,8 @@ def _on_flex_start(stage: Stage, servers: int) -> str:
     if already := node():
         return already
     machines, reserved = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
-    for name, held in stage.stock.reservations.items():
-        stage.stock.reserve(name, nodes=machines - 1, zone=held.zone, project=held.project)
+    for name in stage.stock.reservations:
+        stage.stock.resize(name, machines - 1)
     stage.timeline.note("operator", reserved, "kubectl drain, for a replica on flex-start")
     cordon(stage, reserved)
     _empty(stage, reserved, servers)

@@ -101,6 +101,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
     more = {"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}}
     with stage.up_in_background(more) as running:
+        stage.until_applying(running)
         pending = stage.until(
             "a pending replica",
             lambda: next((pod for pod in stage.pods() if stage.provisioner.why_pending(pod)), None),
@@ -190,7 +191,7 @@ def _next_rung(stage: Stage, proof: Proof) -> None:
     _priced(stage, proof, prices, kinds)
     began = stage.clock.now_seconds()
     with requests_during(stage, proof, planned=True):
-        stage.stock.reserve("block", nodes=servers, zone=stage.settings.zones[0])
+        stage.stock.resize("block", servers)
         stage.timeline.note("capacity", "block", "the reservation has another node", mood="good")
         on_reservation = ["reservation"] * servers
         stage.until("every replica on the reservation", lambda: _rungs(stage) == on_reservation, _CLIMB_SECONDS)

@@ -111,7 +111,7 @@ def _what_may_go_wrong(stage: Stage, proof: Proof) -> None:
     def blind() -> str:
         return " ".join(str(line["message"]) for line in stage.guards.logged("blind", lines))
 
-    named = stage.guards.logged("started", lines)[-1]["unpriced"]
+    named = _told(stage, "started", lines)[-1]["unpriced"]
     empty = "" if prices.unknown else "all prices are known"
     statement = "the guard names the unknown prices"
     proof.check(statement, set(named) == set(prices.unknown), ", ".join(named), empty=empty)
@@ -147,12 +147,11 @@ def _users_cannot(stage: Stage, proof: Proof) -> None:
     # Whoever may write there, as a cluster's administrator: the sum is the process's.
     state = _next(stage, state_of(stage) or {"counted": 0})
     for what, body in (("emptied", {"data": None}), ("set to 0", {"data": {"state": json.dumps({**state, "usd": 0})}})):
+        told_before = len(stage.guards.lines)
         stage.api.patch(CONFIG_MAP, STATE, home(stage), body)
         state = stage.until("the sum", lambda: state_of(stage), 900) if what == "emptied" else _next(stage, state)
-        told = len(stage.guards.logged("blind", lines))
-        proof.check(
-            f"a sum that is {what} is restored, and told", state["usd"] > 0 and told > 0, f"${state['usd']:,.2f}"
-        )
+        _told(stage, "blind", told_before)
+        proof.check(f"a sum that is {what} is restored, and told", state["usd"] > 0, f"${state['usd']:,.2f}")
     before = _next(stage, state)
     stage.api.delete(CONFIG_MAP, STATE, home(stage))
     after = stage.until("the sum to be there again", lambda: state_of(stage), NOTICED_SECONDS)
@@ -265,11 +264,16 @@ def home(stage: Stage) -> str:
 
 def _jump(stage: Stage, proof: Proof, seconds: float, state: Manifest) -> Manifest:
     """Shift the API server's clock; returns the first count after it."""
-    before, began, seen = _next(stage, state), stage.clock.now_seconds(), len(stage.guards.lines)
+    before, seen = _next(stage, state), len(stage.guards.lines)
+
+    def jumped() -> Manifest | None:
+        later = state_of(stage)
+        return later if later is not None and abs(later["at"] - before["at"]) > JUMP_SECONDS / 2 else None
+
     stage.guards.clock_off_seconds += seconds
-    stage.until("the guard to see the jump", lambda: stage.guards.logged("blind", seen), NOTICED_SECONDS)
-    after = _next(stage, before)
-    added, passed = after["usd"] - before["usd"], stage.clock.now_seconds() - began + 2 * 60
+    _told(stage, "blind", seen)
+    after = stage.until("the guard's count after the jump", jumped, NOTICED_SECONDS)
+    added, passed = after["usd"] - before["usd"], after["at"] - before["at"] - seconds + 2 * 60
     held = 0 <= added <= _due(before, passed)
     proof.check(f"a clock jump of {seconds:+.0f} s adds nothing", held, f"${added:,.2f} in {passed / 60:.0f} min")
     return after
@@ -302,6 +306,11 @@ def _next(stage: Stage, than: Manifest) -> Manifest:
         return state if state is not None and state["counted"] > than["counted"] else None
 
     return stage.until("the guard to count again", newer, 900)
+
+
+def _told(stage: Stage, step: str, since: int) -> list[dict[str, Any]]:
+    """A guard's log lines of a step; they are read a moment after what it writes into the cluster."""
+    return stage.until(f"the guard's line {step}", lambda: stage.guards.logged(step, since), NOTICED_SECONDS)
 
 
 def _restart(stage: Stage) -> Manifest:

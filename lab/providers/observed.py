@@ -34,6 +34,11 @@ class Observed:
             self.findings: list[Finding] = []
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there was a call for a Kubernetes object."""
+        return self._began is not None
+
+    @property
     def began_seconds(self) -> float:
         """The first call for a Kubernetes object, or now: the seconds before it are the engine's own, not the cloud's."""
         return self._clock.now_seconds() if self._began is None else self._began

@@ -367,6 +367,7 @@ class Stage:
     @contextlib.contextmanager
     def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
         """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
+        self.updates.observed.begin()
         with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
             running = pool.submit(self.up, sections)
             try:
@@ -374,6 +375,14 @@ class Stage:
             except BaseException:
                 self.updates.cancel()
                 raise
+
+    def until_applying(self, running: Future[UpReport]) -> None:
+        """Wait until a `pulumi up` in the background calls for its first object, or has ended.
+
+        The time before is the engine's own: of the wall, longer on a busy machine, and no part of a simulated limit.
+        """
+        while not (running.done() or self.updates.observed.has_begun):
+            time.sleep(POLL_SECONDS)
 
     # Life cycle
 

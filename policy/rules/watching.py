@@ -23,6 +23,7 @@ OTHER_MONITORS: Final = ("PodMonitor", "ServiceMonitor", "ScrapeConfig")
 """Objects of Prometheus Operator, whose selectors this pack does not judge."""
 SYSTEM: Final = ("kube-", "gke-", "gmp-", "gke-managed")
 _LOGGED: Final = re.compile(r"logging_googleapis_com:user_(.+)")
+_OF_DISTRIBUTION: Final = re.compile("_(sum|count|bucket)$")
 _PROM_QUERY: Final = re.compile(r'"prometheusQuery"\s*:\s*("(?:[^"\\]|\\.)*")')
 _IN_FILTER: Final = re.compile(r'resource\.labels\.(namespace_name|cluster_name)\s*=\s*"([^"]*)"')
 _TYPE_IN_FILTER: Final = re.compile(r'resource\.type\s*=\s*"([^"]*)"')
@@ -124,8 +125,12 @@ class _There:
         if metric.startswith("vllm:") and self.apps and not reading.chosen("app", self.apps):
             return "pods whose label app is another"
         if match := _LOGGED.fullmatch(metric):
-            log, source = self.logged.get(match[1]), reading.exact("monitored_resource")
-            if log is None or dig(log.props, "disabled") is True:
+            source = reading.exact("monitored_resource")
+            log = self.logged.get(match[1]) or self.logged.get(_OF_DISTRIBUTION.sub("", match[1]))
+            # A distribution has no series of its plain name, and a counter no others.
+            is_distribution = dig(log.props, "metricDescriptor", "valueType") == "DISTRIBUTION" if log else False
+            is_asked_as_one = match[1] not in self.logged
+            if log is None or dig(log.props, "disabled") is True or is_distribution is not is_asked_as_one:
                 return f"a log-based metric {match[1]}"
             types = _TYPE_IN_FILTER.findall(str(dig(log.props, "filter") or ""))
             if source and types and source not in types:

@@ -39,6 +39,10 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
         spending=None if settings.spending is None else settings.spending.then,
+        priced_by_guard=settings.spending is not None
+        and settings.monitoring.alerts is not None
+        and node_usd is not None
+        and not counted.paid_anyway,
         probe=settings.monitoring.has_probe,
         canary=settings.rollout.canary is not None,
         release=number_of(engine.version),

@@ -140,6 +140,11 @@ class Ladder(_Mode):
         """Whether flex-start nodes live long enough to be replaced ahead of their end."""
         return self.flex_start_seconds is not None and self.flex_start_seconds > 2 * RECYCLE_LEAD_SECONDS
 
+    @property
+    def has_unsized_reservation(self) -> bool:
+        """Whether a reservation is paid of which no key says how many nodes it holds."""
+        return self.reservation is not None and self.reservation.nodes is None
+
     def has_long_notice(self, known: bool) -> bool:
         """`long_notice`, where it is left out whether the cluster is known to give it."""
         return known if self.long_notice is None else self.long_notice

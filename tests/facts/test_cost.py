@@ -57,6 +57,11 @@ def test_a_price_of_another_region_is_told_and_never_used() -> None:
     assert nodes.elsewhere is not None
     assert nodes.elsewhere.region == "us-east1"  # nearer than us-central1, which has the same price
     assert nodes.indicated_usd_per_hour == pytest.approx(12 * 88.9272)
+    ladder = replace(SPOT, capacity="ladder", machine=find("a3-highgpu-8g"), region="europe-west12", reserved_nodes=15)
+    idle = line(bill(ladder), "reservation")
+    assert idle.usd_per_hour is None
+    assert idle.elsewhere is not None
+    assert idle.indicated_usd_per_hour == pytest.approx(3 * idle.elsewhere.usd)
     volume = WeightsShape(size_gib=64, throughput_mibps=4800)
     assert line(bill(replace(SPOT, weights=volume)), "hyperdisk-ml-capacity").usd_per_hour is None
     there = bill(replace(SPOT, weights=volume))

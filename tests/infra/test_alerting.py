@@ -58,6 +58,23 @@ def test_a_policy_waits_for_the_log_based_metric_that_it_reads() -> None:
     assert any(urn.endswith("::alerting-test_scale_up_failures") for urn in needs_of(stock_out))
 
 
+def test_a_number_in_a_log_is_a_distribution_and_its_policy_waits_for_it() -> None:
+    alerts = {"channels": [{"type": "email", "address": "a@example.com"}]}
+    made = recorded_platform(monitoring={"alerts": alerts}, spending={"limit": 90_000, "then": "warn"})
+    by_name = {one.inputs["name"]: one.inputs for one in all_of(made, "logging/metric:Metric")}
+    priced, counted = (by_name[f"test_{name}"] for name in ("machines_usd_per_hour", "spending"))
+    assert priced["valueExtractor"] == "EXTRACT(jsonPayload.machinesUsdPerHour)"
+    kinds = [(one["metricDescriptor"]["metricKind"], one["metricDescriptor"]["valueType"]) for one in (priced, counted)]
+    assert kinds == [("DELTA", "DISTRIBUTION"), ("DELTA", "INT64")]
+    assert counted.get("valueExtractor") is None
+    # The API demands buckets of a distribution, and knows none for a counter.
+    assert [set(one.get("bucketOptions") or ()) for one in (priced, counted)] == [{"exponentialBuckets"}, set()]
+    (dear,) = [one for one in all_of(made, "monitoring/alertPolicy:AlertPolicy") if one.name == "alerting-TokensDear"]
+    assert [urn.rpartition("::")[2] for urn in needs_of(dear) if "logging/metric" in urn] == [
+        "alerting-test_machines_usd_per_hour"
+    ]
+
+
 def test_slos_cut_the_histogram_at_the_promised_bound() -> None:
     cuts = {one.inputs["sloId"]: one.inputs["requestBasedSli"]["distributionCut"] for one in of("slo:Slo")}
     assert {name: cut["range"]["max"] for name, cut in cuts.items()} == {"first-token": 2.5, "output": 0.1}

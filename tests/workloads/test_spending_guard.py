@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from facts.signals import logs
 from tests.support.rows import each_row
 from workloads.spending import api as paging
 from workloads.spending import guard as program
@@ -151,13 +152,17 @@ class Watched:
     def __init__(self, cluster: Cluster, capsys: pytest.CaptureFixture[str], terms: Mapping[str, Any]) -> None:
         self.guard = Guard(cluster, replace(TERMS, **terms))  # type: ignore[arg-type]
         self._capsys = capsys
+        self.rates: list[dict[str, Any]] = []
+        """Lines with what an hour costs."""
 
     def turn(self) -> list[dict[str, Any]]:
         try:
             self.guard.turn()
         except OSError as error:
             self.guard.fail(error)
-        return [json.loads(line) for line in self._capsys.readouterr().out.splitlines()]
+        lines = [json.loads(line) for line in self._capsys.readouterr().out.splitlines()]
+        self.rates += [line for line in lines if line["event"] == "spending-rate"]
+        return [line for line in lines if line["event"] == "spending"]
 
     def steps(self) -> list[str]:
         return [line["step"] for line in self.turn()]
@@ -180,6 +185,29 @@ def test_it_counts_machines_with_gpus_and_what_is_always_there(cluster: Cluster,
     guard.turn()
     assert cluster.kept["usd"] == pytest.approx((2 * 40 + 1) / 2)
     assert cluster.kept["usdPerHour"] == 81
+
+
+def test_it_logs_once_a_minute_what_an_hour_of_the_machines_costs(cluster: Cluster, guarding: Any) -> None:
+    labels = {"r1": {"cloud.google.com/reservation-name": "block-7"}, "s1": {"cloud.google.com/gke-spot": "true"}}
+    cluster.nodes = {name: {"metadata": {"labels": own}} for name, own in labels.items()}
+    cluster.pod("a", "r1")
+    guard = guarding(
+        usd_per_rung_hour={"reservation": 90.0, "spot": 35.0}, reserved_machines=2, usd_per_reserved_hour=88.0
+    )
+    for _ in range(7):  # turns of 31 seconds
+        guard.turn()
+        cluster.passes(31)
+    # The second reserved machine stands idle; what is fixed is left out.
+    assert [line["machinesUsdPerHour"] for line in guard.rates] == [178.0] * 4
+    assert (program.RATE_SECONDS, guard.rates[0]["event"]) == (logs.RATE_SECONDS, logs.RATE_EVENT)
+    cluster.pod("b", "s1")
+    cluster.passes(7200)
+    guard.turn()
+    cluster.passes(31)
+    guard.turn()
+    # After two hours' silence it says the minute that is, and not those that were.
+    assert [line["machinesUsdPerHour"] for line in guard.rates[4:]] == [213.0]
+    assert guard.rates[-1]["usdPerHour"] == 214.0
 
 
 def test_a_machine_is_paid_for_its_idle_minutes_after_its_pod(cluster: Cluster, guarding: Any) -> None:

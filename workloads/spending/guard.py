@@ -46,6 +46,8 @@ WAKE_SECONDS: Final = 300.0
 # A failure is logged after this long. It, a pause and a passed term are logged again while they last, so that an alert stays open.
 LASTS_SECONDS: Final = 120.0
 AGAIN_SECONDS: Final = 300.0
+# The cost of an hour is logged this often, as monitoring counts these lines: facts/signals/logs.py.
+RATE_SECONDS: Final = 60.0
 # Until the next turn after a failure or while work is in progress.
 SOON_SECONDS: Final = 5.0
 ALIVE: Final = "/run/spending/turn"
@@ -113,6 +115,8 @@ class Guard:
         """Whether no earlier guard's pause can be left."""
         self._next_line = 0.0
         """When a pause or a passed term is logged again, on the process's clock."""
+        self._next_rate = 0.0
+        """When the cost of an hour is logged next, on the process's clock."""
         self._rungs: dict[str, str] = {}
         """Of the machines that are counted, where prices differ by rung."""
         self._undeletable: set[str] = set()
@@ -128,6 +132,7 @@ class Guard:
         if not self._has_started:
             self._has_started = True
             self._tell_start()
+        self._tell_rate()
         is_done = self._act(decide(self._sum, self._terms, observed), observed)
         self._troubles.end_all_but(self._requests.refused)
         for what, why in self._requests.refused.items():
@@ -345,6 +350,23 @@ class Guard:
         severity = "WARNING" if unknown else _LEVELS["started"]
         self._tell("started", f"counting since {self._sum.began}{lower}", unpriced=unknown, severity=severity)
 
+    def _tell_rate(self) -> None:
+        """Logs what an hour costs, once a minute: a late line does not delay those after it, so a day has its number."""
+        now, planned = time.monotonic(), self._next_rate
+        if now < planned:
+            return
+        self._next_rate = (planned if now < planned + RATE_SECONDS else now) + RATE_SECONDS
+        total, fixed = self._sum, self._terms.usd_per_hour_fixed
+        self._write(
+            event="spending-rate",
+            severity="INFO",
+            message=f"${total.usd_per_hour:,.2f} an hour",
+            usdPerHour=round(total.usd_per_hour, 2),
+            machinesUsdPerHour=round(total.usd_per_hour - fixed, 2),
+            machines=len(total.nodes),
+            namespace=self._terms.namespace,
+        )
+
     def _tell_again(self, step: str, message: str) -> None:
         """Logs what lasts: at once, then every five minutes."""
         if time.monotonic() >= self._next_line:
@@ -367,6 +389,10 @@ class Guard:
             "until": terms.until,
             "reason": total.reason,
         }
+        self._write(**line)
+
+    @staticmethod
+    def _write(**line: Any) -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

@@ -80,12 +80,17 @@ class Subject:
     slow_product: Defect | None = None
     """The release's defect that slows the servers."""
     reservation_first: bool = False
-    """Whether nodes come from a reservation of unknown size first."""
+    """Whether nodes come from a reservation of unknown size first. One of known size is the fleet's `reserved_nodes`."""
 
     @property
     def needed(self) -> int:
         """Servers required for the peak with headroom, without a limit."""
         return ceil(self.peak_requests_per_s / (self.fleet.serving.full_requests_per_s * self.load_share))
+
+    @property
+    def is_paid_anyway(self) -> bool:
+        """Whether all nodes are billed whether they run or not."""
+        return self.fleet.paid_nodes is not None or self.fleet.reserved_nodes >= self.most
 
     @property
     def is_short(self) -> bool:
@@ -147,7 +152,8 @@ def subject_of_plan(plan: Plan) -> Subject:
             serving=serving(plan.deployment, question.workload, full),
             start_seconds=plan.restart.likely_seconds,
             usd_per_node_hour=money.usd_per_node_hour,
-            usd_per_hour_around=money.usd_per_hour - (money.bill.nodes.usd_per_hour or 0.0),
+            usd_per_hour_around=money.usd_per_hour
+            - sum(item.usd_per_hour or 0.0 for item in money.bill.items if item.id in ("nodes", "reservation")),
             paid_nodes=plan.machines if committed else None,
         ),
         most=plan.machines,
@@ -189,18 +195,23 @@ def subject_of_stack(settings: Settings, peak_requests_per_s: float | None = Non
     offered = OfferedLoad(in_flight=one.in_flight_per_node * count)
     price = bill.nodes.unit_price_usd
     # Servers that share a node pay their share.
-    share = settings.gpus_per_replica / settings.machine.gpus
+    shape, share = fleet_shape(settings), settings.gpus_per_replica / settings.machine.gpus
+    committed = shape.committed_nodes
     money = replace(one.money, bill=bill, usd_per_node_hour=price and price * share)
     maximum = estimate(deployment, one.question.workload, offered)
     subject = subject_of_plan(replace(one, deployment=deployment, maximum=maximum, money=money, nodes=count, spares=0))
     return replace(
         subject,
-        fleet=replace(subject.fleet, paid_nodes=fleet_shape(settings).committed_nodes),
+        fleet=replace(
+            subject.fleet,
+            paid_nodes=None if committed is None else int(committed / share),
+            reserved_nodes=int(shape.reserved_nodes / share),
+        ),
         peak_requests_per_s=peak_requests_per_s or subject.peak_requests_per_s,
         objective=settings.monitoring.objectives.objective,
         policy=policy,
         bounded_by="server.scaling.max" if policy else "server.replicas",
-        reservation_first=isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None,
+        reservation_first=isinstance(settings.capacity, Ladder) and settings.capacity.has_unsized_reservation,
     )
 
 
@@ -235,7 +246,7 @@ def meeting(subject: Subject, compared: Sequence[Comparison]) -> ScalingPolicy |
 
 def _could_save(subject: Subject, by_load: ScalingPolicy) -> bool:
     """Whether scaling by load can cost less than the static fleet, and hold its peak."""
-    return subject.fleet.paid_nodes is None and not subject.is_short and by_load.min < by_load.max
+    return not subject.is_paid_anyway and not subject.is_short and by_load.min < by_load.max
 
 
 def _with_more_room(subject: Subject, by_load: ScalingPolicy) -> Iterator[ScalingPolicy]:

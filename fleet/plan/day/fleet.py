@@ -61,7 +61,9 @@ class Fleet:
     usd_per_hour_around: float
     """Everything else in the bill."""
     paid_nodes: int | None = None
-    """Committed or reserved nodes, billed whether they run or not. None: running nodes are billed."""
+    """Committed or reserved nodes, one for each server, billed whether they run or not. None: running nodes are billed."""
+    reserved_nodes: int = 0
+    """Nodes, one for each server, of a ladder's reservation, billed whether they run or not, beside those that run elsewhere."""
     stock_outs: tuple[Span, ...] = ()
     """No new nodes; pending ones start when the span ends."""
     blind: tuple[Span, ...] = ()

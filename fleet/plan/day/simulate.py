@@ -47,7 +47,7 @@ class DayResult:
     requests_lost: float
     """Abandoned by the client, or arrived while no server was ready."""
     node_hours: float
-    """Billed node-hours, idle minutes before removal included."""
+    """Billed node-hours, idle minutes before removal and idle reserved nodes included."""
     hours: float
     usd: float | None
     """None if the price of a node-hour is unknown."""
@@ -83,9 +83,9 @@ class _Servers:
         return bisect_right(self._ready_at, now)
 
     def pay(self, now: float) -> None:
-        """Bill one step of all nodes."""
+        """Bill one step of all nodes, and of reserved ones that do not run."""
         nodes = bisect_right(self._paid_from, now)
-        self.node_seconds += nodes * self._step
+        self.node_seconds += max(nodes, self._fleet.reserved_nodes) * self._step
         self.most = max(self.most, nodes)
 
     def change(self, wanted: int, now: float) -> None:
@@ -98,7 +98,8 @@ class _Servers:
         while len(self) > wanted:
             answered, paid = self._ready_at.pop(), self._paid_from.pop()
             self.wasted += answered > 0 and now < answered + WASTED_SECONDS
-            self.node_seconds += IDLE_SECONDS if paid <= now else 0
+            is_reserved = len(self) < self._fleet.reserved_nodes
+            self.node_seconds += IDLE_SECONDS if paid <= now and not is_reserved else 0
 
     def lose(self, now: float) -> None:
         """Lose one node and request its server again."""

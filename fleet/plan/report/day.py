@@ -147,16 +147,19 @@ def remarks(subject: Subject) -> Iterator[str]:
         )
     if fleet.paid_nodes is not None:
         yield (
-            f"{plural(fleet.paid_nodes, 'node')} are paid for whether they run or not, so scaling saves nothing and none "
-            "is recommended."
+            f"The nodes for {plural(fleet.paid_nodes, 'server')} are paid for whether they run or not, so scaling saves nothing and "
+            "none is recommended."
         )
     if subject.reservation_first:
         yield LADDERS_RESERVATION
+    if fleet.reserved_nodes:
+        saves = "saves nothing, and none is recommended" if subject.is_paid_anyway else "saves what lies beyond it"
+        yield f"Every amount includes the reservation for {plural(fleet.reserved_nodes, 'server')}, used or not: scaling {saves}."
 
 
 def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Whether a load-driven policy meets the objective."""
-    if subject.is_short or subject.fleet.paid_nodes is not None:
+    if subject.is_short or subject.is_paid_anyway:
         return
     policy, share = (
         meeting(subject, comparisons),

@@ -330,6 +330,11 @@ def _remarks(
         yield environments
     if settings.server.replicas == 0:
         yield "The fleet is paused (0 replicas). Weights and platform stay and are paid for."
+        if isinstance(settings.capacity, Reservation) and settings.capacity.nodes is None:
+            yield (
+                "The reservation is paid meanwhile, and is not in the price: server.replicas alone says how many nodes it holds. "
+                "capacity.nodes counts them at 0 replicas, too."
+            )
     elif settings.is_scaled:
         scaling = settings.server.scaling
         yield (
@@ -338,7 +343,7 @@ def _remarks(
         )
     elif settings.server.replicas == "external":
         yield "Replicas are managed externally; price and figures are those of one replica."
-    if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
+    if isinstance(settings.capacity, Ladder) and settings.capacity.has_unsized_reservation:
         yield LADDERS_RESERVATION
 
 

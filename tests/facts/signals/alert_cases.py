@@ -22,6 +22,7 @@ EIGHT = Watched(
     prefix_caching=True,
     autoscaler="keda-hpa-qwen",
     spending="pause",
+    priced_by_guard=True,
     probe=True,
     spot=True,
     gateway_pool="pool",
@@ -33,7 +34,13 @@ EIGHT = Watched(
 SHAPES = {
     "eight engines, 0.18.1": EIGHT,
     "one engine, 0.33.0, warned, external": replace(
-        EIGHT, engines_per_pod=1, release=(0, 33, 0), spending="warn", probe=False, gateway_is_external=True
+        EIGHT,
+        engines_per_pod=1,
+        release=(0, 33, 0),
+        spending="warn",
+        priced_by_guard=False,
+        probe=False,
+        gateway_is_external=True,
     ),
 }
 PODS = ("7c9d5f6b8-abcde", "7c9d5f6b8-fghij")
@@ -124,6 +131,7 @@ RUNNING, WAITING, TOKENS = "vllm:num_requests_running", "vllm:num_requests_waiti
 DONE, HTTP, CACHE = "vllm:request_success_total", "http_requests_total", "vllm:kv_cache_usage_perc"
 TEMPERATURE, CONDITION = "DCGM_FI_DEV_GPU_TEMP", "kube_horizontalpodautoscaler_status_condition"
 SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource": "k8s_container"}
+PRICED = "logging_googleapis_com:user_test_machines_usd_per_hour"
 WAITS = "kube_pod_container_status_waiting_reason"
 TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
 
@@ -209,6 +217,12 @@ def steps(paused: str, resumed: str = "") -> list[Of]:
     """What the spend guard logged."""
     said = {"paused": paused, "resumed": resumed}
     return [of(SPENT, values, **GUARD, step=step) for step, values in said.items() if values]
+
+
+def dear(usd_per_hour: float, running: str, tokens: int) -> list[Of]:
+    """What the guard logs every minute, and tokens of each half minute."""
+    entries = [of(f"{PRICED}_sum", f"0+{usd_per_hour / 2}x160", **GUARD), of(f"{PRICED}_count", "0+0.5x160", **GUARD)]
+    return [of(RUNNING, running), *one(TOKENS, f"0+{tokens}x160"), *entries]
 
 
 def lasting(before: str, number: int, lines: int) -> str:
@@ -491,8 +505,8 @@ def _rest() -> Iterator[Case]:
     once = [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")]
     yield Case("GpusIdle", False, once, minutes=140, probe=False)
     yield Case("GpusIdle", True, once, minutes=140, probe=True)
-    for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour
-        yield Case("TokensDear", fires, [of(RUNNING, "5x160"), *one(TOKENS, f"0+{tokens}x160")], minutes=80)
+    for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour, by the guard as well
+        yield Case("TokensDear", fires, [*dear(80, "5x160", tokens)], minutes=80)
 
 
 def _answers() -> Iterator[Case]:

@@ -17,6 +17,7 @@ EVERYTHING = Watched(
     prefix_caching=True,
     autoscaler="keda-hpa-qwen35-server",
     spending="pause",
+    priced_by_guard=True,
     probe=True,
     spot=True,
     gateway_pool="qwen35-pool",
@@ -33,9 +34,14 @@ FLEETS = {
     "warned": WARNED,
     "little": LITTLE,
     "two engines": replace(LITTLE, engines_per_pod=2, ttft_seconds=1, tpot_seconds=0.05, objective=0.999),
-    "without a price": replace(EVERYTHING, node_usd_per_hour=None, planned_usd_per_million_output=None),
+    "without a price": replace(
+        EVERYTHING, node_usd_per_hour=None, priced_by_guard=False, planned_usd_per_million_output=None
+    ),
     "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
     "a ladder with a reservation": replace(EVERYTHING, ladder=True, reserved_usd_per_hour=177.86),
+    "a ladder that no guard counts": replace(
+        EVERYTHING, ladder=True, reserved_usd_per_hour=177.86, spending=None, priced_by_guard=False
+    ),
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
     "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

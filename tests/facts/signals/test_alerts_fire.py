@@ -13,7 +13,7 @@ import pytest
 from facts.signals.catalogue import catalogue
 from facts.signals.model import Watched
 from lab.drills.alerts.evaluate import Answer, Question, ask
-from tests.facts.signals.alert_cases import CASES, EIGHT, SHAPES, Case
+from tests.facts.signals.alert_cases import CASES, EIGHT, SHAPES, Case, dear
 
 NAMES = {shape: {one.name for one in catalogue(watched).alerts} for shape, watched in SHAPES.items()}
 
@@ -87,6 +87,19 @@ def test_alerts_fire_when_they_should_and_only_then() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
+def test_the_guards_price_decides_where_it_is_counted() -> None:
+    """By the guard's price Spot is no reason for a ticket, and a reservation that stands idle is one: replicas cost 80 dollars an hour."""
+    by_replicas = replace(EIGHT, priced_by_guard=False)
+    told = [(EIGHT, 31, False), (EIGHT, 190, True), (by_replicas, 31, True), (by_replicas, 190, False)]
+    cases = [
+        (watched, Case("TokensDear", fires, dear(usd, "5x160", 450_000 if usd == 31 else 900_000), minutes=80))
+        for watched, usd, fires in told
+    ]
+    answers = ask([question(case, watched) for watched, case in cases])
+    assert [is_right(case, answer) for (_, case), answer in zip(cases, answers, strict=True)] == [True] * len(cases)
+
+
 def mutants(expr: str) -> Iterator[str]:
     """The expression with one threshold moved, one comparison turned, or one label left out, wherever it stands."""
     for number in sorted(set(re.findall(r"(?<=[<>=] )[\d.e-]+|[\d.]+(?= \* )", expr))):
@@ -104,7 +117,9 @@ def mutants(expr: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_change_of_any_expression_is_caught_by_a_case() -> None:
-    changes = {(one.name, expr) for one in catalogue(EIGHT).alerts for expr in mutants(one.expr)}
+    by_replicas = replace(EIGHT, priced_by_guard=False)
+    every_alert = (*catalogue(EIGHT).alerts, *catalogue(by_replicas).alerts)
+    changes = {(one.name, expr) for one in every_alert for expr in mutants(one.expr)}
     assert len(changes) > 100
     every = [case for case in CASES if case.probe in (None, EIGHT.probe)]
     first = {(one.alert, one.fires): one for one in reversed(every)}

@@ -6,6 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -61,7 +62,11 @@ def all_alerts() -> list[Alert]:
 @pytest.mark.parametrize("every", ALL)
 def test_every_expression_names_series_that_are_known_and_labels_that_they_have(every: Catalogue) -> None:
     own = {one.name: {"app", "namespace"} for one in every.recordings}
-    own |= {f"logging_googleapis_com:user_{one.name}": {"monitored_resource", *one.labels} for one in every.logs}
+    own |= {
+        f"logging_googleapis_com:user_{one.name}{suffix}": {"monitored_resource", *one.labels}
+        for one in every.logs
+        for suffix in ([""] if one.value is None else ["_sum", "_count"])
+    }
     known = {**LABELS, **own}
     for expr in expressions(every):
         found = matchers(expr)
@@ -167,7 +172,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spot": False}, {"SpotTaken"}),
         ({"gateway_pool": None}, {"PickerFails", "BalancerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
-        ({"node_usd_per_hour": None}, {"TokensDear"}),
+        ({"node_usd_per_hour": None, "priced_by_guard": False}, {"TokensDear"}),
     ],
 )
 def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gone: set[str]) -> None:
@@ -307,7 +312,9 @@ def test_logs_are_counted_once_and_named_for_their_stack() -> None:
         every = catalogue(fleet)
         for one in every.logs:
             assert re.fullmatch(rf"{fleet.stack}_[a-z0-9_]+", one.name)
-            assert any(f"user_{one.name}{{" in alert.expr for alert in every.alerts), one.name
+            # A price is drawn also where no planned one makes an alert of it.
+            read = [alert.expr for alert in every.alerts] if one.value is None else expressions(every)
+            assert any(re.search(rf"user_{one.name}(_sum)?{{", expr) for expr in read), one.name
     odd = catalogue(replace(LITTLE, stack="Prod.EU-2"))
     assert {one.name for one in odd.logs} == {"prod_eu_2_scale_up_failures", "prod_eu_2_gpu_faults"}
 
@@ -372,6 +379,38 @@ def test_a_stacks_own_numbers_decide() -> None:
     record = make_settings()
     planned = watched(record, figures(record)).planned_usd_per_million_output
     assert planned == pytest.approx(figures(record).usd_per_million_output_tokens, rel=0.1)
+
+
+ALERTED = {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "a@example.com"}]}}}
+GUARDED = {"spending": {"limit": 90_000, "then": "warn"}}
+PRICED_LADDER = {"mode": "ladder", "usdPerNodeHour": 80.0}
+PAID_ANYWAY = {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 80.0}
+
+
+@each_row(
+    ("sections", "is_counted", "title"),
+    [
+        (GUARDED | ALERTED, True, "USD an hour"),
+        # Log-based metrics come with the alerts.
+        (GUARDED, False, "USD an hour, by the dearest rung"),
+        (ALERTED, False, "USD an hour, by the dearest rung"),
+        (ALERTED | {"capacity": {"mode": "spot"}}, False, "USD an hour"),
+        (GUARDED | ALERTED | {"capacity": {"mode": "spot"}}, True, "USD an hour"),
+        # Nodes that are billed anyway are no machines of the guard's.
+        (GUARDED | ALERTED | {"capacity": PAID_ANYWAY}, False, "USD an hour"),
+    ],
+)
+def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_title_says_by_which(
+    sections: dict[str, Any], is_counted: bool, title: str
+) -> None:
+    settings = make_settings(**({"capacity": PRICED_LADDER} | sections))
+    every = catalogue(watched(settings, figures(settings)))
+    of_cost = [panel for panel in every.panels if panel.title.startswith("USD")]
+    assert of_cost[0].title == title
+    for panel in of_cost:
+        assert ["user_test_machines_usd_per_hour_sum{" in query.expr for query in panel.queries] == [is_counted]
+    assert {one.panel for one in every.alerts if one.name == "GpusIdle"} <= {title}
+    assert ("test_machines_usd_per_hour" in {one.name for one in every.logs}) is is_counted
 
 
 def test_a_reservation_of_known_size_is_the_least_that_a_ladder_costs() -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
 
 import pytest
 
+from facts.finding import Finding, Severity
 from facts.names import CANARY_ENDING
 from fleet.cli.exits import CLEAN, FINDINGS
 from fleet.clients.errors import LiveError
 from fleet.clients.google_api import VARIABLE
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.prometheus import ENDPOINT_VARIABLE, GpuSeries, ManagedPrometheus
+from fleet.rollout.probe import ID
 from fleet.rollout.report import Judged
 from fleet.rollout.soak import FAILED_LOOKS, halt_in_cluster, look, watch
 from fleet.rollout.steps import Rollout
@@ -105,13 +107,15 @@ def test_only_what_holds_for_the_alerts_time_speaks_against_the_canary(
     }
 
 
-def watched_for(prometheus: Prometheus, seconds: float = 600) -> tuple[float, set[str]]:
+def watched_for(
+    prometheus: Prometheus, ask: Callable[[], tuple[Finding, ...]] = tuple, seconds: float = 600
+) -> tuple[float, set[str]]:
     clock = [0.0]
 
     def pause(by: float) -> None:
         clock[0] += by
 
-    findings = watch(SETTINGS, cast(ManagedPrometheus, prometheus), seconds=seconds, pause=pause, now=lambda: clock[0])
+    findings = watch(SETTINGS, prometheus, ask, seconds=seconds, pause=pause, now=lambda: clock[0])
     return clock[0], {one.id for one in findings if one.severity == "error"}
 
 
@@ -128,6 +132,23 @@ def test_what_nobody_sees_is_halted(troubles: int, expected: tuple[float, set[st
     prometheus = Prometheus(BUSY)
     prometheus.troubles = troubles
     assert watched_for(prometheus) == expected
+
+
+@each_row(
+    "severity, expected", {"wrong": ("error", (0, {ID})), "another than usual": ("warning", (600, set()))}.values()
+)
+def test_a_wrong_answer_ends_the_watch(severity: Severity, expected: tuple[float, set[str]]) -> None:
+    given = Finding(id=ID, subject=f"{CANARY}-1", severity=severity, found="without 4711")
+    assert watched_for(Prometheus(BUSY), lambda: (given,)) == expected
+
+
+def test_a_canary_that_cannot_be_asked_is_halted_and_what_is_seen_counts_meanwhile() -> None:
+    def unreachable() -> tuple[Finding, ...]:
+        raise LiveError("no cluster", reason="unreachable")
+
+    assert watched_for(Prometheus(BUSY), unreachable) == (60, {"soak-unseen"})
+    gone = Prometheus(BUSY | {(CANARY, GONE): 10_000})
+    assert watched_for(gone, unreachable) == (60, {"soak-CanaryGone", "soak-unseen"})
 
 
 def route(*weights: int) -> dict[str, Any]:

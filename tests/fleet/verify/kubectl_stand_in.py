@@ -1,7 +1,7 @@
 """What stands for kubectl: answers from files, and forwards ports for real. Standard library; started as a program of its own.
 
 The folder FAKE_CLUSTER holds `KIND.json` (a list), `KIND-NAME.json` (an object), `logs-POD.txt`, `forwards.json` (pod -> host:port)
-and may hold `trouble-KIND.txt` (what goes to stderr instead). Its calls are written to `calls.txt`.
+and may hold `trouble-KIND.txt` (what goes to stderr instead). Its calls are written to `calls.txt`, what is applied to `applied.json`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ def main() -> int:
         sys.stdout.write(
             (folder / f"logs-{rest[0]}.txt").read_text() if (folder / f"logs-{rest[0]}.txt").exists() else ""
         )
+        return 0
+    if verb == "apply":
+        (folder / "applied.json").write_text(sys.stdin.read())
         return 0
     kind = rest[0].partition(".")[0]
     trouble = folder / f"trouble-{kind}.txt"

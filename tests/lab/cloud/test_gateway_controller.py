@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lab.cloud.gateway import GATEWAY, HEALTH_CHECK_POLICY, HTTP_ROUTE, INFERENCE_POOL, GatewayController
+from lab.cloud.gateway import HEALTH_CHECK_POLICY, HTTP_ROUTE, INFERENCE_POOL, GatewayController
 from lab.cloud.gateway_prerequisites import GatewayPrerequisites
 from lab.cloud.timings import Timings
-from lab.control_plane.api import Kind, Manifest
+from lab.control_plane.api import GATEWAY, Kind, Manifest
 from tests.lab.cloud.fake_world import FakeApi, feed, make_world, until
 
 Both = tuple[GatewayController, FakeApi]

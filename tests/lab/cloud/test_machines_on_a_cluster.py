@@ -168,8 +168,12 @@ def test_a_thirteenth_without_stock_waits_and_says_why(scene: Scene) -> None:
         "no Spot capacity for a4-highgpu-8g"
         in scene.until(lambda: scene.provisioner.why_pending(waiting), "a reason").message
     )
-    events = scene.api.list_all(EVENT, scene.space, field_selector="reason=FailedScaleUp")
-    assert any("GCE out of resources" in event["message"] for event in events)
+
+    def told() -> list[str]:
+        events = scene.api.list_all(EVENT, scene.space, field_selector="reason=FailedScaleUp")
+        return [event["message"] for event in events if "GCE out of resources" in event["message"]]
+
+    scene.until(told, "the event, which is written after the reason is known")
     scene.stock.spot_nodes = 3
     scene.until_ready(3)
     assert len(scene.machines()) == 3
@@ -342,10 +346,10 @@ def test_of_two_endpoint_pickers_one_is_ready(scene: Scene) -> None:
             },
         }
     )
+    scene.until(lambda: [pod["status"]["phase"] for pod in scene.pods()] == ["Running", "Running"], "both to run")
     scene.until_ready(1)
     scene.clock.sleep(60)
     (leader,) = scene.ready()
-    assert len([pod for pod in scene.pods() if pod["status"]["phase"] == "Running"]) == 2
     scene.api.delete(POD, leader["metadata"]["name"], scene.space)
     scene.until(lambda: [p for p in scene.ready() if p["metadata"]["uid"] != leader["metadata"]["uid"]], "the other")
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lab.cloud.stock import Stock
@@ -73,6 +75,16 @@ def test_a_window_that_begins_opens_its_reservation() -> None:
     assert stock.refusal(HELD, {}) is None
     with pytest.raises(KeyError):
         stock.activate("other")
+
+
+def test_a_reservation_of_another_size_stays_where_and_whose_it_was() -> None:
+    stock = Stock()
+    stock.reserve("block", nodes=4, zone="europe-west4-b", active=False, project="ml-infra")
+    before = stock.reservations["block"]
+    stock.resize("block", 3)
+    assert stock.reservations["block"] == replace(before, nodes=3)
+    with pytest.raises(KeyError):
+        stock.resize("other", 3)
 
 
 def _settings(**capacity: object) -> Settings:

@@ -22,6 +22,8 @@ from tests.lab.drills.mutation import Mutation
 
 REPORTS: Final[list[UpReport]] = []
 """Of every `up` of the open stages."""
+WHOLE_LAG_SECONDS: Final = stage_module.LAG_SECONDS
+"""A rehearsal's own."""
 
 
 @contextlib.contextmanager
@@ -41,6 +43,20 @@ def without_policies(lag_seconds: float) -> Iterator[None]:
         patch.setattr(Stage, "policies", lambda _: (SKIP_PREVIEW,))
         patch.setattr(Stage, "up", up)
         yield
+
+
+@contextlib.contextmanager
+def patient() -> Iterator[None]:
+    """Waits in the block allow for Kubernetes' own controllers as in a rehearsal: for what holds, a longer limit costs no time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage_module, "LAG_SECONDS", WHOLE_LAG_SECONDS)
+        yield
+
+
+def restore(stage: Stage) -> None:
+    """Set the stage right, as a runner does between two drills."""
+    with patient():
+        stage.restore()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from lab.stage.stage import Stage, Surroundings
 from lab.stage.start import started
 from lab.stage.variants import varied
 from tests.lab.drills.mutation import Inputs, both, changed, retain, unlimited
-from tests.lab.drills.played import REPORTS, broken, failure, failures, played, without_policies
+from tests.lab.drills.played import REPORTS, broken, failure, failures, patient, played, restore, without_policies
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
@@ -46,19 +46,21 @@ def running(around: Surroundings) -> Iterator[Stage]:
     """One stage for the module, brought up."""
     opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
     with without_policies(LAG_SECONDS), started(opened, around) as stage:
-        stage.bring_up()
+        with patient():
+            stage.bring_up()
         yield stage
 
 
 @pytest.fixture
 def stage(running: Stage) -> Stage:
     """The stage, set right as a runner does between two drills."""
-    running.restore()
+    restore(running)
     return running
 
 
 def holds(stage: Stage, name: str) -> None:
-    result = played(stage, name)
+    with patient():
+        result = played(stage, name)
     assert result.passed, (result.gave_up, failures(result), result.findings)
     assert result.checks
 
@@ -132,7 +134,7 @@ def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
         result = played(stage, "over-quota")
     assert not result.passed
     assert "the refusal" in result.gave_up
-    stage.restore()
+    restore(stage)
     holds(stage, "over-quota")
 
 
@@ -221,7 +223,7 @@ def test_servers_that_leave_at_once_cut_streams_in_the_drain(stage: Stage) -> No
         result = played(stage, "drain")
     cut, _, in_flight = failure(result, "no stream is cut").partition(" in flight")[0].partition(" of ")
     assert int(cut) > int(in_flight) / 2
-    stage.restore()
+    restore(stage)
     holds(stage, "drain")
 
 
@@ -238,7 +240,7 @@ def test_a_second_stack_with_the_first_ones_names_fails_two_stacks(
 
 
 def test_servers_that_outlive_the_stack_fail_destroy(running: Stage) -> None:
-    running.restore()
+    restore(running)
     retain(running.updates.pulumi, running.stack, "Deployment")
     # How long the drill waits for machines that never go; nobody uses this stage afterwards.
     timings = replace(running.timings, scale_down_seconds=60.0)
@@ -301,13 +303,14 @@ def sharing(around: Surroundings) -> Iterator[Stage]:
     machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}, "model": {"id": "Qwen/Qwen3.5-4B"}}
     opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
     with without_policies(LAG_SECONDS), started(opened, around) as stage:
-        stage.bring_up()
+        with patient():
+            stage.bring_up()
         yield stage
 
 
 @pytest.mark.parametrize("name", ["bring-up", "drain", "stock-out", "project-quota"])
 def test_servers_that_share_a_machine_hold(sharing: Stage, name: str) -> None:
-    sharing.restore()
+    restore(sharing)
     holds(sharing, name)
 
 
@@ -317,7 +320,7 @@ def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
         for part in ("requests", "limits"):
             amounts[part]["nvidia.com/gpu"] = "3"
 
-    sharing.restore()
+    restore(sharing)
     with broken(changed("Deployment", three)):
         result = played(sharing, "rolling-update")
     assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
@@ -329,7 +332,7 @@ def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_br
     def unshared(inputs: Inputs) -> None:
         del inputs["spec"]["template"]["spec"]["nodeSelector"]["cloud.google.com/gke-accelerator-count"]
 
-    sharing.restore()
+    restore(sharing)
     with broken(changed("Deployment", unshared)):
         sharing.up({"server": {"replicas": 0}})
         sharing.until("every machine to go", lambda: sharing.meter.gpu_nodes.now == 0, 3600)

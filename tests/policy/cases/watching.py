@@ -20,6 +20,7 @@ from tests.policy.case import (
 
 _MONITOR, _RULES, _CLUSTER = "monitoring-server", "monitoring-rules", "platform-cluster-autopilot"
 _LOG, _ALERT = "alerting-prod_spending", "alerting-NothingServes"
+_PRICE, _WARNED = "alerting-prod_machines_usd_per_hour", "alerting-SpendingWarned"
 _ENDPOINT: Final = "spec.endpoints.0"
 _QUERY: Final = "conditions.0.conditionPrometheusQueryLanguage.query"
 
@@ -48,6 +49,9 @@ _NOTHING = {
     "it counts another resource": _in(_LOG, "filter", '"k8s_container"', '"gce_instance"'),
     "it counts another namespace": _in(_LOG, "filter", "vllm-prod", "vllm-old"),
     "it counts another cluster": _in(_LOG, "filter", "cluster-prod", "cluster-old"),
+    "the number in a log is not extracted any more": put(_PRICE, "metricDescriptor.valueType", value="INT64"),
+    "a distribution by its plain name": _in(_WARNED, _QUERY, "prod_spending{", "prod_machines_usd_per_hour{"),
+    "a counter's sum": _in(_WARNED, _QUERY, "prod_spending{", "prod_spending_sum{"),
     "the dashboard's recordings are gone": delete(_RULES),
     "no series of Deployments": put(_CLUSTER, "monitoringConfig.enableComponents", value=["SYSTEM_COMPONENTS"]),
 }

@@ -30,7 +30,7 @@ from fleet.plan.day.comparison import (
 from fleet.plan.day.simulate import DayResult, simulate
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import question_of
-from fleet.plan.report.day import day_document, format_section, remarks
+from fleet.plan.report.day import day_document, format_section, objective, remarks
 from fleet.report.words import LADDERS_RESERVATION
 from settings.load import check, parse
 from settings.sections.scaling import Scaling
@@ -140,8 +140,8 @@ def test_the_proposed_section_is_one_that_a_stack_file_takes(
 def test_what_is_recommended_meets_the_objective_on_every_shape_or_nothing_is(
     subject: Subject, compared: tuple[Comparison, ...]
 ) -> None:
-    for objective in (0.95, 0.98, 0.99, 0.9999):
-        strict = replace(subject, objective=objective)
+    for share in (0.95, 0.98, 0.99, 0.9999):
+        strict = replace(subject, objective=share)
         found = comparisons(strict)
         policy, proposed = meeting(strict, found), recommended(strict, found)
         assert (policy is None) is (proposed is None)
@@ -150,7 +150,7 @@ def test_what_is_recommended_meets_the_objective_on_every_shape_or_nothing_is(
         if policy is not None:
             for one in found:
                 judged = next(way for way in one.ways if way.policy == policy)
-                assert judged.week.slo_attainment >= objective
+                assert judged.week.slo_attainment >= share
                 assert judged.week.node_hours < one.ways[0].week.node_hours
     assert meeting(replace(subject, objective=0.98), compared) == compared[0].ways[2].policy
 
@@ -245,8 +245,46 @@ def test_none_on_time_is_zero_and_not_less(subject: Subject) -> None:
 
 def test_a_reservation_is_said_to_be_paid_anyway() -> None:
     of_stacks = {name: list(remarks(subject_of_stack(settings_of(name)))) for name in ("prod", "cud", "spot")}
-    assert of_stacks["prod"] == [LADDERS_RESERVATION]
+    assert "the reservation for 2 servers" in of_stacks["prod"][0]
     assert [len(said) for said in of_stacks.values()] == [1, 1, 0]
+
+
+def test_a_ladders_reservation_is_paid_beside_the_servers_where_its_size_is_stated() -> None:
+    ladder = {"mode": "ladder", "usdPerNodeHour": 80.0, "reservation": {"name": "block-7"}}
+
+    def of(nodes: int | None) -> Subject:
+        sized = ladder | {"reservation": {"name": "block-7", "nodes": nodes}}
+        return subject_of_stack(make_settings(capacity=ladder if nodes is None else sized, server={"replicas": 12}))
+
+    unknown, three, fifteen = of(None), of(3), of(15)
+    assert list(remarks(unknown)) == [LADDERS_RESERVATION]
+    assert LADDERS_RESERVATION not in (*remarks(three), *remarks(fifteen))
+    assert [one.fleet.reserved_nodes for one in (unknown, three, fifteen)] == [0, 3, 15]
+    # Nodes beyond the servers are reserved ones, and no other part of the bill.
+    assert three.fleet.usd_per_hour_around == pytest.approx(fifteen.fleet.usd_per_hour_around)
+    # As many as the servers, or more: nothing is left to save.
+    for sized, saves in ((three, True), (fifteen, False)):
+        compared = short_week(sized)
+        assert (recommended(sized, compared) is not None) is saves
+        assert bool(list(objective(sized, compared))) is saves
+
+
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        {"mode": "reservation", "name": "block-7", "nodes": 3},
+        {"mode": "ladder", "reservation": {"name": "block-7", "nodes": 3}},
+    ],
+)
+def test_a_reserved_machine_that_servers_share_is_paid_whole(capacity: dict[str, Any]) -> None:
+    settings = make_settings(
+        machine="a3-highgpu-8g",
+        capacity=capacity | {"usdPerNodeHour": 80.0},
+        server={"replicas": 8, "gpus": 2, "profile": "serve-batch", "engine": {"dataParallelSize": 2}},
+    )
+    fleet = subject_of_stack(settings).fleet
+    assert fleet.usd_per_node_hour == 20.0
+    assert (fleet.paid_nodes or fleet.reserved_nodes) == 12  # servers for which there is room
 
 
 def test_a_week_of_a_slow_release_counts_on_the_middle_of_what_remains() -> None:

@@ -55,6 +55,22 @@ def test_a_fleet_that_is_large_enough_answers_everything_at_its_price() -> None:
     assert (result.starts, result.requests_lost) == (0, 0)
 
 
+@pytest.mark.parametrize(("servers", "reserved", "billed"), [(3, 2, 3), (3, 3, 3), (3, 5, 5)])
+def test_reserved_nodes_are_billed_whether_they_run_or_not(servers: int, reserved: int, billed: int) -> None:
+    result = simulate(servers, steady(25, 24), replace(FLEET, reserved_nodes=reserved))
+    assert result.node_hours == 24 * billed
+    assert result.usd == 24 * billed * 30 + 24 * 2
+
+
+def test_a_server_that_leaves_a_reserved_node_has_no_idle_minutes_of_its_own() -> None:
+    load = then(steady(40, 4), steady(1, 20))
+    none, some, every = (simulate(LOAD, load, replace(FLEET, reserved_nodes=reserved)) for reserved in (0, 1, LOAD.max))
+    assert none.most_nodes > LOAD.min
+    # One node always runs.
+    assert some.node_hours == none.node_hours
+    assert every.node_hours == LOAD.max * every.hours
+
+
 def test_what_exceeds_full_load_waits_and_then_gives_up() -> None:
     result = simulate(2, steady(25, 1), FLEET)
     # 60 s of 20 requests/s may wait; the rest of the hour's 5 a second too many is lost.

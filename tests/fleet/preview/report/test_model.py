@@ -73,6 +73,8 @@ def test_a_ladders_reservation_is_said_to_be_paid_anyway() -> None:
     capacity = {"mode": "ladder", "reservation": {"name": "b200-production"}}
     assert LADDERS_RESERVATION in sample_report(capacity=capacity).remarks
     assert LADDERS_RESERVATION not in sample_report(capacity={"mode": "ladder"}).remarks
+    sized = capacity | {"reservation": {"name": "b200-production", "nodes": 3}}
+    assert LADDERS_RESERVATION not in sample_report(capacity=sized).remarks
 
 
 def test_external_replicas_are_not_counted() -> None:
@@ -85,6 +87,18 @@ def test_external_replicas_are_not_counted() -> None:
 def test_a_paused_fleet_says_what_stays() -> None:
     report = sample_report(server={"replicas": 0, "profile": "serve-chat"})
     assert any("paused" in remark for remark in report.remarks)
+
+
+@pytest.mark.parametrize(("replicas", "nodes", "is_said"), [(0, None, True), (0, 12, False), (12, None, False)])
+def test_a_paused_reservation_of_unknown_size_is_said_to_be_paid(
+    replicas: int, nodes: int | None, is_said: bool
+) -> None:
+    sized = {} if nodes is None else {"nodes": nodes}
+    report = sample_report(
+        capacity={"mode": "reservation", "name": "b200-production", **sized},
+        server={"replicas": replicas, "profile": "serve-chat"},
+    )
+    assert any("capacity.nodes" in remark for remark in report.remarks) is is_said
 
 
 def test_a_submitted_reservation_is_headlined_with_its_total() -> None:
