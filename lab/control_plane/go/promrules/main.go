@@ -102,7 +102,7 @@ func (q *question) evaluate(engine *promql.Engine, found *answer) error {
 	if err := q.keep(kept, interval); err != nil {
 		return err
 	}
-	query := rules.EngineQueryFunc(engine, kept)
+	query := queries(engine, kept)
 	groups, err := q.groups(query, kept, interval)
 	if err != nil {
 		return err

@@ -29,6 +29,22 @@ def test_a_gap_is_no_zero_and_values_are_told() -> None:
     assert answer.values == {"x * 2": [{"labels": {}, "samples": [[0, 2], [1200, 6]]}]}
 
 
+def test_an_expression_has_the_value_of_every_moment() -> None:
+    """The program parses it once."""
+    expected = {
+        "x": [[0, 1], [600, 2], [1200, 4]],
+        "sum(late)": [[600, 5], [1200, 6]],
+        "x offset 10m": [[600, 1], [1200, 2]],
+        "sum(max_over_time(x[15m:10m]))": [[0, 1], [600, 2], [1200, 4]],
+        "sum(min_over_time(x[15m]))": [[0, 1], [600, 1], [1200, 2]],
+    }
+    series = [Sampled({"__name__": "x"}, [1, 2, 4]), Sampled({"__name__": "late"}, [None, 5, 6])]
+    asked = Question(rules={"groups": []}, series=series, interval_seconds=600, minutes=20, expressions=tuple(expected))
+    [answer] = ask([asked])
+    assert not answer.error
+    assert {text: told[0]["samples"] for text, told in answer.values.items()} == expected
+
+
 @pytest.mark.parametrize(
     ("rule", "said"),
     [
