@@ -42,9 +42,13 @@ class Play(AbstractContextManager["Play"]):
         self.provisioner.__exit__(*error)
 
     def nodes(self, count: int) -> list[Manifest]:
-        """Every node made so far, once there are that many."""
-        made: list[Manifest] = until(lambda: len(self.api.nodes) >= count and self.api.nodes, f"{count} nodes")
-        return made
+        """Every node made so far, once there are that many and the provisioner has planned their ends."""
+
+        def told() -> int:
+            return sum(moment.text.endswith("starting") for moment in self.world.timeline.moments())
+
+        until(lambda: told() >= count, f"{count} nodes")
+        return self.api.nodes
 
     def become_ready(self, node: Manifest) -> None:
         """As its kubelet reports it."""

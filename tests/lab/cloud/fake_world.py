@@ -49,10 +49,11 @@ class FakeApi:
     def create(self, manifest: Manifest) -> Manifest:
         if manifest["kind"] == "Node" and self.refuse_nodes:
             raise ApiRefusedError(403, "Forbidden", "no")
-        with self._lock:
-            self.created.append(manifest)
+        # Fed first: a test that finds it in `nodes` finds it in the world, too.
         if manifest["kind"] == "Node":
             feed(self._there.nodes, "added", manifest)
+        with self._lock:
+            self.created.append(manifest)
         return manifest
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Manifest | None:

@@ -58,7 +58,7 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
     assert len({source.key for source in (*SOURCES, HELM, PROMRULES, PULUMI)}) == 6
-    assert [file.name for file in PROMRULES.files] == ["go.mod", "go.sum", "main.go", "memory.go"]
+    assert [file.name for file in PROMRULES.files] == ["go.mod", "go.sum", "main.go", "memory.go", "queries.go"]
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
 
