@@ -111,22 +111,14 @@ class Version:
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
     from fleet.rollout.planned import outline
-    from fleet.rollout.report import started
+    from fleet.rollout.report import after_start, started
 
-    steps, name = _open(of)
-    change = steps.start(version.declared())
+    change = _open(of)[0].start(version.declared())
     starts = context.info_name == "start"
     if starts:
         change.write()
     start = shlex.join(["fleet", *("start" if word == "plan" else word for word in sys.argv[1:])])
-    then = next_steps(
-        *(() if starts else (start,)),
-        f"fleet preview --stack {name} --against HEAD",
-        f"git commit {change.path.name}",
-        f"pulumi up --stack {name}",
-        f"fleet rollout judge --stack {name}",
-        f"fleet rollout promote --stack {name}, or fleet rollout abort --stack {name}",
-    )
+    then = next_steps(*(() if starts else (start,)), *after_start(change))
     show(outline(change.before, change.after, *((started(change),) if starts else ()), then), format_)
     return CLEAN
 
@@ -224,7 +216,7 @@ def watch(
     from fleet.rollout.report import soaked
 
     steps, name = _open(of)
-    _among_users(steps, name)
+    _among_users(steps, name, "watch")
     key, prometheus = api_key(steps.settings), _prometheus(steps.settings)
     with _kubectl(steps, name, live) as kubectl, _key_file(key) as key_file:
         probe = CanaryProbe(kubectl, steps.settings, key_file)
@@ -241,7 +233,7 @@ def watch(
 def halt(of: OneStack, live: Live) -> int:
     """Send every request to the servers, in the cluster and in the stack file. The canary's pods stay."""
     steps, name = _open(of)
-    _among_users(steps, name)
+    _among_users(steps, name, "take back")
     _halt(steps, name, live)
     return CLEAN
 
@@ -291,6 +283,7 @@ def _promoting(steps: Rollout, given: Path | None, stack: str) -> Judged:
     """The verdict that promotes the declared canary. Raises CommandError or SettingsError without one."""
     from fleet.rollout.report import Judged
 
+    steps.declared()
     file = given or _newest(stack)
     stored = _read(file)
     if file is None or stored is None:
@@ -341,11 +334,12 @@ def _pods(
         return read_pods(Kubectl(namespace=canary.namespace, kubeconfig=file, context=context), canary)
 
 
-def _among_users(steps: Rollout, name: str) -> None:
-    """Raises CommandError for an offline trial."""
+def _among_users(steps: Rollout, name: str, to_do: str) -> None:
+    """Raises CommandError for an offline trial, SettingsError without a canary."""
+    steps.declared()
     if steps.settings.canary_pool is None:
         raise CommandError(
-            f"stack {name} has no canary among users; run `fleet rollout weight 5 --stack {name}`, with a gateway"
+            f"stack {name} has no canary among users: it is an offline trial, without users' requests to {to_do}"
         )
 
 
@@ -393,14 +387,17 @@ def _key_file(key: str | None) -> Iterator[Path | None]:
 
 
 def _halt(steps: Rollout, name: str, live: Live) -> None:
-    """The cluster first; the stack file also where the cluster cannot be reached. Raises LiveError."""
-    from fleet.rollout.report import halted
+    """The cluster first; the stack file also where the cluster cannot be reached. Raises LiveError, which says so."""
+    from fleet.clients.errors import LiveError
+    from fleet.rollout.report import halted, not_halted
     from fleet.rollout.soak import halt_in_cluster
 
     change = steps.weigh(0)
     try:
         with _kubectl(steps, name, live) as kubectl:
             in_cluster = halt_in_cluster(kubectl, steps.settings)
+    except LiveError as error:
+        raise LiveError(not_halted(change, error), reason=error.reason) from None
     finally:
         change.write()
     show(halted(change, in_cluster), "text")

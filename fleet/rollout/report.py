@@ -14,6 +14,7 @@ from fleet.rollout.soak import speaks_against
 from settings.derived.canary import weights_ending
 
 if TYPE_CHECKING:
+    from fleet.clients.errors import LiveError
     from fleet.rollout.steps import Change
     from fleet.verify.facts import Pod
     from settings.stack import Settings
@@ -58,6 +59,25 @@ def started(change: Change) -> Prose:
     )
 
 
+def after_start(change: Change) -> tuple[str, ...]:
+    """The commands from the declared canary to its end."""
+    stack, after = change.after.stack, change.after
+    shares = () if after.canary_weight else (f"fleet rollout weight 5 --stack {stack}", *_applied(change))
+    return (
+        f"fleet preview --stack {stack} --against HEAD",
+        *_applied(change),
+        f"fleet verify --stack {stack} --canary --answers",
+        f"fleet rollout judge --stack {stack}",
+        *((*shares, f"fleet rollout watch --stack {stack}") if after.gateway.enabled else ()),
+        f"fleet rollout promote --stack {stack}, or fleet rollout abort --stack {stack}",
+    )
+
+
+def _applied(change: Change) -> tuple[str, str]:
+    """The commands that bring a written stack file to the cluster."""
+    return f"git commit {change.path.name}", f"pulumi up --stack {change.after.stack}"
+
+
 def share_of_requests(settings: Settings) -> str:
     """Which users' requests the canary answers."""
     if settings.canary_pool is None:
@@ -75,7 +95,7 @@ def weighed(change: Change) -> Outline:
         tone="good",
         body=some(
             Prose("`pulumi up` changes the route's weights and restarts no server."),
-            next_steps(f"pulumi up --stack {stack}", *((f"fleet rollout watch --stack {stack}",) if percent else ())),
+            next_steps(*_applied(change), *((f"fleet rollout watch --stack {stack}",) if percent else ())),
         ),
     )
 
@@ -113,6 +133,15 @@ def halted(change: Change, in_cluster: bool) -> Outline:
     )
 
 
+def not_halted(change: Change, error: LiveError) -> str:
+    """The users may still reach the canary, though the stack file says otherwise."""
+    stack = change.after.stack
+    return (
+        f"not halted in the cluster: users' requests may still reach the canary. {str(error).rstrip('.')}. {change.path.name} has "
+        f"`weight: 0` already: run `pulumi up --stack {stack}`, or `fleet rollout halt --stack {stack}` again"
+    )
+
+
 def promoted(change: Change, judged: Judged | None) -> Outline:
     """The servers have the canary's version in the stack file."""
     stack, file, servers = change.after.stack, change.path.name, change.after.replicas
@@ -128,12 +157,12 @@ def promoted(change: Change, judged: Judged | None) -> Outline:
             Prose(f"`pulumi up` replaces {replaced}{reused}"),
             Prose("Requests fail until the new server is ready.", "warn") if servers == 1 else None,
             Prose(
-                "If a new server does not become ready, the update stops: revert the stack file to the commit that declares the "
-                f"canary (`git checkout {file}`), and run `pulumi up` again."
+                "If a new server does not become ready, the update stops: restore the stack file of the commit of `fleet rollout start` "
+                f"(`git checkout COMMIT -- {file}`), and run `pulumi up` again."
             ),
             next_steps(
                 f"fleet preview --stack {stack} --against HEAD",
-                f"pulumi up --stack {stack}",
+                *_applied(change),
                 f"fleet verify --stack {stack}",
                 f"fleet rollout promote --finish --stack {stack}",
             ),
@@ -151,7 +180,7 @@ def finished(change: Change) -> Outline:
         tone="good",
         body=(
             Prose("`pulumi up` deletes its pods and lowers the GPU quota."),
-            next_steps(f"pulumi up --stack {stack}", f"fleet verify --stack {stack}"),
+            next_steps(*_applied(change), f"fleet verify --stack {stack}"),
         ),
     )
 
@@ -228,9 +257,16 @@ def _declared(settings: Settings) -> Section:
         title="What differs",
         body=(
             Items(tuple(differences(settings)) or ("nothing differs from the servers",)),
-            Prose(f"{share_of_requests(settings)}."),
+            Prose(f"{share_of_requests(settings)}{_in_file(settings)}."),
         ),
     )
+
+
+def _in_file(settings: Settings) -> str:
+    """A share is what the stack file declares; the route may have another."""
+    if settings.canary_pool is None:
+        return ""
+    return f", as the stack file declares; `fleet verify --stack {settings.stack}` compares the route in the cluster"
 
 
 def _pods(pods: Sequence[Pod] | None, wanted: int) -> tuple[Finding, ...]:

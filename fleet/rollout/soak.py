@@ -11,7 +11,7 @@ from facts.finding import Finding
 from facts.signals.catalogue import catalogue
 from facts.signals.model import RULES_INTERVAL_SECONDS
 from facts.signals.series import REQUESTS_FLOOR, Series
-from fleet.clients.errors import LiveError
+from fleet.clients.errors import LiveError, Reason
 from settings.derived.figures import figures
 from settings.derived.watched import watched
 
@@ -28,6 +28,8 @@ SEEN_SHARE: Final = 0.9
 """Share of the time in which the canary must have had enough requests for the alerts' ratios. Assumed."""
 FAILED_LOOKS: Final = 3
 """Looks in a row that fail before the canary is halted: what nobody sees must not serve users."""
+NOT_READY: Final[frozenset[Reason]] = frozenset({"missing program", "credentials", "forbidden"})
+"""Why a first look fails where this machine could never look: it says nothing of the canary."""
 CREATOR: Final = "pulumi-kubernetes"
 """Field manager with which Pulumi creates; it applies later with this and a suffix. Source: pulumi-kubernetes, provider/pkg/ssa."""
 _ROUTES: Final = "httproutes.gateway.networking.k8s.io"
@@ -123,19 +125,23 @@ def watch(
 ) -> tuple[Finding, ...]:
     """Look and ask the canary until an error or until the time is over; returns what was found last.
 
-    `ask`: its findings of the canary's answers. Raises LiveError. Looks that fail FAILED_LOOKS times in a row are an error.
+    `ask`: its findings of the canary's answers. Raises LiveError where the first look lacks a login, a role or a program.
+    Looks that fail FAILED_LOOKS times in a row are an error.
     """
-    began, failed, last = now(), 0, tuple[Finding, ...]()
+    began, first, failed, last = now(), True, 0, tuple[Finding, ...]()
     while True:
         try:
             last = look(prometheus, settings, began, now())
             last, failed = (*last, *ask()), 0
         except LiveError as error:
+            if first and error.reason in NOT_READY:
+                raise
             failed += 1
             if failed == FAILED_LOOKS:
                 last = (*last, Finding(id="soak-unseen", subject="the canary", found=str(error)))
         if any(one.severity == "error" for one in last) or (not failed and now() >= began + seconds):
             return last
+        first = False
         pause(RULES_INTERVAL_SECONDS)
 
 

@@ -23,6 +23,7 @@ from settings.stack_file import read
 
 if TYPE_CHECKING:
     from fleet.rollout.judge.verdict import Verdict
+    from settings.sections.rollout import Canary
     from settings.stack import Settings
 
 COMMENT: Final = "A canary: docs/rollout.md. `fleet rollout` writes and removes this section."
@@ -53,6 +54,18 @@ class Rollout:
         self.path = root / f"Pulumi.{stack}.yaml"
         self.settings = self._settings()
 
+    def declared(self) -> Canary:
+        """The declared canary."""
+        if self.settings.rollout.canary is None:
+            raise self._wrong(
+                "no-canary",
+                None,
+                "a stack with a canary",
+                "the stack file declares none",
+                "fleet rollout start",
+            )
+        return self.settings.rollout.canary
+
     def start(self, declared: Mapping[str, Any]) -> Change:
         """Declare a canary with these differences."""
         if self.settings.rollout.canary is not None:
@@ -74,7 +87,7 @@ class Rollout:
 
     def weigh(self, percent: int) -> Change:
         """Give the canary this share of the users' requests; 0 takes it back."""
-        self._canary()
+        self.declared()
         edited = self._text()
         edited.set(("config", _ROLLOUT, "canary", "weight"), percent)
         return self._change(edited)
@@ -85,7 +98,7 @@ class Rollout:
         Two steps are needed: the quota covers servers and canary. A canary removed from the stack file but not yet from
         the cluster would occupy the quota of the server being replaced, and the rolling update would never finish.
         """
-        canary, was = self._canary(), self.settings.as_canary
+        canary, was = self.declared(), self.settings.as_canary
         assert was is not None
         if self.settings.rollout.promoted is not None:
             raise self._wrong(
@@ -142,7 +155,7 @@ class Rollout:
 
     def finish(self) -> Change:
         """Remove the promoted canary."""
-        self._canary()
+        self.declared()
         if self.settings.rollout.promoted is None:
             raise self._wrong(
                 "not-promoted",
@@ -155,7 +168,7 @@ class Rollout:
 
     def abort(self) -> Change:
         """Remove the canary; the servers stay unchanged."""
-        self._canary()
+        self.declared()
         if self.settings.rollout.promoted is not None:
             raise self._wrong(
                 "promoted-already",
@@ -168,7 +181,7 @@ class Rollout:
 
     def verdict(self, verdict: Verdict) -> None:
         """Raises SettingsError unless this verdict promotes this canary beside these servers."""
-        self._canary()
+        self.declared()
         assert self.settings.as_canary is not None
         allowed, write = "verdict promote of this canary", "fleet rollout judge, or --without-verdict REASON"
         if verdict.verdict != "promote":
@@ -191,17 +204,6 @@ class Rollout:
         edited = self._text()
         edited.remove_section(_ROLLOUT, comment=COMMENT)
         return self._change(edited)
-
-    def _canary(self) -> Any:
-        if self.settings.rollout.canary is None:
-            raise self._wrong(
-                "no-canary",
-                None,
-                "a stack with a canary",
-                "the stack file declares none",
-                "fleet rollout start",
-            )
-        return self.settings.rollout.canary
 
     def _text(self) -> StackText:
         edited = StackText(self.path.read_bytes().decode(), name=self.path.name, stack=self._stack)

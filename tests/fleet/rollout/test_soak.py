@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any, cast
 from unittest import mock
 
@@ -13,7 +14,7 @@ import pytest
 from facts.finding import Finding, Severity
 from facts.names import CANARY_ENDING
 from fleet.cli.exits import CLEAN, FINDINGS
-from fleet.clients.errors import LiveError
+from fleet.clients.errors import LiveError, Reason
 from fleet.clients.google_api import VARIABLE
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.prometheus import ENDPOINT_VARIABLE, GpuSeries, ManagedPrometheus
@@ -225,9 +226,13 @@ def test_a_route_without_the_canary_stays() -> None:
 @pytest.mark.parametrize("command", ["watch", "halt"])
 def test_an_offline_trial_is_not_watched(command: str, tmp_path: Path) -> None:
     folder = copied(tmp_path)
-    Rollout(folder, "gateway").start({"engine": {"seed": 1}}).write()
-    done = fleet("rollout", command, "--stack", "gateway", "--root", str(folder))
-    assert (done.returncode, "no canary among users" in done.stderr) == (2, True)
+    for stack in ("gateway", "dev"):
+        without = fleet("rollout", command, "--stack", stack, "--root", str(folder))
+        assert (without.returncode, "fleet rollout start" in without.stderr) == (2, True), without.stderr
+        Rollout(folder, stack).start({"engine": {"seed": 1}}).write()
+        done = fleet("rollout", command, "--stack", stack, "--root", str(folder))
+        assert (done.returncode, "no canary among users" in done.stderr) == (2, True)
+        assert "fleet rollout weight" not in done.stderr, "who takes users back is not told to give some"
 
 
 def test_the_weight_is_one_key_of_the_stack_file_and_needs_a_gateway(tmp_path: Path) -> None:
@@ -261,13 +266,81 @@ def test_a_canary_that_users_did_not_try_is_not_promoted(tmp_path: Path) -> None
     assert {f'"{CANARY}"' in query for query in asked} == {True, False}
 
 
-def test_a_halt_declares_it_also_where_the_cluster_does_not_answer(tmp_path: Path) -> None:
+UNREACHABLE = {
+    "no kubectl": ("--context", "none"),
+    "no pulumi": (),
+    "empty outputs": ("--outputs", "outputs.json"),
+}
+
+
+@each_row("given", UNREACHABLE.values())
+def test_a_halt_declares_it_also_where_the_cluster_does_not_answer(given: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "outputs.json").write_text("{}")
     folder = among_users(tmp_path)
-    done = fleet(
-        "rollout", "halt", "--stack", "gateway", "--root", str(folder), "--context", "none", path=str(tmp_path)
-    )
+    stack = ("--stack", "gateway", "--root", str(folder))
+    done = fleet("rollout", "halt", *stack, *given, cwd=folder, path=str(tmp_path))
     assert done.returncode not in (CLEAN, FINDINGS), "the users may still reach the canary"
     assert Rollout(folder, "gateway").settings.canary_weight == 0
+    for said in (
+        "not halted",
+        "Pulumi.gateway.yaml",
+        "weight: 0",
+        "pulumi up --stack gateway",
+        "fleet rollout halt --stack gateway",
+    ):
+        assert said in done.stderr
+    status = fleet("rollout", "status", *stack)
+    assert "fleet verify --stack gateway" in status.stdout, "the route may differ from the stack file"
+
+
+def watching(folder: Path) -> CompletedProcess[str]:
+    """`fleet rollout watch` where neither a login nor a program is."""
+    stack = ("--stack", "gateway", "--root", str(folder), "--context", "none")
+    return fleet("rollout", "watch", *stack, path=str(folder), HOME=str(folder))
+
+
+def test_a_watch_that_cannot_halt_says_so(tmp_path: Path) -> None:
+    bad = Finding(id=ID, subject=CANARY, found="without 4711")
+    with mock.patch("fleet.rollout.soak.watch", return_value=(bad,)):
+        done = watching(among_users(tmp_path))
+    assert (done.returncode, "not halted" in done.stderr, ID in done.stdout or "4711" in done.stdout) == (2, True, True)
+    assert Rollout(tmp_path, "gateway").settings.canary_weight == 0
+
+
+def test_a_watch_without_a_login_is_refused_at_once_and_halts_nothing(tmp_path: Path) -> None:
+    folder = among_users(tmp_path)
+    before = (folder / "Pulumi.gateway.yaml").read_bytes()
+    with mock.patch("time.sleep", side_effect=AssertionError("waited")):
+        done = watching(folder)
+    assert (done.returncode, done.stdout, "login" in done.stderr) == (2, "", True), done.stderr
+    assert (folder / "Pulumi.gateway.yaml").read_bytes() == before
+
+
+LOGINS: dict[str, tuple[tuple[Reason, ...], tuple[float, set[str]] | None]] = {
+    "no login": (("credentials",), None),
+    "no role": (("forbidden",), None),
+    "no program": (("missing program",), None),
+    "no network": (("unreachable",) * FAILED_LOOKS, (60, {"soak-unseen"})),
+    "a login that ended": (("", *("credentials",) * FAILED_LOOKS), (90, {"soak-unseen"})),
+}
+
+
+@each_row("reasons, expected", LOGINS.values())
+def test_only_what_was_missing_from_the_start_halts_nothing(
+    reasons: tuple[Reason, ...], expected: tuple[float, set[str]] | None
+) -> None:
+    to_come = list(reasons)
+
+    def ask() -> tuple[Finding, ...]:
+        if to_come and (reason := to_come.pop(0)):
+            raise LiveError("no look", reason=reason)
+        return ()
+
+    if expected is None:
+        with pytest.raises(LiveError):
+            watched_for(Prometheus(BUSY), ask)
+    else:
+        assert watched_for(Prometheus(BUSY), ask) == expected
 
 
 def copied(folder: Path) -> Path:

@@ -18,6 +18,8 @@ from fleet.cli.rollout import Version
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.report.model import _canary
+from fleet.report.outline import Next, Prose, Section
+from fleet.rollout import report
 from fleet.rollout.effort import REPEATS
 from fleet.rollout.judge.measuring import asked_of
 from fleet.rollout.judge.verdict import (
@@ -31,8 +33,8 @@ from fleet.rollout.judge.verdict import (
     reason,
 )
 from fleet.rollout.planned import benchmark_missing, one_measurement
-from fleet.rollout.report import Judged, status
-from fleet.rollout.steps import Rollout
+from fleet.rollout.report import Judged, after_start, status
+from fleet.rollout.steps import Change, Rollout
 from fleet.verify.facts import Pod
 from settings.checks.placeholders import STAND_IN_PROJECT
 from settings.derived.canary import release
@@ -45,6 +47,7 @@ from tests.fleet.cli.command import fleet
 from tests.fleet.cli.test_rollout_judge import side
 from tests.fleet.verify.made_cluster import MadeCluster
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -289,6 +292,56 @@ def test_only_a_verdict_of_this_canary_beside_these_servers_promotes(root: Path)
     rollout.abort().write()
     other = started(root, **CANARIES["image"], profile="serve-chat")
     assert refused(other.verdict, verdict(rollout.settings)) == "verdict-of-another"
+
+
+def test_without_a_canary_no_verdict_is_asked_for(root: Path) -> None:
+    done = fleet("rollout", "promote", "--stack", "dev", "--root", str(root), cwd=root)
+    assert (done.returncode, "fleet rollout start" in done.stderr) == (2, True), done.stderr
+    assert "fleet rollout judge" not in done.stderr
+
+
+UP = ("git commit Pulumi.dev.yaml", "pulumi up --stack dev")
+TO_THE_VERDICT = (
+    "fleet preview --stack dev --against HEAD",
+    *UP,
+    "fleet verify --stack dev --canary --answers",
+    "fleet rollout judge --stack dev",
+)
+WATCH = "fleet rollout watch --stack dev"
+END = "fleet rollout promote --stack dev, or fleet rollout abort --stack dev"
+NEXT: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "an offline trial": ({}, (*TO_THE_VERDICT, END)),
+    "a gateway": (
+        {"gateway": {"enabled": True}},
+        (*TO_THE_VERDICT, "fleet rollout weight 5 --stack dev", *UP, WATCH, END),
+    ),
+    "with users from its start": (
+        {"gateway": {"enabled": True}, "rollout": {"canary": {"weight": 5}}},
+        (*TO_THE_VERDICT, WATCH, END),
+    ),
+}
+
+
+@each_row("sections, expected", NEXT.values())
+def test_a_start_names_every_step_of_the_guide(sections: dict[str, Any], expected: tuple[str, ...]) -> None:
+    settings = make_settings("dev", **sections)
+    assert after_start(Change(path=Path("Pulumi.dev.yaml"), text="", before=settings, after=settings)) == expected
+
+
+def test_every_written_stack_file_is_committed_before_the_next_update(root: Path) -> None:
+    rollout = started(root, **CANARIES["engine"])
+    change = rollout.promote("x")
+    change.write()
+    told_of = (report.weighed(change), report.promoted(change, None), report.finished(Rollout(root, "dev").finish()))
+    for told in told_of:
+        steps = [one.command for section in told.body if isinstance(section, Section) for one in commands(section)]
+        assert tuple(steps[steps.index(UP[0]) :][:2]) == UP
+    restored = [one.text for one in told_of[1].body if isinstance(one, Prose) and "git checkout" in one.text]
+    assert ["`git checkout COMMIT -- Pulumi.dev.yaml`" in one for one in restored] == [True]
+
+
+def commands(section: Section) -> Iterator[Next]:
+    return (one for one in section.body if isinstance(one, Next))
 
 
 @pytest.mark.slow
