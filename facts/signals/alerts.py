@@ -574,8 +574,8 @@ def usd_per_hour_panel(watched: Watched) -> str:
 
 
 def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
-    most = "at most " if watched.ladder else ""
-    hourly = "" if watched.node_usd_per_hour is None else f", at {most}${watched.node_usd_per_hour:g} an hour per node"
+    at = "at most" if watched.ladder else "at"
+    hourly = "" if watched.node_usd_per_hour is None else f", {at} ${watched.node_usd_per_hour:g} an hour per node"
     running = of.of("vllm:num_requests_running")
     yield Alert(
         name="GpusIdle",

@@ -11,6 +11,8 @@ from facts.capacity import MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
 Question = Literal["serving", "fast", "full", "fair", "itself", "healthy", "cost"]
+Elsewhere = Literal["zone", "larger", "rung", "reservation", "ladder", "region"]
+"""A zone that has the machine, a larger reservation, a rung and ways to buy it that the stack does not use, or another region."""
 QUESTIONS: Final[Mapping[Question, str]] = {
     "serving": "Is it serving?",
     "fast": "Is it fast?",
@@ -54,11 +56,15 @@ class Watched:
     """Whether an answers probe asks the servers."""
     canary: bool = False
     """Whether a canary of the next release is declared."""
+    canary_has_users: bool = False
+    """Whether the gateway sends a share of the users' requests to it."""
     spot: bool = False
     ladder: bool = False
     """Whether nodes come from a capacity ladder."""
-    elsewhere: tuple[Literal["zone", "larger", "reservation", "ladder"], ...] = ("zone",)
-    """Where there may be a machine after a stock-out: a zone, a larger reservation, and ways to buy it that the stack does not use."""
+    reserved: bool = False
+    """Whether nodes are billed that do not run: a reservation, alone or as a ladder's first rung, or a calendar's window."""
+    elsewhere: tuple[Elsewhere, ...] = ("zone",)
+    """Where there may be a machine after a stock-out."""
     notice_seconds: int = SPOT_NOTICE_SECONDS
     """Time of a replica after a Spot notice."""
     grace_seconds: int = MAX_GRACE_SECONDS

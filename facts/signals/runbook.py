@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from facts.names import spending_namespace
+from facts.names import epp_name, spending_namespace
 from facts.signals.model import Watched
 
 FILE: Final = Path(__file__).with_name("runbook.md")
@@ -35,12 +35,15 @@ def section(alert: str, watched: Watched) -> str:
     named = {
         "UNDO": _undo(watched),
         "MORE": _more(watched),
+        "FEWER": _fewer(watched),
+        "RESUME": _resume(watched),
         "ELSEWHERE": _elsewhere(watched),
         "NAMESPACE": watched.namespace,
         "SERVER": watched.server,
         "STACK": watched.stack,
         "PROJECT": watched.project or "$(gcloud config get project)",
     }
+    named["PICKER"] = epp_name(watched.gateway_pool or "")
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
     named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason"), "NOTICE": str(watched.notice_seconds)}
@@ -53,16 +56,19 @@ def section(alert: str, watched: Watched) -> str:
 def _cases(watched: Watched) -> dict[str, bool]:
     """What the sections tell apart."""
     return {
-        "autoscaler": watched.autoscaler is not None,
         "drafts": watched.speculative,
         "gateway": watched.gateway_pool is not None,
         "heartbeat": watched.restarts_stalled,
         "keda": watched.by_keda,
         "ladder": watched.ladder,
-        "measuring": watched.measures_on_update,
+        "measuring": watched.measures_on_update and not watched.reserved,
+        "nightly": watched.autoscaler is not None and not watched.reserved,
         "pause": watched.spending == "pause",
+        "pausing": not watched.measures_on_update and not watched.reserved,
         "prefixes": watched.prefix_caching,
+        "reserved": watched.reserved,
         "several": watched.max_replicas not in (0, 1),
+        "shared": watched.canary_has_users,
         "spot": watched.spot,
     }
 
@@ -72,7 +78,9 @@ def _undo(watched: Watched) -> str:
     if watched.canary:
         return (
             "`git checkout COMMIT -- Pulumi.STACK.yaml && pulumi up --stack STACK` with the commit of `fleet rollout start`, then "
-            "`fleet rollout abort --stack STACK && pulumi up --stack STACK`"
+            "`fleet rollout abort --stack STACK && pulumi up --stack STACK`: that takes back a promotion. If the change is older than "
+            "the canary, then also commit the stack file and `git checkout COMMIT && pulumi up --stack STACK` with the "
+            "commit before the change"
         )
     return "`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"
 
@@ -81,6 +89,8 @@ def _elsewhere(watched: Watched) -> str:
     """Where there may be a machine when the stack's own capacity has none."""
     words = {
         "zone": "another zone",
+        "region": "another region",
+        "rung": "another rung of the ladder",
         "larger": "a larger reservation",
         "reservation": "a reservation in the ladder" if watched.ladder else "a reservation",
         "ladder": "a capacity ladder",
@@ -98,3 +108,19 @@ def _more(watched: Watched) -> str:
     # With weights from the hub, a second replica is refused.
     volume = " and write `weights.source: hyperdisk`" if watched.downloads else ""
     return f"raise `server.replicas` in the stack file{volume}"
+
+
+def _fewer(watched: Watched) -> str:
+    """Which setting removes replicas."""
+    if watched.autoscaler is not None:
+        return "lower `server.scaling.max`, and its windows and `min` with it"
+    if watched.max_replicas is None:
+        return "remove replicas where they are managed"
+    return "lower `server.replicas` in the stack file"
+
+
+def _resume(watched: Watched) -> str:
+    """How to end the pause. Beside an autoscaler no other number than 0 is taken."""
+    if watched.autoscaler is not None:
+        return "`pulumi config rm --path vllm-fleet:server.replicas --stack STACK && pulumi up --stack STACK`"
+    return "set what you changed back (docs/operate.md), then `pulumi up --stack STACK`"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from facts import prices
 from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
 from facts.releases import number_of
-from facts.signals.model import Watched
+from facts.signals.model import Elsewhere, Watched
 from facts.time_to_serve import step_seconds, way_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
@@ -45,12 +46,16 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         and not counted.paid_anyway,
         probe=settings.monitoring.has_probe,
         canary=settings.rollout.canary is not None,
+        canary_has_users=settings.gateway.enabled
+        and settings.rollout.canary is not None
+        and bool(settings.rollout.canary.weight),
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         ladder=isinstance(capacity, Ladder),
-        elsewhere=tuple(_elsewhere(settings)),
+        reserved=counted.paid_anyway or counted.reserved_first,
+        elsewhere=tuple(_elsewhere(settings)) or ("region",),
         # Only a ComputeClass can ask for it.
         notice_seconds=LONG_NOTICE_SECONDS
         if isinstance(capacity, Ladder) and settings.has_long_notice
@@ -85,13 +90,19 @@ def _autoscaler(settings: Settings) -> str | None:
     return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
 
 
-def _elsewhere(settings: Settings) -> Iterator[Literal["zone", "larger", "reservation", "ladder"]]:
+def _elsewhere(settings: Settings) -> Iterator[Elsewhere]:
     capacity, ways = settings.capacity, settings.machine.ways
-    reserved = capacity.mode == "reservation"
+    having = {f"{settings.region}-{letter}" for letter in prices.zones(settings.machine.type, settings.region)}
     # A reservation is one zone's.
-    yield "larger" if reserved else "zone"
-    if "reservation" in ways and not reserved and not (isinstance(capacity, Ladder) and capacity.reservation):
-        yield "reservation"
+    if capacity.mode == "reservation" or (isinstance(capacity, Ladder) and capacity.reservation):
+        yield "larger"
+    else:
+        if not having or having - set(settings.zones):
+            yield "zone"
+        if "reservation" in ways:
+            yield "reservation"
+    if isinstance(capacity, Ladder) and not (capacity.spot and capacity.flex_start_seconds):
+        yield "rung"
     if "ladder" in ways and not isinstance(capacity, Ladder):
         yield "ladder"
 

@@ -137,6 +137,11 @@ def pause(stack: str) -> tuple[Step, ...]:
     )
 
 
+def unset(stack: str) -> Step:
+    """The command that ends a pause where an autoscaler owns the number."""
+    return Typed(f"pulumi config rm --path vllm-fleet:server.replicas --stack {stack}")
+
+
 def unprotect(stack: str) -> tuple[Step, ...]:
     """The commands that destroy a fleet."""
     return (
@@ -185,6 +190,7 @@ PAGES: Final[Mapping[str, Page]] = {
         (
             Typed(f"pulumi stack output kubeconfig --show-secrets --stack {STACK} > kubeconfig", look=kubeconfig),
             *pause(STACK),
+            unset(STACK),
             *unprotect(STACK),
         ),
         {STACK: "smoke"},
@@ -256,6 +262,7 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi up --stack dev", (UNCHANGED,)),
             Typed("pulumi stack output --stack dev", ("endpoint", "profile", "modelRevision", "usdPerHour")),
             *pause("dev"),
+            unset("dev"),
             *unprotect("dev"),
         ),
         has={"dev": True},

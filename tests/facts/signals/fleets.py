@@ -26,7 +26,7 @@ EVERYTHING = Watched(
     node_usd_per_hour=34.07,
     planned_usd_per_million_output=0.31,
 )
-WARNED = replace(EVERYTHING, spending="warn", canary=True, gateway_is_external=True)
+WARNED = replace(EVERYTHING, spending="warn", canary=True, canary_has_users=True, gateway_is_external=True)
 """The same with what excludes something of it."""
 LITTLE = Watched(server="chat", namespace="chat", stack="chat")
 FLEETS = {
@@ -38,7 +38,7 @@ FLEETS = {
         EVERYTHING, node_usd_per_hour=None, priced_by_guard=False, planned_usd_per_million_output=None
     ),
     "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
-    "a ladder with a reservation": replace(EVERYTHING, ladder=True, reserved_usd_per_hour=177.86),
+    "a ladder with a reservation": replace(EVERYTHING, ladder=True, reserved=True, reserved_usd_per_hour=177.86),
     "a ladder that no guard counts": replace(
         EVERYTHING, ladder=True, reserved_usd_per_hour=177.86, spending=None, priced_by_guard=False
     ),

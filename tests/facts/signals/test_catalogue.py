@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 ALL = [pytest.param(catalogue(fleet), id=name) for name, fleet in FLEETS.items()]
 LOOK_BACK_HOURS = 25
+SCALED = {"mode": "load", "min": 2, "max": 4}
 SECONDS = {"m": 60, "h": 3600, "d": 86400}
 LABELS = {
     name: frozenset(labels.split())
@@ -203,6 +204,8 @@ def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
         assert ("fleet rollout abort" in text) <= fleet.canary, name
     assert "pulumi up" in runbook.section("RequestsFail", fleet)
     assert ("fleet rollout abort" in runbook.section("RequestsFail", fleet)) is fleet.canary
+    # The commit of `start` has the servers' own earlier changes in it.
+    assert "git checkout COMMIT && pulumi up" in runbook.section("AnswersWrong", fleet)
 
 
 @each_row(
@@ -224,10 +227,16 @@ def test_a_section_names_the_stacks_own_spot_notice(
 @each_row(
     ("machine", "capacity", "advised"),
     [
-        ("a4-highgpu-8g", {"mode": "spot"}, ["another zone", "a reservation", "a capacity ladder"]),
+        ("a4-highgpu-8g", {"mode": "spot"}, ["a reservation", "a capacity ladder"]),  # in one zone of the region
+        ("a3-highgpu-8g", {"mode": "spot"}, ["another zone", "a reservation", "a capacity ladder"]),
         ("a4-highgpu-8g", {"mode": "reservation", "name": "b200"}, ["a larger reservation", "a capacity ladder"]),
-        ("a4-highgpu-8g", {"mode": "ladder"}, ["another zone", "a reservation in the ladder"]),
-        ("a4-highgpu-8g", {"mode": "ladder", "reservation": {"name": "b200"}}, ["another zone"]),
+        ("a4-highgpu-8g", {"mode": "ladder"}, ["a reservation in the ladder"]),
+        ("a4-highgpu-8g", {"mode": "ladder", "reservation": {"name": "b200"}}, ["a larger reservation"]),
+        (
+            "a4-highgpu-8g",
+            {"mode": "ladder", "reservation": {"name": "b200"}, "spot": False},
+            ["a larger reservation", "another rung of the ladder"],
+        ),
         ("a3-highgpu-1g", {"mode": "spot"}, ["another zone", "a capacity ladder"]),  # not sold as a reservation
         ("a4x-highgpu-4g", {"mode": "reservation", "name": "gb200"}, ["a larger reservation"]),  # and as nothing else
     ],
@@ -298,6 +307,56 @@ def test_a_stack_that_measures_on_update_is_paused_without_its_benchmark() -> No
         settings = make_settings(benchmark={"enabled": True, "runOnUpdate": measures})
         command = runbook.section("GpusIdle", watched(settings, figures(settings))).splitlines()[1]
         assert ("benchmark.runOnUpdate false" in command) is measures
+
+
+@each_row(
+    ("capacity", "server", "saves", "scales"),
+    [
+        ({"mode": "spot"}, {}, True, False),
+        ({"mode": "spot"}, {"scaling": SCALED}, True, True),
+        ({"mode": "reservation", "name": "b200"}, {}, False, False),
+        ({"mode": "ladder", "reservation": {"name": "b200"}}, {"scaling": SCALED}, False, True),
+    ],
+)
+def test_an_idle_fleet_is_paused_only_where_that_saves_and_resumes_as_its_number_is_owned(
+    capacity: dict[str, object], server: dict[str, object], saves: bool, scales: bool
+) -> None:
+    settings = make_settings(capacity=capacity, server=server)
+    text = runbook.section("GpusIdle", watched(settings, figures(settings)))
+    assert text.splitlines()[1].startswith("pulumi config set" if saves else "fleet preview")
+    assert ("pulumi config rm" in text) is ("server.scaling.min" in text) is (saves and scales)
+
+
+def test_a_canary_among_users_is_halted_where_its_requests_count() -> None:
+    """Only the balancer's requests are both's: the servers' own series leave a canary out."""
+    halting = {name for name in runbook.sections() if "fleet rollout halt" in runbook.section(name, WARNED)}
+    assert halting == {"BalancerFails"}
+    assert runbook.section("BalancerFails", WARNED).splitlines()[1].startswith("fleet rollout halt")
+    offline = replace(WARNED, canary_has_users=False)
+    assert "fleet rollout halt" not in runbook.section("BalancerFails", offline)
+
+
+@each_row(("canary", "has_users"), [({"replicas": 1}, False), ({"weight": 0}, False), ({"weight": 5}, True)])
+def test_a_canary_has_users_by_its_weight(canary: dict[str, int], has_users: bool) -> None:
+    settings = make_settings(gateway={"enabled": True}, rollout={"canary": canary})
+    assert watched(settings, figures(settings)).canary_has_users is has_users
+
+
+@each_row(
+    ("alert", "command"),
+    [
+        ("AnswersUnwatched", "scale deployment answers-probe --replicas=1"),
+        ("SpendingUnwatched", "scale deployment spending-guard --replicas=1"),
+        ("SpendingUnwatched", "logs -l app=spending-guard --tail=50"),
+        ("PickerFails", "rollout restart deployment/qwen35-pool-epp"),
+        ("PickerFails", "logs deployment/qwen35-pool-epp"),
+        ("AtMaximum", "maxUsdPerHour"),
+        ("Backlog", "maxUsdPerHour"),
+        ("ReplicasMissing", "server.scaling.max"),
+    ],
+)
+def test_a_section_names_what_it_tells_to_do(alert: str, command: str) -> None:
+    assert command in runbook.section(alert, EVERYTHING)
 
 
 def test_a_pod_that_may_hang_is_deleted_without_its_grace_period() -> None:
