@@ -221,15 +221,6 @@ CASES = (
     ),
     of_resource(
         "hourly-cost-above-ceiling",
-        "idle reserved nodes beside nodes with a price of one's own",
-        change("vllm-fleet-cud", lambda props: props.update(usdPerHour=1_778.72)),
-        stack="cud",
-        maxUsdPerHour=1_100,
-        usdPerNodeHour=88.93,
-        says=("own estimate, its output usdPerHour, is $1,778.72 an hour, above $1,100.00", "12 x $88.93"),
-    ),
-    of_resource(
-        "hourly-cost-above-ceiling",
         "by less than a cent",
         _replicas(13),
         stack="spot",
