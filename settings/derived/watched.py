@@ -46,9 +46,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         and not counted.paid_anyway,
         probe=settings.monitoring.has_probe,
         canary=settings.rollout.canary is not None,
-        canary_has_users=settings.gateway.enabled
-        and settings.rollout.canary is not None
-        and bool(settings.rollout.canary.weight),
+        canary_has_users=settings.gateway.enabled and settings.canary_weight > 0,
         release=number_of(engine.version),
         speculative=engine.speculative is not None,
         prefix_caching=settings.serving.caches_prefixes,
