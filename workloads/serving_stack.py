@@ -88,6 +88,10 @@ class ServingStackArgs:
     """Whether to install KEDA on the cluster."""
     gateway: GatewaySection | None = None
     """The Inference Gateway. None: clients call the Service."""
+    gateway_address: pulumi.Input[str] | None = None
+    """Name of the gateway's static address, see `GatewayArgs`."""
+    gateway_certificate: pulumi.Input[str] | None = None
+    """Name of the certificate for the gateway's host name, see `GatewayArgs`."""
     measurement: Measurement | None = None
     """The benchmark. None: no benchmark."""
     run_on_update: bool = True
@@ -120,6 +124,8 @@ class ServingStack:
     """Every component, for `DeletionProtection`."""
     namespace: Namespace
     server: Server
+    gateway: Gateway | None
+    """The gateway, if any."""
     endpoint: pulumi.Output[str]
     """URL of the gateway, else of the servers' Service, without a path."""
 
@@ -138,10 +144,10 @@ class ServingStack:
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
         self._autoscaling()
         canary = self._canary(weights, nodes)
-        gateway = self._gateway(canary)
-        self.endpoint = self.server.endpoint if gateway is None else gateway.endpoint
+        self.gateway = self._gateway(canary)
+        self.endpoint = self.server.endpoint if self.gateway is None else self.gateway.endpoint
         self._benchmark()
-        self._monitoring(canary, gateway)
+        self._monitoring(canary, self.gateway)
         self._probe()
 
     def _add(self, component: _Component) -> _Component:
@@ -254,7 +260,14 @@ class ServingStack:
             return None
         if canary is not None and args.canary_pool is not None:
             share = CanaryBackend(server=canary, pool=args.canary_pool, weight=args.canary_weight)
-        told = GatewayArgs(space=self._space, server=self.server, canary=share, gateway=args.gateway)
+        told = GatewayArgs(
+            space=self._space,
+            server=self.server,
+            canary=share,
+            gateway=args.gateway,
+            address=args.gateway_address,
+            certificate=args.gateway_certificate,
+        )
         return self._add(Gateway(f"{self._prefix}gateway", told, self._guarded))
 
     def _benchmark(self) -> None:
