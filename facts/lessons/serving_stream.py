@@ -42,8 +42,8 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         name="streamed-calls-cut",
         statement="Streamed tool calls arrive whole.",
         evidence="before the rewrite of vLLM's parsers (vllm-project/vllm#45413, in 0.33.0) a chunk of several tokens loses a streamed "
-        "call's arguments or their end, without an error (vllm-project/vllm#31501, #45256); in 0.33.0 calls in qwen3_coder's format were whole in "
-        "chunks of 1 to 64 tokens (run)",
+        "call's arguments or their end, without an error (vllm-project/vllm#31501, #45256); in 0.33.0 calls in qwen3_coder's format were "
+        "whole in chunks of 1 to 64 tokens (run)",
         level_reason="clients get HTTP 200 and a broken call. A parser of 0.33 that was not rewritten is advisory: not all are known "
         "to fail",
         fix=f"remove {{{_INTERVAL}}}, or {{image-tag=v{CURRENT}}} and its digest",
