@@ -113,7 +113,11 @@ class GatewayName(pulumi.ComponentResource):
             )
             self.certificate_name = certificate.name
             self.authorization = allowed.dns_resource_records.apply(
-                lambda records: {"name": records[0].name, "type": records[0].type, "data": records[0].data}
+                lambda records: {
+                    "name": records[0].name or "",
+                    "type": records[0].type or "",
+                    "data": records[0].data or "",
+                }
             )
         else:
             self.certificate_name = pulumi.Output.from_input(gateway.tls.certificate)

@@ -79,8 +79,9 @@ def required_permissions(settings: Settings) -> dict[str, str]:
             "resourcemanager.projects.setIamPolicy": "roles/resourcemanager.projectIamAdmin",
         }
     if settings.gateway.makes_certificate:
-        kinds = ("certs.create", "dnsauthorizations.create")
-        needed |= dict.fromkeys((f"certificatemanager.{kind}" for kind in kinds), "roles/certificatemanager.editor")
+        parts = ("certs", "dnsauthorizations")
+        editor = "roles/certificatemanager.editor"
+        needed |= dict.fromkeys((f"certificatemanager.{part}.create" for part in parts), editor)
     if settings.gateway.makes_address:
         kind = "create" if settings.gateway.is_public else "createInternal"
         role = "roles/compute.admin" if settings.owns_platform else "roles/compute.networkAdmin"
