@@ -70,7 +70,7 @@ def _with_a_name(stage: Stage, proof: Proof) -> None:
     served = stage.until("the gateway's name to serve", stage.backends, _OPENING_SECONDS)
     issued = _states(stage, gateway)
     proof.check("with the record of the output `dns` it is", issued == ["ACTIVE"], str(issued))
-    proof.check("clients reach the servers by HTTPS", bool(served), ", ".join(one.name for one in served))
+    proof.check("requests by HTTPS lead to the servers", bool(served), ", ".join(one.name for one in served))
     plain = stage.gateway.attached(stage.settings.gateway.name, stage.namespace, "http")
     leads = [rule for route in plain for rule in route["spec"]["rules"] if rule.get("backendRefs")]
     proof.check(
