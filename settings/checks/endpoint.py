@@ -79,8 +79,8 @@ def _tokens(settings: Settings) -> Iterator[Finding]:
         subject=key("server.engine.extraArgs"),
         found=list(engine.extra_args),
         allowed=f"{flag} among them with endpoint.kind prefixAware",
-        why=f"vllm-router compares prompts by their tokens, which vLLM {engine.version} tells only with this option; without them it routes by "
-        "load alone. A router serves /v1 only, so clients do not reach the option's other paths",
+        why=f"vllm-router compares prompts by their tokens, which vLLM {engine.version} tells only with this option; without them it "
+        "routes by load alone. A router serves /v1 only, so clients do not reach the option's other paths",
         write=f'engine: {{extraArgs: ["{flag}"]}}, and reasons: {{"{flag}": "the router compares prompts by their tokens"}}',
     )
 
