@@ -50,6 +50,8 @@ KEDA_ACCOUNT: Final = "keda-operator"
 
 HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
+STATUS_PORT: Final = 9256
+"""With a port per rank: health and metrics of all ranks of a pod. Source: vLLM 0.33.0's own supervisor, --data-parallel-supervisor-port."""
 EPP_EXT_PROC_PORT: Final = 9002
 """Port of the endpoint picker for the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
 

@@ -28,6 +28,7 @@ from workloads.names import (
     HTTP_PORT,
     PROBE_APP,
     SPENDING_APP,
+    STATUS_PORT,
     WRITER_APP,
     epp_name,
     epp_selector,
@@ -103,8 +104,15 @@ class Flow:
     from_: Party
     to: Party
     port: int
+    ports: int = 1
+    """Number of ports, from `port` on."""
     protocol: Protocol = "TCP"
     why: str
+
+    @property
+    def shown_ports(self) -> str:
+        """The ports as text."""
+        return str(self.port) if self.ports == 1 else f"{self.port} to {self.port + self.ports - 1}"
 
 
 EVERY_POD = Pods(name="every-pod")
@@ -167,7 +175,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *_downloads(traffic, server),
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
-        *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
+        *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
         *(
             (Flow(from_=PROBE, to=server, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
             if traffic.probe
@@ -191,7 +199,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     if traffic.benchmark:
         table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
     if traffic.monitoring:
-        table += _scrapes(gateway, pods)
+        table += _scrapes(traffic, gateway, pods)
     pickers = () if gateway is None else (endpoint_picker(gateway.pool),)
     for flow in table:
         other = flow.from_
@@ -218,12 +226,17 @@ def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     # does not protect.
     if not (traffic.guards_v1_only and traffic.gateway is not None):
         yield Flow(
-            from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
+            from_=CLIENT_PODS,
+            to=server,
+            port=HTTP_PORT,
+            ports=traffic.rank_ports,
+            why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
         yield Flow(
             from_=CLIENT_NAMESPACES,
             to=server,
             port=HTTP_PORT,
+            ports=traffic.rank_ports,
             why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
     if traffic.internal_load_balancer:
@@ -240,12 +253,27 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods
     # If the range is unknown, a wrong guess would make the gateway answer 503 to everything.
     known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
-    yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
+    each = traffic.rank_ports
+    yield Flow(
+        from_=proxies,
+        to=server,
+        port=HTTP_PORT,
+        ports=each,
+        why="requests, from the proxies of the regional load balancer",
+    )
     yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
-    yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
+    yield Flow(
+        from_=PROBERS, to=server, port=_status_port(traffic), why="the load balancer's health check of the replicas"
+    )
     yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
     yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
-    yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache state of every replica")
+    yield Flow(
+        from_=picker,
+        to=server,
+        port=HTTP_PORT,
+        ports=each,
+        why="the picker reads queue and cache state of every replica",
+    )
     yield Flow(
         from_=picker,
         to=vpc(traffic),
@@ -281,6 +309,8 @@ def _compile_cache(server: Pods) -> Iterator[Flow]:
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
     yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
+    if traffic.rank_ports > 1:
+        yield Flow(from_=BENCHMARK, to=server, port=STATUS_PORT, why="each server's metrics, of all its ranks")
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
     )
@@ -294,8 +324,12 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         )
 
 
-def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=COLLECTORS, to=server, port=HTTP_PORT, why="managed Prometheus reads /metrics")
+def _status_port(traffic: Traffic) -> int:
+    return HTTP_PORT if traffic.rank_ports == 1 else STATUS_PORT
+
+
+def _scrapes(traffic: Traffic, gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
+    yield Flow(from_=COLLECTORS, to=server, port=_status_port(traffic), why="managed Prometheus reads /metrics")
     if gateway is not None:
         yield Flow(
             from_=COLLECTORS,
@@ -331,10 +365,10 @@ def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     for flow in table:
         if isinstance(flow.to, Pods):
             groups.setdefault(flow.to.name, flow.to)
-            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": [_port(flow)]})
+            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": _ports(flow)})
         if isinstance(flow.from_, Pods):
             groups.setdefault(flow.from_.name, flow.from_)
-            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
+            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": _ports(flow)})
     specs: dict[str, NetworkPolicySpecArgsDict] = {
         "default-deny": {"pod_selector": {}, "policy_types": ["Ingress", "Egress"]}
     }
@@ -349,8 +383,9 @@ def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     return specs
 
 
-def _port(flow: Flow) -> NetworkPolicyPortArgsDict:
-    return {"protocol": flow.protocol, "port": flow.port}
+def _ports(flow: Flow) -> list[NetworkPolicyPortArgsDict]:
+    # Not `endPort`: Dataplane V2 ignored it before GKE 1.32 (unverified).
+    return [{"protocol": flow.protocol, "port": flow.port + number} for number in range(flow.ports)]
 
 
 def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:

@@ -157,7 +157,7 @@ class Gateway(pulumi.ComponentResource):
             namespace=namespace,
             chart=CHART,
             version=gateway.chart_version,
-            values=chart_values(server.name, gateway.epp).rendered(),
+            values=chart_values(server.name, gateway.epp, server.ports).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,
             # Standby pickers are not ready by design, so waiting for all replicas would never end.
@@ -166,7 +166,7 @@ class Gateway(pulumi.ComponentResource):
         )
         target = pool_reference(pool)
         for kind, spec in (
-            ("HealthCheckPolicy", health_check_policy(target)),
+            ("HealthCheckPolicy", health_check_policy(target, server.status_port)),
             ("GCPBackendPolicy", backend_policy(target, gateway.timeout_seconds, server.drain)),
         ):
             k8s.apiextensions.CustomResource(
@@ -235,7 +235,7 @@ def route_spec(gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: 
     }
 
 
-def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
+def health_check_policy(pool: Mapping[str, str], port: int = names.HTTP_PORT) -> dict[str, Any]:
     """Spec of the HealthCheckPolicy. Without it the load balancer checks `/`, gets 404 and has no healthy replica.
 
     The interval is longer than the chart's two seconds: /health is slow on a busy server, and a replica removed
@@ -253,7 +253,7 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
                 # GKE refuses a port unless it is declared as fixed.
                 "httpHealthCheck": {
                     "requestPath": "/health",
-                    "port": names.HTTP_PORT,
+                    "port": port,
                     "portSpecification": "USE_FIXED_PORT",
                 },
             },
