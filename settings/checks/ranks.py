@@ -24,9 +24,9 @@ def rank_problems(settings: Settings) -> Iterator[Finding]:
             id="ranks-unseen",
             subject=path,
             found=True,
-            allowed="true behind the gateway or routers, which send requests to the ports of all ranks",
-            why="a client of the Service's port 8000 reaches the first rank of a pod only, and the other GPUs stay idle",
-            write="gateway: {enabled: true}, or remove rankPorts: vLLM then spreads a pod's requests over its ranks",
+            allowed="true with endpoint.kind inferenceGateway or leastRequest, which send requests to the ports of all ranks",
+            why=f"with {settings.endpoint_kind} requests reach port 8000 only, the first rank of a pod, and its other GPUs stay idle",
+            write="endpoint: {kind: leastRequest}, or remove rankPorts: vLLM then spreads a pod's requests over its ranks",
         )
     if server.internal_load_balancer:
         yield Finding(
@@ -35,7 +35,7 @@ def rank_problems(settings: Settings) -> Iterator[Finding]:
             found=True,
             allowed="false with server.rankPorts",
             why="its clients would reach the first rank of each pod only",
-            write="remove internalLoadBalancer, and use the gateway's internal address",
+            write="remove internalLoadBalancer, and use a gateway's internal address",
         )
 
     if settings.rollout.canary is not None:
@@ -47,7 +47,7 @@ def rank_problems(settings: Settings) -> Iterator[Finding]:
             why="`fleet rollout judge` measures one replica through one port, which would be one rank of it",
             write="remove rankPorts while there is a canary",
         )
-    if settings.gateway.enabled and not settings.owns_platform:
+    if settings.has_picker and not settings.owns_platform:
         yield Finding(
             id="ranks-behind-anothers-firewall",
             subject=path,

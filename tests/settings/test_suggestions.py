@@ -64,7 +64,7 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
         (
             {"capacity": {"mode": "spot", "drainSeconds": 60}},
             "capacity.drainSeconds",
-            "drainSeconds in vllm-fleet:server",
+            "drainSeconds in vllm-fleet:server or vllm-fleet:endpoint.router",
         ),
         ({"capacity": {"mode": "Ladder"}}, "capacity.mode", "{mode: ladder}"),
         ({"capacity": {"mode": "flexstart"}}, "capacity.mode", "{mode: flex-start, runDurationSeconds: 86400}"),

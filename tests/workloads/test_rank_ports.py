@@ -86,6 +86,7 @@ def test_health_checks_and_scrapes_ask_for_all_ranks() -> None:
     ("sections", "problem"),
     [
         ({"gateway": {}}, "ranks-unseen"),
+        ({"endpoint": {"kind": "clusterIp"}}, "ranks-unseen"),
         ({"server": {"internalLoadBalancer": True}}, "ranks-behind-load-balancer"),
         ({"server": {"engine": {"dataParallelSize": 1, "tensorParallelSize": 8}}}, "rank-ports-of-one"),
         ({"server": {"engine": {"apiServerCount": 4}}}, "rank-ports-with-api-servers"),
