@@ -52,7 +52,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "ranks behind the gateway": {**GATEWAY, "server": {"replicas": 2, "rankPorts": True}},
-    "ranks behind routers": {"endpoint": {"kind": "leastRequest"}, "server": {"replicas": 2, "rankPorts": True}},
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "probe": {"monitoring": {"probe": True}, "apiKey": "not-a-real-key"},
     "unmonitored": {"monitoring": {"enabled": False}},
