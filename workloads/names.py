@@ -12,6 +12,9 @@ from facts.names import BENCHMARK_APP as BENCHMARK_APP
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
 from facts.names import PROBE_APP as PROBE_APP
+from facts.names import ROUTER_ADMIN_PORT as ROUTER_ADMIN_PORT
+from facts.names import ROUTER_APP as ROUTER_APP
+from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
@@ -28,7 +31,8 @@ CLIENT_VALUE: Final = "true"
 HTTP_PORT_NAME: Final = "http"
 """Name of the container port: only a scrape by name sets the `container` label."""
 GATEWAY_PORT: Final = 80
-"""Listener of the Gateway."""
+"""Listener of the Gateway. With a host name it only redirects to the other."""
+GATEWAY_TLS_PORT: Final = 443
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
 # Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked
+from settings.arguments import checked, refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.values import CHART, chart_values
 from workloads.server.server import Server
 from workloads.space import Space
 
-if TYPE_CHECKING:
-    from settings.derived.drain import Drain
-
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
 POLICY_API = "networking.gke.io/v1"
+CERTIFICATES = "networking.gke.io/cert-manager-certs"
+"""Listener option with certificates of Certificate Manager. Regional Gateways do not support certificate maps. Source: GKE docs, "Secure a
+Gateway"."""
+HTTP, HTTPS = "http", "https"
+"""Names of the listeners."""
 
 PROGRAMMING_MINUTES = 20
 """Minutes to wait for the load balancer. Assumed: two to five are usual; the first one in a network is slower."""
@@ -67,6 +69,17 @@ class CanaryBackend:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceBackend:
+    """A Service behind the gateway, in place of a pool: the routers', or the servers' own."""
+
+    name: str
+    """Name of the Service, whose pods answer GET /health on their port for clients."""
+    drain_seconds: int
+    """How long its pods' streams may continue after their end begins."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
@@ -76,9 +89,26 @@ class GatewayArgs:
     """Servers behind the gateway; the pool selects their pods by label."""
     canary: CanaryBackend | None = None
     """Canary with a share of the users' requests. None: the servers answer all of them."""
+    service: ServiceBackend | None = None
+    """Service behind the gateway. None: a pool of the servers, with its endpoint picker."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
-    """Names of Gateway and pool, Gateway class, stream timeout, and size of the endpoint picker. `enabled` is
+    """Names of Gateway and pool, Gateway class, host name, stream timeout, and size of the endpoint picker. `enabled` is
     ignored here."""
+    address: pulumi.Input[str] | None = None
+    """Name of the static address. None: `gateway.address`; without that, GKE chooses one."""
+    certificate: pulumi.Input[str] | None = None
+    """Name of the regional Certificate Manager certificate for `gateway.hostname`. None: `gateway.tls.certificate`."""
+
+    def __post_init__(self) -> None:
+        if self.gateway.hostname is not None and self.certificate is None and self.gateway.tls.certificate is None:
+            refuse_field(
+                self,
+                "certificate",
+                found=None,
+                allowed="the name of a certificate for the host name",
+                why="an HTTPS listener without one is refused",
+                write="certificate=name.certificate_name, of infra's GatewayName",
+            )
 
 
 class Gateway(pulumi.ComponentResource):
@@ -89,18 +119,27 @@ class Gateway(pulumi.ComponentResource):
     """
 
     endpoint: pulumi.Output[str]
-    """URL of the load balancer, without a path."""
-    pool: str
-    """Name of the InferencePool; the endpoint picker's objects are named after it."""
+    """URL of the host name, else of the load balancer's address, without a path."""
+    address: pulumi.Output[str]
+    """The load balancer's address."""
+    pool: str | None
+    """Name of the InferencePool; the endpoint picker's objects are named after it. None: a Service is behind the gateway."""
     canary_pool: str | None
     """Name of the canary's. None: the gateway does not reach a canary."""
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
         gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
-        self.pool, self.canary_pool = gateway.pool, None if args.canary is None else args.canary.pool
-        releases = [self._backend(name, gateway.pool, args.server, args)]
-        backends, ready = [pool_reference(gateway.pool)], list[pulumi.Resource]()
+        self.canary_pool = None if args.canary is None else args.canary.pool
+        releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
+        backends: list[dict[str, Any]]
+        if args.service is None:
+            self.pool, backends = gateway.pool, [pool_reference(gateway.pool)]
+            releases.append(self._backend(name, gateway.pool, args.server, args))
+        else:
+            self.pool, target = None, service_reference(args.service.name)
+            backends = [{**target, "port": names.HTTP_PORT}]
+            self._policies(name, gateway.pool, target, args.service.drain_seconds, args)
         if args.canary is not None:
             releases.append(self._backend(f"{name}-canary", args.canary.pool, args.canary.server, args))
             # A share sent to a canary that still loads would get 503 for as long as that takes.
@@ -117,7 +156,15 @@ class Gateway(pulumi.ComponentResource):
                 # A Gateway that cannot be programmed gives no reason; waiting makes the update fail visibly.
                 "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
             },
-            gateway_spec(gateway.gateway_class),
+            gateway_spec(
+                gateway.gateway_class,
+                address=gateway.address if args.address is None else args.address,
+                certificate=None
+                if gateway.hostname is None
+                else gateway.tls.certificate
+                if args.certificate is None
+                else args.certificate,
+            ),
             pulumi.ResourceOptions(
                 parent=self,
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -125,32 +172,45 @@ class Gateway(pulumi.ComponentResource):
                 ),
             ),
         )
-        k8s.apiextensions.CustomResource(
-            f"{name}-route",
-            api_version=f"{GATEWAY_API}/v1",
-            kind="HTTPRoute",
-            metadata={
-                "name": gateway.pool,
-                "namespace": namespace,
-                "labels": labels,
-                "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
-            },
-            spec=route_spec(gateway.name, backends, v1_only=args.server.key_store is not None),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[load_balancer, *releases, *ready],
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+        routes = {
+            "route": (
+                gateway.pool,
+                route_spec(
+                    gateway.name, backends, v1_only=args.server.key_store is not None, hostname=gateway.hostname
                 ),
-            ),
+            )
+        }
+        if gateway.hostname is not None:
+            routes["redirect"] = (f"{gateway.pool}-redirect", redirect_spec(gateway.name, gateway.hostname))
+        for what, (route, spec) in routes.items():
+            k8s.apiextensions.CustomResource(
+                f"{name}-{what}",
+                api_version=f"{GATEWAY_API}/v1",
+                kind="HTTPRoute",
+                metadata={
+                    "name": route,
+                    "namespace": namespace,
+                    "labels": labels,
+                    "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
+                },
+                spec=spec,
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[load_balancer, *releases, *ready],
+                    custom_timeouts=pulumi.CustomTimeouts(
+                        create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+                    ),
+                ),
+            )
+        self.address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
+        self.endpoint = self.address.apply(
+            lambda address: f"http://{address}" if gateway.hostname is None else f"https://{gateway.hostname}"
         )
-        address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
-        self.endpoint = pulumi.Output.concat("http://", address)
         self.register_outputs({"endpoint": self.endpoint})
 
     def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> k8s.helm.v3.Release:
         """Pool and picker of these servers, with the two policies of their backend service."""
-        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
+        gateway, namespace = args.gateway, args.space.namespace
         release = k8s.helm.v3.Release(
             f"{name}-pool",
             name=pool,
@@ -164,21 +224,36 @@ class Gateway(pulumi.ComponentResource):
             skip_await=gateway.epp.replicas > 1,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        target = pool_reference(pool)
+        # After the chart: without its pool, the policy would report a missing target.
+        self._policies(name, pool, pool_reference(pool), server.drain.grace_seconds, args, release)
+        return release
+
+    def _policies(
+        self,
+        name: str,
+        object_name: str,
+        target: dict[str, Any],
+        drain_seconds: int,
+        args: GatewayArgs,
+        *after: pulumi.Resource,
+    ) -> None:
+        """The two policies of a backend service. Their names are the pool's for a Service too: a switch updates them in place."""
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(target)),
-            ("GCPBackendPolicy", backend_policy(target, gateway.timeout_seconds, server.drain)),
+            ("GCPBackendPolicy", backend_policy(target, args.gateway.timeout_seconds, drain_seconds)),
         ):
             k8s.apiextensions.CustomResource(
                 f"{name}-{_slug(kind)}",
                 api_version=POLICY_API,
                 kind=kind,
-                metadata={"name": pool, "namespace": namespace, "labels": labels},
+                metadata={
+                    "name": object_name,
+                    "namespace": args.space.namespace,
+                    "labels": dict(args.space.labels),
+                },
                 spec=spec,
-                # After the chart: without its pool, the policy would report a missing target.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
             )
-        return release
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
@@ -202,19 +277,21 @@ def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
     )
 
 
-def gateway_spec(gateway_class: str) -> dict[str, Any]:
-    """Spec of the Gateway: one plain HTTP listener for routes of this namespace."""
-    return {
-        "gatewayClassName": gateway_class,
-        "listeners": [
-            {
-                "name": "http",
-                "protocol": "HTTP",
-                "port": names.GATEWAY_PORT,
-                "allowedRoutes": {"namespaces": {"from": "Same"}},
-            }
-        ],
-    }
+def gateway_spec(
+    gateway_class: str, *, address: pulumi.Input[str] | None = None, certificate: pulumi.Input[str] | None = None
+) -> dict[str, Any]:
+    """Spec of the Gateway: a plain HTTP listener for routes of this namespace, with a certificate also an HTTPS listener."""
+    allowed = {"namespaces": {"from": "Same"}}
+    listeners: list[dict[str, Any]] = [
+        {"name": HTTP, "protocol": "HTTP", "port": names.GATEWAY_PORT, "allowedRoutes": allowed}
+    ]
+    if certificate is not None:
+        tls = {"mode": "Terminate", "options": {CERTIFICATES: certificate}}
+        listeners.append(
+            {"name": HTTPS, "protocol": "HTTPS", "port": names.GATEWAY_TLS_PORT, "allowedRoutes": allowed, "tls": tls}
+        )
+    addresses = {} if address is None else {"addresses": [{"type": "NamedAddress", "value": address}]}
+    return {"gatewayClassName": gateway_class, "listeners": listeners, **addresses}
 
 
 def pool_reference(pool: str) -> dict[str, Any]:
@@ -222,10 +299,31 @@ def pool_reference(pool: str) -> dict[str, Any]:
     return {"group": POOL_GROUP, "kind": "InferencePool", "name": pool}
 
 
-def route_spec(gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool) -> dict[str, Any]:
+def _attached(gateway: str, hostname: str | None, listener: str) -> dict[str, Any]:
+    """Start of a route's spec: with a host name it is attached to one listener, for requests to that name."""
+    parent = {"group": GATEWAY_API, "kind": "Gateway", "name": gateway}
+    if hostname is None:
+        return {"parentRefs": [parent]}
+    return {"parentRefs": [{**parent, "sectionName": listener}], "hostnames": [hostname]}
+
+
+def redirect_spec(gateway: str, hostname: str) -> dict[str, Any]:
+    """Spec of the HTTPRoute of the HTTP listener: it serves nothing, and points to HTTPS for good."""
+    redirect = {"type": "RequestRedirect", "requestRedirect": {"scheme": "https", "statusCode": 301}}
+    return {**_attached(gateway, hostname, HTTP), "rules": [{"filters": [redirect]}]}
+
+
+def service_reference(service: str) -> dict[str, Any]:
+    """A Service as a policy's target, and with a port as a route's backend."""
+    return {"group": "", "kind": "Service", "name": service}
+
+
+def route_spec(
+    gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool, hostname: str | None = None
+) -> dict[str, Any]:
     """Spec of the HTTPRoute. `v1_only` with an API key: vLLM does not require the key on other paths."""
     return {
-        "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
+        **_attached(gateway, hostname, HTTPS),
         "rules": [
             {
                 "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if v1_only else "/"}}],
@@ -261,13 +359,13 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain: Drain) -> dict[str, Any]:
+def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain_seconds: int) -> dict[str, Any]:
     """Spec of the GCPBackendPolicy: the stream timeout. GKE's default of 30 s cuts off most responses."""
     return {
         "targetRef": dict(pool),
         "default": {
             "timeoutSec": timeout_seconds,
-            "connectionDraining": {"drainingTimeoutSec": drain.grace_seconds},
+            "connectionDraining": {"drainingTimeoutSec": drain_seconds},
             "logging": {"enabled": True, "sampleRate": LOG_SAMPLE_RATE},
         },
     }
