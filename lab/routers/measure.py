@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import statistics
 import subprocess
 import time
@@ -143,9 +144,9 @@ COST: Final = (
     programs.PICKER,
     programs.PICKER_AT_RANDOM,
 )
-_IDLE_SECONDS: Final = 3.0
-_REQUESTS: Final = Asked(connections=48)
-_PROMPTS: Final = Asked(connections=32, prompt_bytes=LONG_PROMPT, seconds=3)
+_IDLE_SECONDS: Final = 2.0
+_REQUESTS: Final = Asked(connections=16, seconds=3)
+_PROMPTS: Final = Asked(connections=8, prompt_bytes=LONG_PROMPT, seconds=3)
 _CHUNKS: Final = Asked(connections=200, lengths="400", seconds=4)
 
 
@@ -165,7 +166,7 @@ def cost(bench: Bench, rounds: int = ROUNDS) -> Figures:
 
 
 def _cost_once(bench: Bench, router: Router) -> Figures:
-    with bench.ranks(Pacing(step_ms=20)) as all_ranks, bench.router(router) as running:
+    with bench.ranks(Pacing(step_ms=10)) as all_ranks, bench.router(router) as running:
         time.sleep(1.0)
         before, began = running.cpu_seconds(), time.monotonic()
         time.sleep(_IDLE_SECONDS)
@@ -174,8 +175,7 @@ def _cost_once(bench: Bench, router: Router) -> Figures:
     with bench.ranks(Pacing(step_ms=50)) as all_ranks, bench.router(router) as running:
         chunks = bench.run(running, all_ranks, _CHUNKS)
     for seen in (requests, prompts, chunks):
-        if seen.clients["failures"]:
-            raise RehearsalError(f"{router.id}: {seen.clients['failures']}")
+        _no_failures(router, seen)
     per_request, per_chunk, per_kib = _parts(requests, prompts, chunks, idle)
     return {
         "idle_cores": idle,
@@ -220,3 +220,137 @@ def _middle(rows: Sequence[Figures]) -> Figures:
 def _short(value: float) -> float:
     """Three digits."""
     return float(f"{value:.3g}")
+
+
+CHOICES: Final = (
+    programs.DIRECT,
+    programs.LEASTCONN,
+    programs.POWER_OF_TWO,
+    programs.CACHE_AWARE,
+    programs.PICKER,
+    programs.PICKER_AT_RANDOM,
+)
+_UNEVEN: Final = Asked(connections=1_024, lengths="8:0.8,128:0.2", warm=6, seconds=12, ramp=2)
+
+
+def balance(bench: Bench) -> Figures:
+    """Most over mean of the ranks, sampled ten times a second, while answers are of 8 or 128 tokens."""
+    found: Figures = {}
+    for router in CHOICES:
+        bench.progress(f"balance: {router.id}")
+        with bench.ranks(Pacing(step_ms=100, each_ms=3)) as all_ranks, bench.router(router) as running:
+            client = bench.start(running, _UNEVEN, all_ranks)
+            time.sleep(_UNEVEN.warm)
+            all_ranks.reset()
+            seen = client.end()
+            told = all_ranks.told()
+        _no_failures(router, seen)
+        found[router.id] = {
+            "requests_max_by_mean": _short(told["requests_max_by_mean"]),
+            "tokens_max_by_mean": _short(told["tokens_max_by_mean"]),
+            "tokens_per_s": _short(told["tokens"] / _UNEVEN.seconds),
+            "requests_per_rank": _short(told["requests_mean"]),
+        }
+    return found
+
+
+_SHARED: Final = Asked(connections=256, lengths="8", warm=6, seconds=10, ramp=2, groups=256, prefix_bytes=2_400)
+_SHARED_BLOCKS: Final = 400
+"""Blocks of a rank's cache: those of eight prompts."""
+
+
+def prefixes(bench: Bench) -> Figures:
+    """Share of the prompts' blocks that the ranks' caches had: 256 shared beginnings, of which a rank holds eight."""
+    found: Figures = {}
+    for router in CHOICES:
+        bench.progress(f"prefixes: {router.id}")
+        pacing = Pacing(step_ms=60, blocks=_SHARED_BLOCKS)
+        with bench.ranks(pacing) as all_ranks, bench.router(router) as running:
+            client = bench.start(running, _SHARED, all_ranks)
+            time.sleep(_SHARED.warm)
+            all_ranks.reset()
+            seen = client.end()
+            told = all_ranks.told()
+        _no_failures(router, seen)
+        found[router.id] = {
+            "hit_share": _short(told["prompt_blocks_hit"] / max(1, told["prompt_blocks"])),
+            "requests_per_s": _short(seen.clients["requests"] / seen.clients["seconds"]),
+            "tokens_max_by_mean": _short(told["tokens_max_by_mean"]),
+        }
+    return found
+
+
+STREAMS: Final = 16_000
+_STREAMS: Final = Asked(connections=STREAMS, lengths="8", prompt_bytes=400, once=True, ramp=10, warm=10, seconds=30)
+
+
+def streams(bench: Bench) -> Figures:
+    """Sixteen thousand open streams through two processes (one of the picker), and their memory."""
+    found: Figures = {}
+    for router in (programs.LEASTCONN, programs.POWER_OF_TWO, programs.PICKER):
+        bench.progress(f"streams: {router.id}")
+        processes = 1 if router.program == "picker" else 2
+        with bench.ranks(Pacing(step_ms=4_000)) as all_ranks, bench.router(router, processes=processes) as running:
+            before = running.resident_bytes()
+            client = bench.start(running, _STREAMS, all_ranks)
+            time.sleep(_STREAMS.ramp + 12)
+            most = running.resident_bytes()
+            seen = client.end()
+        found[router.id] = {
+            "processes": processes,
+            "peak_open": seen.clients["peak_open"],
+            "failed": sum(one["count"] for one in seen.clients["failures"].values()),
+            "resident_mib_before": _short(before / 2**20),
+            "kib_per_stream": _short((most - before) / KIB / max(1, seen.clients["peak_open"])),
+        }
+    return found
+
+
+_LONG: Final = Asked(connections=256, lengths="32", warm=3, seconds=20, ramp=2)
+
+
+def server_dies(bench: Bench) -> Figures:
+    """One of eight pods is killed under load: what clients see, and for how long."""
+    found: Figures = {}
+    for router in (programs.LEASTCONN, programs.POWER_OF_TWO, programs.CACHE_AWARE):
+        bench.progress(f"server dies: {router.id}")
+        with bench.ranks(Pacing(step_ms=100), last_apart=True) as all_ranks, bench.router(router) as running:
+            client = bench.start(running, _LONG, all_ranks)
+            time.sleep(_LONG.warm + 2)
+            killed = all_ranks.kill_last()
+            seen = client.end()
+        found[router.id] = _after(seen, killed)
+    return found
+
+
+def router_ends(bench: Bench) -> Figures:
+    """One of two router processes is killed, or asked to stop."""
+    found: Figures = {}
+    for router in (programs.LEASTCONN, programs.POWER_OF_TWO):
+        assert router.program is not None
+        for how, number in (("killed", signal.SIGKILL), ("stopped", programs.SOFT_STOP[router.program])):
+            bench.progress(f"router {how}: {router.id}")
+            with bench.ranks(Pacing(step_ms=100)) as all_ranks, bench.router(router, processes=2) as running:
+                client = bench.start(running, _LONG, all_ranks)
+                time.sleep(_LONG.warm + 2)
+                at = running.signal(number)
+                seen = client.end()
+            found[f"{router.id}-{how}"] = _after(seen, at)
+    return found
+
+
+def _after(seen: Seen, at: float) -> Figures:
+    """Errors since a moment, by kind, and the seconds until the last one."""
+    failures = seen.clients["failures"]
+    return {
+        "open": seen.clients["peak_open"],
+        "errors": {kind: one["count"] for kind, one in sorted(failures.items())},
+        "seconds_until_none": _short(max([0.0, *(one["last"] - at for one in failures.values())])),
+        "requests": seen.clients["requests"],
+        "with_internal_addresses": seen.clients["leaked_addresses"],
+    }
+
+
+def _no_failures(router: Router, seen: Seen) -> None:
+    if seen.clients["failures"]:
+        raise RehearsalError(f"{router.id}: requests failed: {dict(seen.clients['failures'])}")

@@ -18,6 +18,7 @@ from typing import Final, Literal
 from lab.control_plane.process import Process
 from lab.results.result import RehearsalError
 from lab.routers import ranks
+from workloads.router import haproxy
 
 Program = Literal["haproxy", "vllm-router", "picker"]
 FIRST_PORT: Final = 7100
@@ -55,17 +56,16 @@ class Router:
     program: Program | None
     """None: no router; a client's connection goes to a rank at random and stays there, as behind a Service of type ClusterIP."""
     choice: str = ""
-    """HAProxy's `balance`, vllm-router's `--policy`, the picker's plugins."""
+    """vllm-router's `--policy`, or the picker's plugins; HAProxy takes the server with the fewest requests."""
 
 
 DIRECT: Final = Router(id="direct", program=None)
-LEASTCONN: Final = Router(id="haproxy-leastconn", program="haproxy", choice="leastconn")
-RANDOM_TWO: Final = Router(id="haproxy-random-2", program="haproxy", choice="random(2)")
+LEASTCONN: Final = Router(id="haproxy", program="haproxy")
 POWER_OF_TWO: Final = Router(id="vllm-router-power-of-two", program="vllm-router", choice="power_of_two")
 CACHE_AWARE: Final = Router(id="vllm-router-cache-aware", program="vllm-router", choice="cache_aware")
 PICKER: Final = Router(id="picker", program="picker", choice="default")
 PICKER_AT_RANDOM: Final = Router(id="picker-random", program="picker", choice="random")
-ALL: Final = (DIRECT, LEASTCONN, RANDOM_TWO, POWER_OF_TWO, CACHE_AWARE, PICKER, PICKER_AT_RANDOM)
+ALL: Final = (DIRECT, LEASTCONN, POWER_OF_TWO, CACHE_AWARE, PICKER, PICKER_AT_RANDOM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,30 +73,30 @@ class Programs:
     """Where the programs are."""
 
     routerload: Path
-    picker: Path
+    """Also the picker."""
     haproxy: Path
     vllm_router: Path
 
     def versions(self) -> Mapping[str, str]:
         """What each says of itself."""
-        haproxy = subprocess.run([self.haproxy, "-v"], capture_output=True, text=True, check=True).stdout.split()[2]
+        proxy = subprocess.run([self.haproxy, "-v"], capture_output=True, text=True, check=True).stdout.split()[2]
         python = self.vllm_router.with_name("python")
         ask = "from importlib.metadata import version; print(version('vllm-router'))"
         router = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
         picker = subprocess.run([self.routerload, "--version"], capture_output=True, text=True, check=True).stdout.strip()
-        return {"haproxy": haproxy, "vllm-router": router, "picker": picker}
+        return {"haproxy": proxy, "vllm-router": router, "picker": picker}
 
 
-def found(routerload: Path, picker: Path) -> Programs:
+def found(routerload: Path) -> Programs:
     """HAProxy and vllm-router as installed here. Raises RehearsalError."""
-    haproxy = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
-    if haproxy is None:
+    proxy = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if proxy is None:
         raise RehearsalError("haproxy is missing; on Debian or Ubuntu: apt-get install haproxy")
     beside = Path(sys.executable).with_name("vllm-router")
     router = str(beside) if beside.exists() else shutil.which("vllm-router")
     if router is None:
         raise RehearsalError("vllm-router is missing; run `make setup-rehearsal`")
-    return Programs(routerload=routerload, picker=picker, haproxy=Path(haproxy), vllm_router=Path(router))
+    return Programs(routerload=routerload, haproxy=Path(proxy), vllm_router=Path(router))
 
 
 @dataclass(kw_only=True)
@@ -167,42 +167,28 @@ def running(router: Router, programs: Programs, folder: Path, *, processes: int 
             process.stop()
 
 
-def haproxy_config(balance: str, port: int, servers: Sequence[str]) -> str:
-    """A proxy that holds no answer back and asks every server for its health."""
-    lines = [
-        "global",
-        "  nbthread 2",
-        "  maxconn 9000",
-        "  tune.maxrewrite 4096",
-        "defaults",
-        "  mode http",
-        "  timeout connect 2s",
-        "  timeout client 1h",
-        "  timeout server 1h",
-        "  timeout queue 30s",
-        "  retries 2",
-        "  retry-on conn-failure",
-        "  option redispatch",
-        "  option http-no-delay",
-        "  http-reuse safe",
-        "frontend clients",
-        f"  bind 127.0.0.1:{port}",
-        "  default_backend servers",
-        "backend servers",
-        f"  balance {balance}",
-        "  option httpchk GET /health",
-        "  default-server check inter 2s fall 2 rise 1",
-        *(f"  server rank-{number} {address}" for number, address in enumerate(servers)),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _haproxy(router: Router, programs: Programs, folder: Path, port: int) -> Process:
-    config = folder / f"haproxy-{port}.cfg"
-    config.write_text(haproxy_config(router.choice, port, ranks.addresses()), encoding="utf-8")
-    return Process(
-        "haproxy", [programs.haproxy, "-db", "-f", config], folder=folder, log=folder / f"haproxy-{port}.log"
+def haproxy_config(port: int, servers: Sequence[str]) -> str:
+    """The configuration of a `leastRequest` router, at known addresses."""
+    return haproxy.config(
+        haproxy.Haproxy(
+            servers=haproxy.Fixed(addresses=tuple(servers)),
+            # Two descriptors a stream, of the 20,000 that this machine allows a process.
+            max_connections=9_000,
+            max_in_flight=10_000,
+            max_queued=1_000,
+            address="127.0.0.1",
+            port=port,
+            metrics_port=port + 1,
+            admin_port=port + 2,
+        )
     )
+
+
+def _haproxy(_: Router, programs: Programs, folder: Path, port: int) -> Process:
+    file = folder / f"haproxy-{port}.cfg"
+    file.write_text(haproxy_config(port, ranks.addresses()), encoding="utf-8")
+    command = [programs.haproxy, "-db", "-f", file]
+    return Process("haproxy", command, folder=folder, log=folder / f"haproxy-{port}.log")
 
 
 def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) -> Process:
@@ -212,7 +198,11 @@ def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) ->
         f"--port={port}",
         f"--prometheus-port={port + 1}",
         f"--policy={router.choice}",
-        "--log-level=error",
+        "--disable-retries",
+        "--health-check-interval-secs=10",
+        "--max-concurrent-requests=20000",
+        "--queue-size=0",
+        "--log-level=warning",
         "--worker-startup-check-interval=1",
         "--worker-urls",
         *(f"http://{address}" for address in ranks.addresses()),
@@ -227,7 +217,8 @@ def _picker(router: Router, programs: Programs, folder: Path, port: int) -> Proc
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(_KUBECONFIG.replace("ADDRESS", ranks.API), encoding="utf-8")
     command = [
-        programs.picker,
+        programs.routerload,
+        "picker",
         "--pool-name=servers",
         "--pool-namespace=default",
         f"--grpc-port={port}",

@@ -220,8 +220,7 @@ func (c *clients) work(random *rand.Rand) {
 
 func (c *clients) askKept(kept *connection, body []byte, random *rand.Rand) (*connection, string) {
 	if kept == nil {
-		var err error
-		if kept, err = dial(c.targets[random.IntN(len(c.targets))]); err != nil {
+		if kept = c.dialAny(random); kept == nil {
 			return nil, "connect"
 		}
 	}
@@ -231,6 +230,17 @@ func (c *clients) askKept(kept *connection, body []byte, random *rand.Rand) (*co
 		kept = nil
 	}
 	return kept, kind
+}
+
+// dialAny connects to one of the targets at random, or to another if that one refuses: a Service soon leaves out what is not ready.
+func (c *clients) dialAny(random *rand.Rand) *connection {
+	first := random.IntN(len(c.targets))
+	for number := range c.targets {
+		if one, err := dial(c.targets[(first+number)%len(c.targets)]); err == nil {
+			return one
+		}
+	}
+	return nil
 }
 
 // askPicked asks the picker, sends the request where it says, and every chunk past it, as a proxy does.

@@ -3,6 +3,7 @@
 //
 //	routerload ranks -pods 8 -ranks 8 ...     model servers, one address a pod and one port a rank
 //	routerload clients -targets host:port ... requests through a router, or directly, or as an endpoint picker says
+//	routerload picker --pool-name servers ... the endpoint picker itself, as its own module runs it
 package main
 
 import (
@@ -10,6 +11,9 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/gateway-api-inference-extension/cmd/epp/runner"
 )
 
 // version is that of the picker's module, set by the linker.
@@ -17,7 +21,7 @@ var version string
 
 func main() {
 	if len(os.Args) < 2 {
-		fail(fmt.Errorf("usage: routerload ranks|clients|--version"))
+		fail(fmt.Errorf("usage: routerload ranks|clients|picker|--version"))
 	}
 	var err error
 	switch os.Args[1] {
@@ -27,8 +31,11 @@ func main() {
 		err = serve(os.Args[2:])
 	case "clients":
 		err = load(os.Args[2:])
+	case "picker":
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+		err = runner.NewRunner().Run(ctrl.SetupSignalHandler())
 	default:
-		err = fmt.Errorf("%q: ranks, clients or --version", os.Args[1])
+		err = fmt.Errorf("%q: ranks, clients, picker or --version", os.Args[1])
 	}
 	if err != nil {
 		fail(err)
