@@ -83,7 +83,9 @@ class Programs:
         python = self.vllm_router.with_name("python")
         ask = "from importlib.metadata import version; print(version('vllm-router'))"
         router = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
-        picker = subprocess.run([self.routerload, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        picker = subprocess.run(
+            [self.routerload, "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
         return {"haproxy": proxy, "vllm-router": router, "picker": picker}
 
 

@@ -134,5 +134,7 @@ def _metrics_page() -> str:
             page = answer.read().decode()
     own = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
     return "".join(
-        line for line in page.splitlines(keepends=True) if not line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith(own)
+        line
+        for line in page.splitlines(keepends=True)
+        if not line.removeprefix("# HELP ").removeprefix("# TYPE ").startswith(own)
     )
