@@ -48,7 +48,7 @@ def main() -> int:
                 "router_ends": measure.router_ends(bench),
             }
     except RehearsalError as error:
-        print(error, file=sys.stderr)
+        _progress(str(error))
         return 1
     write_whole(FILE, (_HEAD + yaml.safe_dump(content, sort_keys=False, width=150)).encode())
     _progress(f"written: {FILE}")
@@ -56,7 +56,8 @@ def main() -> int:
 
 
 def _progress(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

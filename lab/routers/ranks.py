@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from lab.control_plane.process import Process
 from lab.results.result import RehearsalError
+from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Node, Pace
-from lab.simulators.model_server.engine_server import EngineServer
 
 PODS: Final = 8
 RANKS: Final = 8
