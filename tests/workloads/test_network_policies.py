@@ -51,6 +51,14 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
         "benchmark": {"enabled": True},
     },
+    "gateway with a name": {
+        "gateway": {"enabled": True, "hostname": "llm.acme.dev"},
+        "benchmark": {"enabled": True, "runOnUpdate": False},
+    },
+    "external gateway with a name": {
+        "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed", "hostname": "llm.acme.dev"},
+        "benchmark": {"enabled": True, "runOnUpdate": False},
+    },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "probe": {"monitoring": {"probe": True}, "apiKey": "not-a-real-key"},
     "unmonitored": {"monitoring": {"enabled": False}},
@@ -184,6 +192,13 @@ def _means(party: Party, end: Endpoint) -> bool:
     return any(address in network_of(one) for one in party.ranges) and not any(
         address in network_of(one) for one in party.excepted
     )
+
+
+def test_the_load_goes_to_the_port_that_the_gateway_serves() -> None:
+    for shape, port, closed in (("gateway", 80, 443), ("gateway with a name", 443, 80)):
+        made = specs(make_settings(**SHAPES[shape]))
+        assert allowed(made, source=BENCHMARK, destination=OFFICE, port=port)
+        assert not allowed(made, source=BENCHMARK, destination=OFFICE, port=closed)
 
 
 def test_the_server_reaches_nothing_but_names_when_the_weights_are_on_a_volume() -> None:
