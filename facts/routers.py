@@ -13,6 +13,7 @@ from typing import Final, Literal
 from facts import ledger
 
 RouterKind = Literal["leastRequest", "prefixAware"]
+KINDS: Final[tuple[RouterKind, ...]] = ("leastRequest", "prefixAware")
 BUSY_SHARE: Final = 0.5
 """Planned load of a router's cores. Assumed: the other half is for bursts, and for a slower core than the measured one."""
 FEWEST: Final = 2
@@ -24,9 +25,9 @@ STREAMS_PER_GIB: Final = 10_000
 """Connections for a GiB of a router's memory. Source: settings/derived/router.py, CONNECTIONS_PER_GIB; the measured memory is less."""
 _BEHIND: Final[dict[RouterKind, tuple[str, ...]]] = {
     "leastRequest": ("haproxy",),
-    "prefixAware": ("haproxy", "vllm-router-cache-aware"),
+    "prefixAware": ("haproxy", "vllm-router-cache-aware-pods"),
 }
-"""Programs that a request passes: the second is behind the first in one pod."""
+"""Programs that a request passes: the second is behind the first in one pod, and chooses among servers, not ranks."""
 _S_PER_US: Final = 1e-6
 
 

@@ -25,6 +25,7 @@ NAMES: Mapping[str, str] = {
     "haproxy": "HAProxy, fewest requests",
     "vllm-router-power-of-two": "vllm-router, power_of_two",
     "vllm-router-cache-aware": "vllm-router, cache_aware",
+    "vllm-router-cache-aware-pods": "vllm-router, cache_aware, eight targets",
     "picker": "endpoint picker",
     "picker-random": "endpoint picker, random picks",
 }

@@ -57,15 +57,19 @@ class Router:
     """None: no router; a client's connection goes to a rank at random and stays there, as behind a Service of type ClusterIP."""
     choice: str = ""
     """vllm-router's `--policy`, or the picker's plugins; HAProxy takes the server with the fewest requests."""
+    pods_only: bool = False
+    """Whether it chooses among the pods' first ranks alone, as where a server has one port."""
 
 
 DIRECT: Final = Router(id="direct", program=None)
 LEASTCONN: Final = Router(id="haproxy", program="haproxy")
 POWER_OF_TWO: Final = Router(id="vllm-router-power-of-two", program="vllm-router", choice="power_of_two")
 CACHE_AWARE: Final = Router(id="vllm-router-cache-aware", program="vllm-router", choice="cache_aware")
+CACHE_AWARE_OF_PODS: Final = Router(
+    id="vllm-router-cache-aware-pods", program="vllm-router", choice="cache_aware", pods_only=True
+)
 PICKER: Final = Router(id="picker", program="picker", choice="default")
 PICKER_AT_RANDOM: Final = Router(id="picker-random", program="picker", choice="random")
-ALL: Final = (DIRECT, LEASTCONN, POWER_OF_TWO, CACHE_AWARE, PICKER, PICKER_AT_RANDOM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +211,7 @@ def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) ->
         "--log-level=warning",
         "--worker-startup-check-interval=1",
         "--worker-urls",
-        *(f"http://{address}" for address in ranks.addresses()),
+        *(f"http://{address}" for address in ranks.addresses()[:: ranks.RANKS if router.pods_only else 1]),
     ]
     environment = {**os.environ, "OPENAI_API_KEY": "", "no_proxy": "*"}
     return Process(
