@@ -19,8 +19,9 @@ def routers_for(plan: Plan, kind: RouterKind) -> RouterSize | None:
     full = plan.maximum
     return routers.size(
         kind,
+        servers=plan.machines,
         requests_per_s=full.requests_per_s.value,
-        prompt_kib=plan.question.workload.input_tokens * BYTES_PER_TOKEN / _KIB,
+        prompt_kib=plan.question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
         chunks_per_s=full.chunks_per_s.value,
         in_flight=full.in_flight.value,
     )

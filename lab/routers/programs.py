@@ -193,12 +193,12 @@ def haproxy_config(port: int, servers: Sequence[str]) -> str:
 def _haproxy(_: Router, programs: Programs, folder: Path, port: int) -> Process:
     file = folder / f"haproxy-{port}.cfg"
     file.write_text(haproxy_config(port, ranks.addresses()), encoding="utf-8")
-    command = [programs.haproxy, "-db", "-f", file]
+    command: list[str | Path] = [programs.haproxy, "-db", "-f", file]
     return Process("haproxy", command, folder=folder, log=folder / f"haproxy-{port}.log")
 
 
 def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) -> Process:
-    command = [
+    command: list[str | Path] = [
         programs.vllm_router,
         "--host=127.0.0.1",
         f"--port={port}",
@@ -222,7 +222,7 @@ def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) ->
 def _picker(router: Router, programs: Programs, folder: Path, port: int) -> Process:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(_KUBECONFIG.replace("ADDRESS", ranks.API), encoding="utf-8")
-    command = [
+    command: list[str | Path] = [
         programs.routerload,
         "picker",
         "--pool-name=servers",
