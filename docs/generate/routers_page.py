@@ -23,6 +23,7 @@ TEMPLATE = Path(__file__).with_name("routers_page.md.template")
 NAMES: Mapping[str, str] = {
     "direct": "no router, a rank for each connection",
     "haproxy": "HAProxy, fewest requests",
+    "haproxy-without-mark-down": "HAProxy without `on-error mark-down`",
     "vllm-router-power-of-two": "vllm-router, power_of_two",
     "vllm-router-cache-aware": "vllm-router, cache_aware",
     "vllm-router-cache-aware-pods": "vllm-router, cache_aware, eight targets",
@@ -167,10 +168,11 @@ def _deaths(*tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _title(name: str) -> str:
+    if name in NAMES:
+        return NAMES[name]
     for id_, title in NAMES.items():
-        if name.removeprefix(id_) in ("", "-killed", "-stopped") and name.startswith(id_):
-            how = name.removeprefix(id_).lstrip("-")
-            return f"{title}, {how}" if how else title
+        if name.removeprefix(id_) in ("-killed", "-stopped") and name.startswith(id_):
+            return f"{title}, {name.removeprefix(id_).lstrip('-')}"
     return name
 
 
