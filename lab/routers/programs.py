@@ -228,7 +228,7 @@ def _picker(router: Router, programs: Programs, folder: Path, port: int) -> Proc
         "--pool-name=servers",
         "--pool-namespace=default",
         f"--grpc-port={port}",
-        # As the chart does: no traces; without an API server there is nobody to check who reads /metrics.
+        # As the chart does: no traces; no API server can check who reads /metrics.
         "--tracing=false",
         "--metrics-endpoint-auth=false",
         *([f"--config-text={PICKER_RANDOM}"] if router.choice == "random" else []),

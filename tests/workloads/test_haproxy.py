@@ -265,7 +265,7 @@ def test_ranks_that_die_together_attract_no_requests(tmp_path: Path) -> None:
         # Held streams: those with none are the dead ones, and the fewest is none.
         for one in servers:
             one.go_on.clear()
-        threads, held = asked(router, 12)
+        threads, _ = asked(router, 12)
         within(lambda: [len(one.seen) for one in servers] == [1] * 12)
         for one in servers[:8]:
             one.close()
