@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from facts import node_room
+from facts.figures import Routing
 from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
 from facts.names import APP_LABEL, CANARY_ENDING, label_value, server_name, stack_namespace
@@ -348,6 +349,15 @@ class Settings(Section):
     def has_picker(self) -> bool:
         """Whether the gateway's endpoint picker chooses."""
         return self.gateway.enabled and self.endpoint_kind == "inferenceGateway"
+
+    @property
+    def routing(self) -> Routing:
+        """How requests reach a server, for matching with published figures."""
+        if self.has_picker:
+            return "inference-gateway"
+        if self.has_router:
+            return "router"
+        return "load-balancer" if self.gateway.enabled else "cluster-ip"
 
     @property
     def max_in_flight(self) -> int:

@@ -33,6 +33,7 @@ HTTP_PORT_NAME: Final = "http"
 GATEWAY_PORT: Final = 80
 """Listener of the Gateway. With a host name it only redirects to the other."""
 GATEWAY_TLS_PORT: Final = 443
+ROUTER_METRICS_PORT_NAME: Final = "metrics"
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
 # Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.
