@@ -91,7 +91,7 @@ def _prefix_router(*options: str) -> Edit:
     return _router("python3", "-c", "", "/usr/local/bin/vllm-router", *options)
 
 
-_ROUTER = _router("haproxy", SERVERS=f"qwen35-server-pods.{HERE}.svc.cluster.local")
+_ROUTER = _router("haproxy", SERVERS="qwen35-server-pods.vllm-gateway.svc.cluster.local")
 _ROUTERS_SERVICES = (
     _kubernetes("routers", "core/v1:Service", {"selector": {"app": "router"}}),
     _kubernetes("qwen35-server-pods", "core/v1:Service", {"clusterIP": "None", "selector": {"app": "qwen35-server"}}),
