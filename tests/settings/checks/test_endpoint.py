@@ -50,13 +50,13 @@ def test_what_cannot_work_is_refused(sections: dict[str, Any], id_: str) -> None
 
 
 @each_row(
-    ("sections",),
+    "sections",
     [
-        ({"endpoint": LEAST},),
-        ({"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}, "server": KEY},),
-        ({"endpoint": LEAST, "gateway": {"enabled": True}},),
-        ({"endpoint": {"kind": "clusterIp"}, "gateway": {"enabled": True}},),
-        ({"endpoint": PREFIX},),
+        {"endpoint": LEAST},
+        {"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}, "server": KEY},
+        {"endpoint": LEAST, "gateway": {"enabled": True}},
+        {"endpoint": {"kind": "clusterIp"}, "gateway": {"enabled": True}},
+        {"endpoint": PREFIX},
     ],
 )
 def test_what_works_is_not_refused(sections: dict[str, Any]) -> None:
@@ -80,6 +80,7 @@ def test_routers_read_only_the_keys_that_they_check() -> None:
 
 def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
     needs = router_needs(make_settings(endpoint={**LEAST, "router": {"memoryGib": 20}}, server={"replicas": 40}))
-    assert needs is not None and needs["slots"] == 80
+    assert needs is not None
+    assert needs["slots"] == 80
     assert router_vcpus(make_settings(endpoint=LEAST)) == 4
     assert router_vcpus(make_settings()) == 0
