@@ -20,6 +20,7 @@ from lab.cloud.chart import Charts
 from lab.cloud.gateway import GatewayController
 from lab.cloud.keda.operator import A_MONDAY, Keda
 from lab.cloud.provisioner import Provisioner
+from lab.cloud.routers.routers import Routers
 from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
@@ -114,6 +115,8 @@ class Stage:
     gateway: GatewayController
     writer: Writer
     guards: SpendingGuards
+    routers: Routers | None
+    """None where the system has one loopback address only."""
     autoscaler: Keda | None
     """None unless the stack scales by KEDA."""
     updates: Updates
@@ -159,6 +162,7 @@ class Stage:
                 load=load_of(self.settings),
                 ranks=self.settings.serving.engine.data_parallel_size,
                 route=self.backends if self.settings.gateway.enabled else None,
+                routers=self.routers,
             )
         )
         self.closing.enter_context(LivenessProbes(self.world, traffic.targets))

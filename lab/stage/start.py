@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,7 @@ from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
+from lab.cloud.routers.routers import Routers
 from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
@@ -76,6 +78,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
         writer, standby = Writer(world, timings), Standby(world, timings)
         guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
+        # Elsewhere than on Linux, a machine has one loopback address.
+        routers = closing.enter_context(Routers(world, control_plane.kubeconfig)) if sys.platform == "linux" else None
         provisioner = Provisioner(world, stock, timings, project=settings.project)
         disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
         gateway = GatewayController(world, prerequisites_of(recording), timings)
@@ -117,6 +121,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             gateway=gateway,
             writer=writer,
             guards=guards,
+            routers=routers,
             autoscaler=autoscaler,
             updates=updates,
             history=history,

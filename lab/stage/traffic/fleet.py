@@ -15,6 +15,7 @@ from lab.control_plane.api import Manifest
 from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.server import Ending, ModelServer
 from lab.stage.traffic.pod_end import grace_left
+from workloads.names import HTTP_PORT
 from workloads.server.pod_end import PodEnd, pod_end
 
 if TYPE_CHECKING:
@@ -88,11 +89,16 @@ class Fleet:
         server: str,
         namespace: str,
         ranks: int = 1,
+        address: Callable[[str], str] | None = None,
     ) -> None:
-        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod."""
+        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod. `address`: the address of a pod's
+        UID, where its server has its own port; None: it has
+        any port of 127.0.0.1.
+        """
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
+        self._address = address
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
         """What a Spot notice leaves pods, by node."""
@@ -236,7 +242,14 @@ class Fleet:
         self._spawn(self._serve(one))
 
     async def _serve(self, one: _Served) -> None:
-        await one.server.start()
+        if self._address is None:
+            await one.server.start()
+        else:
+            address = self._address(one.uid)
+            try:
+                await one.server.start(address, HTTP_PORT)
+            except OSError:  # Another program listens there on every address of this machine; only routers need this port.
+                await one.server.start(address)
         one.server.ready = True
         await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)
 
