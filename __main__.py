@@ -30,6 +30,7 @@ from settings.derived.figures import figures
 from settings.derived.google_cloud_needs import dataset_object, required_apis, secret_readers
 from settings.derived.measurement import measurement
 from settings.derived.readme import filled
+from settings.derived.router import router_needs
 from settings.derived.scaling import scaling_policy
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
@@ -146,6 +147,8 @@ parts = ServingStackArgs(
     scaling=scaling,
     keda=settings.makes_keda,
     gateway=settings.gateway if settings.gateway.enabled else None,
+    picks=settings.has_picker,
+    router=router_needs(settings),
     measurement=measurement(settings) if settings.benchmark.enabled else None,
     run_on_update=settings.benchmark.run_on_update,
     results_bucket=joined.results_bucket,

@@ -24,6 +24,8 @@ SPENDING_APP: Final = "spending-guard"
 """Also the name of the guard's objects."""
 PROBE_APP: Final = "answers-probe"
 """Also the name of the probe's Deployment, container and service account."""
+ROUTER_APP: Final = "router"
+"""Also the name of the router's Deployment, Service and service account."""
 _PICKER_ENDING: Final = "-epp"
 """Suffix of the names of endpoint pickers. Source: chart inferencepool v1.4.0, templates/_helpers.tpl."""
 
@@ -50,6 +52,10 @@ KEDA_ACCOUNT: Final = "keda-operator"
 
 HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
+ROUTER_METRICS_PORT: Final = 8404
+"""Port of a router's metrics and readiness. Source: HAProxy's documentation of its Prometheus exporter."""
+ROUTER_ADMIN_PORT: Final = 9001
+"""Port of HAProxy's commands on a router's loopback address."""
 EPP_EXT_PROC_PORT: Final = 9002
 """Port of the endpoint picker for the load balancer. Source: inferencepool chart v1.4.0, extProcPort."""
 
@@ -125,10 +131,10 @@ def own_server_name(name: str) -> str:
     """A server's name. Raises ValueError for the name of another workload: Services and network policies select by name, so the server
     would get that workload's traffic and permissions.
     """
-    if name in (WRITER_APP, BENCHMARK_APP, SPENDING_APP, PROBE_APP) or name.endswith(_PICKER_ENDING):
+    others = (WRITER_APP, BENCHMARK_APP, SPENDING_APP, PROBE_APP, ROUTER_APP)
+    if name in others or name.endswith(_PICKER_ENDING):
         raise ValueError(
-            f"a name other than {WRITER_APP}, {BENCHMARK_APP}, {SPENDING_APP}, {PROBE_APP} and names ending in {_PICKER_ENDING}, which "
-            "other workloads use"
+            f"a name other than {', '.join(others)} and names ending in {_PICKER_ENDING}, which other workloads use"
         )
     return name
 

@@ -50,6 +50,7 @@ _SECTIONS = frozenset(
         "weights",
         "server",
         "gateway",
+        "endpoint",
         "benchmark",
         "monitoring",
         "rollout",

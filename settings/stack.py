@@ -19,6 +19,7 @@ from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Ladder, Placement, placement
 from settings.sections.cluster import Cluster
+from settings.sections.endpoint import Endpoint, EndpointKind, RouterClient
 from settings.sections.gateway import Gateway
 from settings.sections.machine import MachineType
 from settings.sections.model import ChosenModel
@@ -84,6 +85,8 @@ class Settings(Section):
     """The vLLM server."""
     gateway: Gateway = Gateway()
     """The Inference Gateway."""
+    endpoint: Endpoint = Endpoint()
+    """What chooses a server for each request."""
     benchmark: Benchmark = Benchmark()
     """The benchmark Job."""
     monitoring: Monitoring = Monitoring()
@@ -332,9 +335,35 @@ class Settings(Section):
         return 0 if self.rollout.canary is None else self.rollout.canary.weight or 0
 
     @property
+    def endpoint_kind(self) -> EndpointKind:
+        """What chooses a server for each request."""
+        return self.endpoint.kind or ("inferenceGateway" if self.gateway.enabled else "clusterIp")
+
+    @property
+    def has_router(self) -> bool:
+        """Whether routers of this stack choose."""
+        return self.endpoint_kind in ("leastRequest", "prefixAware")
+
+    @property
+    def has_picker(self) -> bool:
+        """Whether the gateway's endpoint picker chooses."""
+        return self.gateway.enabled and self.endpoint_kind == "inferenceGateway"
+
+    @property
+    def max_in_flight(self) -> int:
+        """Requests in flight at one server through one router."""
+        engine = self.serving.engine
+        at_once = engine.data_parallel_size * (engine.max_num_seqs or 0)
+        return self.endpoint.router.max_in_flight or max(at_once, self.serving.concurrency_per_replica)
+
+    def secret_of(self, client: RouterClient) -> SecretManagerSecret:
+        """The Secret Manager secret with a client's key."""
+        return SecretManagerSecret(project=self.project, name=client.secret.name, version=client.secret.version)
+
+    @property
     def shares(self) -> Mapping[str, int]:
-        """Percent of the users' requests by InferencePool: the servers', and of a canary among users. Empty without a gateway."""
-        if not self.gateway.enabled:
+        """Percent of the users' requests by InferencePool: the servers', and of a canary among users. Empty without an endpoint picker."""
+        if not self.has_picker:
             return {}
         others = {} if self.canary_pool is None else {self.canary_pool: self.canary_weight}
         return {self.gateway.pool: 100 - self.canary_weight, **others}
@@ -346,14 +375,14 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack with the canary as its servers, without gateway and benchmark, to apply the servers' checks to the canary; None without
+        """The stack with the canary as its servers, without endpoint, gateway and benchmark, to apply the servers' checks to the canary; None without
         a canary.
         """
         canary = self.rollout.canary
         if canary is None:
             return None
         server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
-        return self._but(frozenset({"benchmark", "gateway", "rollout"}), server=server, model=model)
+        return self._but(frozenset({"benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model)
 
     @property
     def without_canary(self) -> Settings:

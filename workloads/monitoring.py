@@ -68,7 +68,7 @@ class Monitoring(pulumi.ComponentResource):
         custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
         for other in args.also:
             custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
-        if args.gateway is not None:
+        if args.gateway is not None and args.gateway.pool is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
             if (pool := args.gateway.canary_pool) is not None:
                 custom("picker-canary", "PodMonitoring", epp_name(pool), picker_scrape(pool, every))

@@ -12,6 +12,9 @@ from facts.names import BENCHMARK_APP as BENCHMARK_APP
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
 from facts.names import PROBE_APP as PROBE_APP
+from facts.names import ROUTER_ADMIN_PORT as ROUTER_ADMIN_PORT
+from facts.names import ROUTER_APP as ROUTER_APP
+from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT

@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from settings.arguments import checked, refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
-from workloads.names import BENCHMARK_ACCOUNT, PROBE_APP, WRITER_ACCOUNT
+from workloads.names import BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from workloads.space import once_created
 
@@ -103,9 +103,9 @@ def service_account(
 
 def pod_security_labels(traffic: Traffic) -> dict[str, str]:
     """Pod Security levels. Our pods meet `restricted`. The endpoint picker's chart sets no security context, and its
-    pods must run beside the pool, so with the gateway `baseline` is enforced and `restricted` only reported.
+    pods must run beside the pool, so with a pool `baseline` is enforced and `restricted` only reported.
     """
-    return _levels("restricted" if traffic.gateway is None else "baseline")
+    return _levels("restricted" if traffic.gateway is None or traffic.gateway.pool is None else "baseline")
 
 
 def restricted() -> dict[str, str]:
@@ -139,4 +139,6 @@ def service_accounts(traffic: Traffic) -> tuple[str, ...]:
         accounts.append(BENCHMARK_ACCOUNT)
     if traffic.probe:
         accounts.append(PROBE_APP)
+    if traffic.router is not None:
+        accounts.append(ROUTER_APP)
     return tuple(accounts)

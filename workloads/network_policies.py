@@ -16,7 +16,7 @@ import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
 from settings.arguments import checked
-from settings.derived.traffic import CanaryTraffic, GatewayTraffic, Traffic, VpcRanges
+from settings.derived.traffic import CanaryTraffic, GatewayTraffic, RouterTraffic, Traffic, VpcRanges
 from workloads.names import (
     BENCHMARK_APP,
     CLIENT_LABEL,
@@ -27,6 +27,8 @@ from workloads.names import (
     GATEWAY_PORT,
     HTTP_PORT,
     PROBE_APP,
+    ROUTER_APP,
+    ROUTER_METRICS_PORT,
     SPENDING_APP,
     WRITER_APP,
     epp_name,
@@ -111,6 +113,7 @@ EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
 BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
 PROBE = Pods(name="answers-probe", labels=tuple(selector(PROBE_APP).items()))
+ROUTER = Pods(name="router", labels=tuple(selector(ROUTER_APP).items()))
 SPENDING_GUARD = Pods(name="spending-guard", labels=tuple(selector(SPENDING_APP).items()))
 CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
 CLIENT_NAMESPACES = Namespaces(name="client-namespaces", label=CLIENT_LABEL, values=(CLIENT_VALUE,))
@@ -160,10 +163,12 @@ def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
 def flows(traffic: Traffic) -> tuple[Flow, ...]:
     """The allowed flows of one namespace; everything else is denied."""
     server = server_pods(traffic.server)
+    entrance = server if traffic.router is None else ROUTER
     return (
         *name_resolution(traffic),
-        *_to_the_server(traffic, server),
-        *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, server)),
+        *_from_clients(traffic, entrance),
+        *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, entrance)),
+        *(() if traffic.router is None else _router(traffic, traffic.router, server)),
         *_downloads(traffic, server),
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
@@ -180,7 +185,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
 def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     """Flows in separate policies, even if the other end has one: policies are additive."""
     pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
-    table = [*_to_the_server(replace(traffic, internal_load_balancer=False), pods)]
+    table = [*_from_clients(replace(traffic, internal_load_balancer=False), pods)]
     gateway = None if traffic.gateway is None or canary.pool is None else replace(traffic.gateway, pool=canary.pool)
     if gateway is not None:
         table += _through_the_gateway(traffic, gateway, pods)
@@ -192,7 +197,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
         table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
     if traffic.monitoring:
         table += _scrapes(gateway, pods)
-    pickers = () if gateway is None else (endpoint_picker(gateway.pool),)
+    pickers = () if gateway is None or gateway.pool is None else (endpoint_picker(gateway.pool),)
     for flow in table:
         other = flow.from_
         own = isinstance(other, Pods) and other not in (pods, *pickers)
@@ -213,39 +218,61 @@ def name_resolution(traffic: Traffic) -> Iterator[Flow]:
 _DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
 
 
-def _to_the_server(traffic: Traffic, server: Pods) -> Iterator[Flow]:
-    # With an API key and a gateway, only /v1 is routed; a pod reached directly would also serve the paths that the key
-    # does not protect.
-    if not (traffic.guards_v1_only and traffic.gateway is not None):
+def _from_clients(traffic: Traffic, entrance: Pods) -> Iterator[Flow]:
+    # With an API key and a gateway, only /v1 is routed; a server reached directly would also serve the paths that the key
+    # does not protect. A router serves /v1 only.
+    if not (traffic.guards_v1_only and traffic.gateway is not None and entrance != ROUTER):
         yield Flow(
-            from_=CLIENT_PODS, to=server, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
+            from_=CLIENT_PODS, to=entrance, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
         )
         yield Flow(
             from_=CLIENT_NAMESPACES,
-            to=server,
+            to=entrance,
             port=HTTP_PORT,
             why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
     if traffic.internal_load_balancer:
         yield Flow(
             from_=_vpc_without_pods(traffic),
-            to=server,
+            to=entrance,
             port=HTTP_PORT,
             why="the passthrough load balancer keeps its clients' addresses",
         )
 
 
-def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, server: Pods) -> Iterator[Flow]:
-    picker = endpoint_picker(gateway.pool)
+def _router(traffic: Traffic, router: RouterTraffic, server: Pods) -> Iterator[Flow]:
+    yield Flow(from_=ROUTER, to=server, port=HTTP_PORT, why="requests, each to the server that the router chose")
+    if router.uses_api:
+        yield Flow(
+            from_=ROUTER,
+            to=vpc(traffic),
+            port=443,
+            why="the router watches pods; GKE assigns the control plane's private address",
+        )
+    if traffic.benchmark:
+        yield Flow(from_=BENCHMARK, to=ROUTER, port=HTTP_PORT, why="the load through the router")
+    if traffic.monitoring:
+        yield Flow(
+            from_=COLLECTORS, to=ROUTER, port=ROUTER_METRICS_PORT, why="managed Prometheus reads the router's metrics"
+        )
+
+
+def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Pods) -> Iterator[Flow]:
     # If the range is unknown, a wrong guess would make the gateway answer 503 to everything.
     known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
-    yield Flow(from_=proxies, to=server, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer")
-    yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
-    yield Flow(from_=PROBERS, to=server, port=HTTP_PORT, why="the load balancer's health check of the replicas")
+    yield Flow(
+        from_=proxies, to=entrance, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer"
+    )
+    if gateway.pool is not None:
+        picker = endpoint_picker(gateway.pool)
+        yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
+    yield Flow(from_=PROBERS, to=entrance, port=HTTP_PORT, why="the load balancer's health check of the replicas")
+    if gateway.pool is None:
+        return
     yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
     yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
-    yield Flow(from_=picker, to=server, port=HTTP_PORT, why="the picker reads queue and cache state of every replica")
+    yield Flow(from_=picker, to=entrance, port=HTTP_PORT, why="the picker reads queue and cache state of every replica")
     yield Flow(
         from_=picker,
         to=vpc(traffic),
@@ -296,7 +323,7 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
     yield Flow(from_=COLLECTORS, to=server, port=HTTP_PORT, why="managed Prometheus reads /metrics")
-    if gateway is not None:
+    if gateway is not None and gateway.pool is not None:
         yield Flow(
             from_=COLLECTORS,
             to=endpoint_picker(gateway.pool),

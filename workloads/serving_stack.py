@@ -22,8 +22,9 @@ from settings.sections.weights import Weights as VolumeSection
 from settings.server_arguments import ServerArguments
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
-from workloads.gateway.gateway import CanaryBackend, Gateway, GatewayArgs
+from workloads.gateway.gateway import CanaryBackend, Gateway, GatewayArgs, ServiceBackend
 from workloads.monitoring import Monitoring, MonitoringArgs
+from workloads.names import ROUTER_APP
 from workloads.namespace import Namespace, NamespaceArgs
 from workloads.server.compile_cache import KeptCache
 from workloads.server.server import Server, ServerArgs
@@ -32,7 +33,9 @@ from workloads.weights.weights import Weights, WeightsArgs, WeightsMount
 
 if TYPE_CHECKING:
     from settings.derived.measurement import Measurement
+    from settings.derived.router import RouterNeeds
     from settings.derived.spending import Rates
+    from workloads.router.router import Router
 
 
 @checked
@@ -88,6 +91,11 @@ class ServingStackArgs:
     """Whether to install KEDA on the cluster."""
     gateway: GatewaySection | None = None
     """The Inference Gateway. None: clients call the Service."""
+    picks: bool = True
+    """Whether the gateway's endpoint picker chooses a server. False: the gateway sends requests to the routers, else to the servers'
+    Service."""
+    router: RouterNeeds | None = None
+    """The routers between clients and servers. None: no router."""
     measurement: Measurement | None = None
     """The benchmark. None: no benchmark."""
     run_on_update: bool = True
@@ -121,7 +129,7 @@ class ServingStack:
     namespace: Namespace
     server: Server
     endpoint: pulumi.Output[str]
-    """URL of the gateway, else of the servers' Service, without a path."""
+    """URL of the gateway, else of the routers' Service, else of the servers' Service, without a path."""
 
     def __init__(self, prefix: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
         self._prefix, self._args, self._opts, self.components = prefix, args, opts, []
@@ -137,9 +145,10 @@ class ServingStack:
         nodes = self._ladder(weights)
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
         self._autoscaling()
+        router = self._router()
         canary = self._canary(weights, nodes)
-        gateway = self._gateway(canary)
-        self.endpoint = self.server.endpoint if gateway is None else gateway.endpoint
+        gateway = self._gateway(canary, router)
+        self.endpoint = (gateway or router or self.server).endpoint
         self._benchmark()
         self._monitoring(canary, gateway)
         self._probe()
@@ -248,13 +257,27 @@ class ServingStack:
             mount = self._add(Weights(f"{self._prefix}weights-canary", release, self._guarded)).mount
         return self._server("server-canary", canary, weights, mount, nodes, beside=self.server)
 
-    def _gateway(self, canary: Server | None) -> Gateway | None:
+    def _router(self) -> Router | None:
+        needs = self._args.router
+        if needs is None:
+            return None
+        from workloads.router.router import Router, RouterArgs
+
+        routers = RouterArgs(space=self._space, server=self.server, **needs)
+        return self._add(Router(f"{self._prefix}router", routers, self._guarded))
+
+    def _gateway(self, canary: Server | None, router: Router | None) -> Gateway | None:
         args, share = self._args, None
         if args.gateway is None:
             return None
         if canary is not None and args.canary_pool is not None:
             share = CanaryBackend(server=canary, pool=args.canary_pool, weight=args.canary_weight)
-        told = GatewayArgs(space=self._space, server=self.server, canary=share, gateway=args.gateway)
+        service = None
+        if router is not None:
+            service = ServiceBackend(name=ROUTER_APP, drain_seconds=router.drain_seconds)
+        elif not args.picks:
+            service = ServiceBackend(name=self.server.name, drain_seconds=self.server.drain.grace_seconds)
+        told = GatewayArgs(space=self._space, server=self.server, canary=share, service=service, gateway=args.gateway)
         return self._add(Gateway(f"{self._prefix}gateway", told, self._guarded))
 
     def _benchmark(self) -> None:

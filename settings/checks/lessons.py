@@ -182,6 +182,8 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
     has_subnet = bool(settings.proxy_only_subnet) or not settings.owns_platform
     for breach in PROXY_ONLY_SUBNET.judge(has_subnet, PROXY_ONLY_SUBNET.defaults):
         yield _problem(settings, PROXY_ONLY_SUBNET, breach)
+    if not settings.has_picker:
+        return
     picker = _Picker(
         cpu=gateway.epp.cpu,
         replicas=gateway.epp.replicas,

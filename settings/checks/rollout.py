@@ -116,13 +116,13 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Findin
 def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
     """What splitting the users' requests needs: a gateway, and a second pool with a name of its own."""
     pool = settings.gateway.pool
-    if not settings.gateway.enabled:
+    if not settings.has_picker:
         yield Finding(
             id="canary-weight-without-gateway",
             subject=key("rollout.canary.weight"),
             found=weight,
-            allowed="left out without gateway.enabled",
-            why="only a gateway splits requests; without one a canary is an offline trial, which `fleet rollout judge` measures",
+            allowed="left out without gateway.enabled, or with another endpoint.kind than inferenceGateway",
+            why="only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which `fleet rollout judge` measures",
             write="no weight, or gateway: {enabled: true}",
         )
     elif len(pool) + len(CANARY_ENDING) > MAX_POOL_NAME:

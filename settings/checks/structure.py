@@ -20,6 +20,7 @@ from facts.texts import nearest
 from facts.time_to_serve import step_seconds, way_to_serve
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
+from settings.checks.endpoint import endpoint_problems
 from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
@@ -53,6 +54,7 @@ def structural_problems(settings: Settings) -> tuple[Finding, ...]:
         *server_problems(settings),
         *_scaling(settings),
         *_secrets(settings),
+        *endpoint_problems(settings),
         *_exposure(settings),
         *_prices(settings),
         *_node_price(settings),
@@ -393,6 +395,8 @@ def _exposure(settings: Settings) -> Iterator[Finding]:
             why="without an API key vLLM accepts every request, so anyone on the internet could use your GPUs",
             write="server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
         )
+    if settings.has_router:
+        return  # routers serve /v1 only, and nothing else reaches the servers
     if settings.guards_v1_only and (server.internal_load_balancer or not gateway.enabled):
         who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labeled as clients"
         yield Finding(

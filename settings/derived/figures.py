@@ -166,7 +166,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * settings.pickers,
-        epp_machine_type="c4-standard-16" if gateway.enabled and gateway.epp.on_c4 else None,
+        epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         answers_probe_vcpus=ANSWERS_PROBE_VCPUS if settings.monitoring.has_probe else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facts.names import BENCHMARK_ACCOUNT, PROBE_APP, WRITER_ACCOUNT
+from facts.names import BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
 from settings.sections.capacity import Calendar
 
@@ -37,7 +37,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         # Without it the Gateway stays at PROGRAMMED False without a message. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
     named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
-    if any(secret is not None for secret in named):
+    if any(secret is not None for secret in named) or settings.endpoint.router.clients:
         # Pods, and the image repository, read the secrets that the stack file names.
         needed.add("secretmanager.googleapis.com")
     if settings.monitoring.alerts is not None:
@@ -140,6 +140,10 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         readers |= {(account, key.name) for account in servers}
         if settings.monitoring.has_probe:
             readers.add((PROBE_APP, key.name))
+        if settings.has_router and (settings.endpoint_kind == "prefixAware" or settings.endpoint.router.clients):
+            readers.add((ROUTER_APP, key.name))
+    if settings.has_router:
+        readers |= {(ROUTER_APP, client.secret.name) for client in settings.endpoint.router.clients}
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     return tuple(sorted(readers))

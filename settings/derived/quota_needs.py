@@ -144,7 +144,7 @@ def _clients(settings: Settings) -> Iterator[tuple[str, int]]:
 
 
 def _picker(settings: Settings) -> Iterator[tuple[str, int]]:
-    if settings.gateway.enabled and settings.gateway.epp.on_c4:
+    if settings.has_picker and settings.gateway.epp.on_c4:
         yield f"c4-standard-{machine_for_cpus(settings.gateway.epp.cpu)}", settings.pickers
 
 

@@ -37,10 +37,19 @@ class VpcRanges:
 class GatewayTraffic:
     """Connections of the Inference Gateway."""
 
-    pool: str
-    """Name of the InferencePool, also for the endpoint picker's pods."""
+    pool: str | None
+    """Name of the InferencePool, also for the endpoint picker's pods. None: the load balancer sends requests to a Service."""
     public: bool = False
     """Whether the load balancer's address is outside the VPC."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterTraffic:
+    """Connections of routers."""
+
+    uses_api: bool = False
+    """Whether they find the servers through the Kubernetes API."""
 
 
 @checked
@@ -76,6 +85,8 @@ class Traffic:
     """The VPC's ranges."""
     gateway: GatewayTraffic | None = None
     """The gateway, if any."""
+    router: RouterTraffic | None = None
+    """The routers between clients and servers, if any."""
     weights_writer: bool = True
     """Whether a Job downloads the weights; otherwise each server does."""
     weights_in_image: bool = False
@@ -121,11 +132,12 @@ def traffic(settings: Settings) -> Traffic:
         # For a stack that joins a cluster, the platform's outputs have the ranges.
         ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
-            pool=gateway.pool,
+            pool=gateway.pool if settings.has_picker else None,
             public=gateway.gateway_class != "gke-l7-rilb",
         )
         if gateway.enabled
         else None,
+        router=RouterTraffic(uses_api=settings.endpoint_kind == "prefixAware") if settings.has_router else None,
         weights_writer=settings.weights.is_written,
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -15,9 +15,6 @@ from workloads import names
 from workloads.gateway.values import CHART, chart_values
 from workloads.server.server import Server
 from workloads.space import Space
-
-if TYPE_CHECKING:
-    from settings.derived.drain import Drain
 
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
@@ -67,6 +64,17 @@ class CanaryBackend:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceBackend:
+    """A Service behind the gateway, in place of a pool: the routers', or the servers' own."""
+
+    name: str
+    """Name of the Service, whose pods answer GET /health on their port for clients."""
+    drain_seconds: int
+    """How long its pods' streams may continue after their end begins."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
@@ -76,6 +84,8 @@ class GatewayArgs:
     """Servers behind the gateway; the pool selects their pods by label."""
     canary: CanaryBackend | None = None
     """Canary with a share of the users' requests. None: the servers answer all of them."""
+    service: ServiceBackend | None = None
+    """Service behind the gateway. None: a pool of the servers, with its endpoint picker."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
     """Names of Gateway and pool, Gateway class, stream timeout, and size of the endpoint picker. `enabled` is
     ignored here."""
@@ -90,17 +100,24 @@ class Gateway(pulumi.ComponentResource):
 
     endpoint: pulumi.Output[str]
     """URL of the load balancer, without a path."""
-    pool: str
-    """Name of the InferencePool; the endpoint picker's objects are named after it."""
+    pool: str | None
+    """Name of the InferencePool; the endpoint picker's objects are named after it. None: a Service is behind the gateway."""
     canary_pool: str | None
     """Name of the canary's. None: the gateway does not reach a canary."""
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
         gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
-        self.pool, self.canary_pool = gateway.pool, None if args.canary is None else args.canary.pool
-        releases = [self._backend(name, gateway.pool, args.server, args)]
-        backends, ready = [pool_reference(gateway.pool)], list[pulumi.Resource]()
+        self.canary_pool = None if args.canary is None else args.canary.pool
+        releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
+        backends: list[dict[str, Any]]
+        if args.service is None:
+            self.pool, backends = gateway.pool, [pool_reference(gateway.pool)]
+            releases.append(self._backend(name, gateway.pool, args.server, args))
+        else:
+            self.pool, target = None, service_reference(args.service.name)
+            backends = [{**target, "port": names.HTTP_PORT}]
+            self._policies(name, gateway.pool, target, args.service.drain_seconds, args)
         if args.canary is not None:
             releases.append(self._backend(f"{name}-canary", args.canary.pool, args.canary.server, args))
             # A share sent to a canary that still loads would get 503 for as long as that takes.
@@ -150,7 +167,7 @@ class Gateway(pulumi.ComponentResource):
 
     def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> k8s.helm.v3.Release:
         """Pool and picker of these servers, with the two policies of their backend service."""
-        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
+        gateway, namespace = args.gateway, args.space.namespace
         release = k8s.helm.v3.Release(
             f"{name}-pool",
             name=pool,
@@ -164,21 +181,36 @@ class Gateway(pulumi.ComponentResource):
             skip_await=gateway.epp.replicas > 1,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        target = pool_reference(pool)
+        # After the chart: without its pool, the policy would report a missing target.
+        self._policies(name, pool, pool_reference(pool), server.drain.grace_seconds, args, release)
+        return release
+
+    def _policies(
+        self,
+        name: str,
+        object_name: str,
+        target: dict[str, Any],
+        drain_seconds: int,
+        args: GatewayArgs,
+        *after: pulumi.Resource,
+    ) -> None:
+        """The two policies of a backend service. Their names are the pool's for a Service too: a switch updates them in place."""
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(target)),
-            ("GCPBackendPolicy", backend_policy(target, gateway.timeout_seconds, server.drain)),
+            ("GCPBackendPolicy", backend_policy(target, args.gateway.timeout_seconds, drain_seconds)),
         ):
             k8s.apiextensions.CustomResource(
                 f"{name}-{_slug(kind)}",
                 api_version=POLICY_API,
                 kind=kind,
-                metadata={"name": pool, "namespace": namespace, "labels": labels},
+                metadata={
+                    "name": object_name,
+                    "namespace": args.space.namespace,
+                    "labels": dict(args.space.labels),
+                },
                 spec=spec,
-                # After the chart: without its pool, the policy would report a missing target.
-                opts=pulumi.ResourceOptions(parent=self, depends_on=[release]),
+                opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),
             )
-        return release
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
@@ -222,6 +254,11 @@ def pool_reference(pool: str) -> dict[str, Any]:
     return {"group": POOL_GROUP, "kind": "InferencePool", "name": pool}
 
 
+def service_reference(service: str) -> dict[str, Any]:
+    """A Service as a policy's target, and with a port as a route's backend."""
+    return {"group": "", "kind": "Service", "name": service}
+
+
 def route_spec(gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool) -> dict[str, Any]:
     """Spec of the HTTPRoute. `v1_only` with an API key: vLLM does not require the key on other paths."""
     return {
@@ -261,13 +298,13 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain: Drain) -> dict[str, Any]:
+def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain_seconds: int) -> dict[str, Any]:
     """Spec of the GCPBackendPolicy: the stream timeout. GKE's default of 30 s cuts off most responses."""
     return {
         "targetRef": dict(pool),
         "default": {
             "timeoutSec": timeout_seconds,
-            "connectionDraining": {"drainingTimeoutSec": drain.grace_seconds},
+            "connectionDraining": {"drainingTimeoutSec": drain_seconds},
             "logging": {"enabled": True, "sampleRate": LOG_SAMPLE_RATE},
         },
     }

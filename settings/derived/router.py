@@ -1,0 +1,48 @@
+"""The arguments of `Router` that follow from a stack's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from settings.sections.endpoint import Router
+    from settings.sections.secret_stores import SecretManagerSecret
+    from settings.stack import Settings
+
+LEAST_SLOTS: Final = 32
+"""Servers that a router has room for at least: a fleet grows to them without new routers. Assumed."""
+CONNECTIONS_PER_GIB: Final = 10_000
+"""Client connections for a GiB of a router's memory. Assumed: HAProxy's two buffers of 16 KiB for each stream, and twice that for the
+kernel's."""
+MOST_SLOTS: Final = 400
+"""Addresses in one DNS answer of 8 KiB, the largest that HAProxy accepts. Source: 16 bytes a record, and the question."""
+
+
+class RouterNeeds(TypedDict):
+    """Fields of `workloads.router.router.RouterArgs`, which documents them."""
+
+    kind: Literal["leastRequest", "prefixAware"]
+    router: Router
+    max_in_flight: int
+    slots: int
+    client_secrets: Mapping[str, SecretManagerSecret]
+
+
+def router_needs(settings: Settings) -> RouterNeeds | None:
+    """The arguments of a stack's routers; None without one."""
+    kind = settings.endpoint_kind
+    if kind != "leastRequest" and kind != "prefixAware":
+        return None
+    return {
+        "kind": kind,
+        "router": settings.endpoint.router,
+        "max_in_flight": settings.max_in_flight,
+        "slots": slots(settings),
+        "client_secrets": {client.name: settings.secret_of(client) for client in settings.endpoint.router.clients},
+    }
+
+
+def slots(settings: Settings) -> int:
+    """Most servers that a router has room for: twice the fleet's full size."""
+    return min(MOST_SLOTS, max(LEAST_SLOTS, 2 * settings.replicas))

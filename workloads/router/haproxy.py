@@ -1,0 +1,311 @@
+"""HAProxy's configuration for a router, as text. Creates no resource.
+
+It is valid for HAProxy 2.6 and newer. Keys of clients and servers are never in the text: HAProxy reads them from mounted files.
+Source of every keyword: HAProxy 2.6, Configuration Manual.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from settings.arguments import checked, refuse_field
+from settings.derived.router import MOST_SLOTS
+from workloads import names
+
+SERVERS_VARIABLE: Final = "SERVERS"
+"""Environment variable with the DNS name of the servers: the text, and so the name of its ConfigMap, is the same in every namespace."""
+KEY_VARIABLE: Final = "VLLM_API_KEY"
+"""Environment variable with the servers' key, which replaces a client's own."""
+READY_PATH: Final = "/ready"
+METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/health"
+BACKEND: Final = "servers"
+"""Label `proxy` of the servers' series."""
+FRONTEND: Final = "requests"
+"""Label `proxy` of the clients' series."""
+CONNECT_SECONDS: Final = 5
+RETRY_AFTER_SECONDS: Final = 1
+"""What a refused client waits. Assumed: a slot is free again after a fraction of a second on a fleet with a hundred requests a second."""
+KEEP_ALIVE_SECONDS: Final = 620
+"""Longer than Google's load balancers keep an idle connection, or they send a request on one that just closed. Source: Cloud Load
+Balancing, timeouts and retries: 600 s."""
+RATE_WINDOW_SECONDS: Final = 10
+"""Window of a client's rate, so that a burst of a second is no excess. Assumed."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovered:
+    """Servers behind a DNS name with the address of each ready one, such as a headless Service's."""
+
+    slots: int
+    """Most servers, 1 to 400. Further ones would get no requests."""
+    ports: tuple[int, ...] = (names.HTTP_PORT,)
+    """Ports of each server; each is a target of its own, such as a rank."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.slots <= MOST_SLOTS:
+            refuse_field(
+                self,
+                "slots",
+                allowed=f"1 to {MOST_SLOTS}",
+                why="a DNS answer of 8 KiB, the largest that HAProxy accepts, has no room for more addresses",
+                write="slots=32",
+            )
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """Servers at known addresses."""
+
+    addresses: tuple[str, ...]
+    """HOST:PORT of each."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One client with a key and limits of its own."""
+
+    name: str
+    """Name, for metrics and logs."""
+    key_file: str
+    """File with its key."""
+    requests_per_second: float | None = None
+    """Requests a second through this router, averaged over ten seconds. None: unlimited."""
+    max_in_flight: int | None = None
+    """Requests in flight through this router. None: unlimited."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaproxyArgs:
+    """Arguments of `config`: one HAProxy in front of servers."""
+
+    servers: Discovered | Fixed
+    """The servers."""
+    threads: int = 2
+    """Threads, the pod's CPUs: HAProxy would start one for each CPU of the node."""
+    max_connections: int
+    """Client connections; further ones wait in the kernel."""
+    max_in_flight: int
+    """Requests in flight at one server (each port is one) through this router; further ones wait here."""
+    max_queued: int
+    """Waiting requests in this router; further ones get 429."""
+    queue_seconds: int = 30
+    """How long a request waits before it gets 503."""
+    timeout_seconds: int = 3_600
+    """Longest silence of a client or server, the time to the first token included."""
+    drain_seconds: int = 580
+    """Seconds that open streams have after the stop signal."""
+    v1_only: bool = False
+    """Whether only paths under /v1 are served: those that vLLM guards by its key."""
+    key_file: str | None = None
+    """File with the key that a client must send. None: the servers check it."""
+    clients: tuple[Client, ...] = ()
+    """Clients with keys of their own, beside `key_file`; the servers then get the key of the variable VLLM_API_KEY. Requires
+    `key_file`, the servers' key."""
+    hides_errors: bool = False
+    """Whether bodies of the servers' 5xx are replaced, because they contain addresses."""
+    health_path: str = HEALTH_PATH
+    """Path of the servers' health check."""
+    address: str = ""
+    """Address to listen on. Empty: every address of the pod."""
+    port: int = names.HTTP_PORT
+    """Port for clients."""
+    metrics_port: int = names.ROUTER_METRICS_PORT
+    """Port for metrics and readiness."""
+    admin_port: int = names.ROUTER_ADMIN_PORT
+    """Port of HAProxy's own commands, on the loopback address only."""
+
+    def __post_init__(self) -> None:
+        if self.clients and self.key_file is None:
+            refuse_field(
+                self,
+                "clients",
+                found=f"{len(self.clients)} clients",
+                allowed="no clients, or clients with key_file",
+                why="the router replaces a client's key by the servers' own, and needs that one",
+                write="key_file=PATH",
+            )
+
+
+def config(args: HaproxyArgs) -> str:
+    """The file `haproxy.cfg`."""
+    sections = (
+        ("global", _global(args)),
+        ("defaults", _defaults(args)),
+        *((("resolvers cluster", _resolvers()),) if isinstance(args.servers, Discovered) else ()),
+        (f"frontend {FRONTEND}", _requests(args)),
+        (f"backend {BACKEND}", _servers(args)),
+        *((("backend clients", _table(args)),) if args.clients else ()),
+        ("frontend operations", _operations(args)),
+    )
+    return "\n".join(f"{title}\n" + "".join(f"    {line}\n" for line in lines) for title, lines in sections)
+
+
+def _global(args: HaproxyArgs) -> Iterator[str]:
+    yield f"nbthread {args.threads}"
+    yield f"maxconn {args.max_connections}"
+    # SIGUSR1 closes the listeners and lets streams finish, at most so long.
+    yield f"hard-stop-after {args.drain_seconds}s"
+    yield f"stats socket ipv4@127.0.0.1:{args.admin_port} level operator"
+    yield "log stdout format raw local0 info"
+
+
+def _defaults(args: HaproxyArgs) -> Iterator[str]:
+    yield "mode http"
+    yield "log global"
+    # Requests with errors, timeouts or retries; all would be millions of lines a day. Without headers: they contain keys.
+    yield "option dontlog-normal"
+    yield (
+        """log-format '{"event":"request","severity":"WARNING","status":%ST,"end":"%tsc","server":"%s","path":"%HPO","""
+        """"queuedMs":%Tw,"connectMs":%Tc,"firstByteMs":%Tr,"totalMs":%Ta,"retries":"%rc","queued":%bq,"client":"%[var(txn.client)]"}'"""
+    )
+    yield "timeout http-request 30s"
+    yield f"timeout http-keep-alive {KEEP_ALIVE_SECONDS}s"
+    yield f"timeout client {args.timeout_seconds}s"
+    yield "timeout client-fin 30s"
+    yield f"timeout connect {CONNECT_SECONDS}s"
+    yield f"timeout server {args.timeout_seconds}s"
+    yield f"timeout tunnel {args.timeout_seconds}s"
+    yield f"timeout queue {args.queue_seconds}s"
+    yield "timeout check 10s"
+    # Each chunk of a stream at once, and a vanished peer after 40 s instead of the timeout of a long answer.
+    yield "option http-no-delay"
+    for side in ("cli", "srv"):
+        yield f"option {side}tcpka"
+        yield f"{side}tcpka-idle 10s"
+        yield f"{side}tcpka-intvl 10s"
+        yield f"{side}tcpka-cnt 3"
+    for status, (kind, message) in _ERRORS.items():
+        later = f" hdr Retry-After {RETRY_AFTER_SECONDS}" if status in (429, 503) else ""
+        yield f"http-error status {status} {_body(kind, message)}{later}"
+
+
+_ERRORS: Final = {
+    400: ("invalid_request_error", "The request is malformed."),
+    408: ("invalid_request_error", "The request was not received in time."),
+    429: ("rate_limit_error", "Too many requests; try again later."),
+    500: ("server_error", "The server failed."),
+    502: ("server_error", "The server failed."),
+    503: ("server_error", "No server is free; try again later."),
+    504: ("server_error", "The server did not answer in time."),
+}
+"""HAProxy's own answers, in the form of the OpenAI API's errors."""
+
+
+def _body(kind: str, message: str) -> str:
+    text = json.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
+    return f"content-type application/json string '{text}'"
+
+
+def _answer(status: int, kind: str, message: str, *headers: str) -> str:
+    return " ".join((f"http-request return status {status}", _body(kind, message), *(f"hdr {one}" for one in headers)))
+
+
+def _resolvers() -> Iterator[str]:
+    yield "parse-resolv-conf"
+    yield "accepted_payload_size 8192"
+    yield "resolve_retries 3"
+    yield "timeout resolve 1s"
+    yield "timeout retry 1s"
+    # A pod that ended leaves the name at once; a nameserver that fails leaves the last known servers in place.
+    yield "hold valid 2s"
+    yield "hold obsolete 2s"
+    for failure in ("nx", "refused", "timeout", "other"):
+        yield f"hold {failure} 60s"
+
+
+def _requests(args: HaproxyArgs) -> Iterator[str]:
+    yield f"bind {args.address}:{args.port}"
+    yield f"http-request return status 200 content-type text/plain string ok if {{ path {HEALTH_PATH} }} {{ nbsrv({BACKEND}) ge 1 }}"
+    yield (
+        f"{_answer(503, *_ERRORS[503], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ path {HEALTH_PATH} }}"
+        f" || {{ nbsrv({BACKEND}) eq 0 }}"
+    )
+    if args.v1_only:
+        unknown = _answer(404, "invalid_request_error", "Only paths under /v1 are served.")
+        # A dot segment could leave /v1 where a later hop normalizes it.
+        yield f"{unknown} if !{{ path_beg /v1/ }} || {{ path_sub -i .. %2e %2f }}"
+    yield from _keys(args)
+    yield (
+        f"{_answer(429, *_ERRORS[429], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ queue({BACKEND}) ge {args.max_queued} }}"
+    )
+    yield f"default_backend {BACKEND}"
+
+
+def _keys(args: HaproxyArgs) -> Iterator[str]:
+    if args.key_file is None:
+        return
+    yield "http-request set-var(txn.key) http_auth_bearer"
+    # An empty file matches no key.
+    yield f"acl servers_key var(txn.key) -m str -f {args.key_file}"
+    if not args.clients:
+        yield f"{_unauthorized()} unless servers_key"
+        return
+    yield "http-request set-var(txn.client) str(server-key) if servers_key"
+    for client in args.clients:
+        yield f"http-request set-var(txn.client) str({client.name}) if {{ var(txn.key) -m str -f {client.key_file} }}"
+    yield f"{_unauthorized()} unless {{ var(txn.client) -m found }}"
+    refused = _answer(429, *_ERRORS[429], f"Retry-After {RETRY_AFTER_SECONDS}")
+    for client in args.clients:
+        this = f"{{ var(txn.client) -m str {client.name} }}"
+        if client.requests_per_second is not None:
+            most = max(1, round(client.requests_per_second * RATE_WINDOW_SECONDS))
+            # Before it is counted: a refused request is none of the rate.
+            yield f"{refused} if {this} {{ var(txn.client),table_http_req_rate(clients) ge {most} }}"
+        if client.max_in_flight is not None:
+            yield f"{refused} if {this} {{ var(txn.client),table_conn_cur(clients) ge {client.max_in_flight} }}"
+    yield "http-request track-sc0 var(txn.client) table clients"
+    yield f'http-request set-header Authorization "Bearer %[env({KEY_VARIABLE})]"'
+
+
+def _unauthorized() -> str:
+    return _answer(401, "authentication_error", "The API key is missing or wrong.", "WWW-Authenticate Bearer")
+
+
+def _table(args: HaproxyArgs) -> Iterator[str]:
+    size = len(args.clients) + 1
+    yield f"stick-table type string len 64 size {size * 2} expire 1h store http_req_rate({RATE_WINDOW_SECONDS}s),conn_cur"
+
+
+def _servers(args: HaproxyArgs) -> Iterator[str]:
+    yield "balance leastconn"
+    yield "option httpchk"
+    yield f"http-check send meth GET uri {args.health_path} ver HTTP/1.1 hdr Host router"
+    yield "http-check expect status 200"
+    # Only where nothing was sent: a request that reached a server is never repeated.
+    yield "retries 3"
+    yield "retry-on conn-failure"
+    yield "option redispatch 1"
+    # vLLM closes idle connections after 5 s; a request on a closing one would have to be repeated or lost.
+    yield "http-reuse never"
+    # A client that left does not get a slot.
+    yield "option abortonclose"
+    if args.hides_errors:
+        yield f"http-response return status 502 {_body(*_ERRORS[502])} if {{ status 500 502 504 }}"
+        yield f"http-response return status 503 {_body(*_ERRORS[503])} hdr Retry-After {RETRY_AFTER_SECONDS} if {{ status 503 }}"
+    # /health is slow on a busy server: as its pod's readiness probe.
+    found = args.servers
+    common = f"check inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
+    if isinstance(found, Discovered):
+        yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
+        for index, port in enumerate(found.ports):
+            yield f'server-template s{index}- {found.slots} "${{{SERVERS_VARIABLE}}}:{port}"'
+    else:
+        yield f"default-server {common}"
+        for index, address in enumerate(found.addresses):
+            yield f"server s{index} {address}"
+
+
+def _operations(args: HaproxyArgs) -> Iterator[str]:
+    yield f"bind {args.address}:{args.metrics_port}"
+    yield f"http-request use-service prometheus-exporter if {{ path {METRICS_PATH} }}"
+    # Whether the router runs, not whether servers do: without one it answers 503 with Retry-After.
+    yield f"http-request return status 200 content-type text/plain string ready if {{ path {READY_PATH} }}"
+    yield "http-request return status 404"
