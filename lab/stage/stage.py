@@ -204,6 +204,11 @@ class Stage:
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
 
     @property
+    def servers_now(self) -> int:
+        """Ready replicas, as a drill's change of the stack may have more."""
+        return self.meter.ready_servers.now
+
+    @property
     def server(self) -> str:
         """Name of the server's Deployment, and its pods' label `app`."""
         return self.settings.server.name

@@ -51,7 +51,9 @@ def _content(api: ClusterApi, namespace: str, volume: Mapping[str, Any]) -> Iter
         for one in json.loads(object_["spec"]["parameters"]["secrets"]):
             yield one["path"], stored_value(one["resourceName"]).encode()
     elif "emptyDir" not in volume:
-        raise RehearsalError(f"volume {volume['name']}: a router's pod mounts ConfigMaps, secrets and empty folders here")
+        raise RehearsalError(
+            f"volume {volume['name']}: a router's pod mounts ConfigMaps, secrets and empty folders here"
+        )
 
 
 def _object(api: ClusterApi, kind: Kind, name: str, namespace: str) -> Manifest:

@@ -1,12 +1,13 @@
 """A container of a router's pod as a program on this machine: its command, files and configuration, and what of them is replaced.
 
-Replaced are addresses (the pod's own, 127.0.0.1, the nameserver), the folders of mounts, and HAProxy's durations, which follow the
-rehearsal's clock. Ports, names, limits and everything else are the pod's.
+Replaced are addresses (the pod's own, 127.0.0.1, the nameserver), the folders of mounts, HAProxy's durations, which follow the
+rehearsal's clock, and more connections than this machine has files for. Everything else is the pod's.
 """
 
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import sys
 from collections.abc import Mapping
@@ -20,12 +21,15 @@ LEAST_INTERVAL_WALL_SECONDS: Final = 0.05
 """Of checks and of questions to the nameserver, so that they do not fill the machine on a fast clock. Assumed."""
 LEAST_TIMEOUT_WALL_SECONDS: Final = 2.0
 """Minimum of a timeout, so that a busy machine does not cause timeouts at high speeds. Assumed."""
+_OTHER_FILES: Final = 1_000
+"""Files that HAProxy opens besides connections. Assumed: far more than listeners, health checks and threads."""
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION: Final = re.compile(
     r"(?P<what>(?:^\s*(?:timeout [a-z-]+|hold [a-z]+|hard-stop-after)|\b(?:fast|down)?inter) |http_req_rate\()"
     r"(?P<number>\d+)(?P<unit>us|ms|s|m|h|d)?\b",
     re.MULTILINE,
 )
+_CONNECTIONS: Final = re.compile(r"^(?P<what>\s+maxconn )(?P<number>\d+)$", re.MULTILINE)
 _BIND: Final = re.compile(r"^(?P<bind>\s*bind )(?:\*|0\.0\.0\.0)?:(?P<port>\d+)", re.MULTILINE)
 _NAMESERVERS: Final = re.compile(r"^(?P<space>\s*)(?:parse-resolv-conf|nameserver .*)$", re.MULTILINE)
 _REFERENCE: Final = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)\)")
@@ -51,7 +55,9 @@ def command_of(container: Mapping[str, Any], place: Place, folders: Mapping[str,
     given = [*(container.get("command") or ()), *(container.get("args") or ())]
     words = [_expanded(word, environment) for word in given]
     if not words:
-        raise RehearsalError(f"container {container['name']}: its command is in its image, and a rehearsal has no images")
+        raise RehearsalError(
+            f"container {container['name']}: its command is in its image, and a rehearsal has no images"
+        )
     return [_program(words[0]), *(_here(word, place, folders) for word in words[1:])]
 
 
@@ -70,6 +76,10 @@ def haproxy_config(text: str, place: Place, folders: Mapping[str, Path]) -> str:
     text = _NAMESERVERS.sub(rf"\g<space>nameserver rehearsal {place.nameserver}", text)
     text = _BIND.sub(rf"\g<bind>{place.address}:\g<port>", text)
     text = _DURATION.sub(lambda found: _shorter(found, place.speed), text)
+    most = (
+        resource.getrlimit(resource.RLIMIT_NOFILE)[1] - _OTHER_FILES
+    ) // 2  # a client's and a server's for each request
+    text = _CONNECTIONS.sub(lambda found: f"{found['what']}{min(int(found['number']), most)}", text)
     return _here(text, place, folders)
 
 
@@ -82,8 +92,8 @@ def _shorter(found: re.Match[str], speed: float) -> str:
 def _least_wall_seconds(what: str) -> float:
     if what == "hard-stop-after":  # as a pod's grace period, in which it ends
         return 0.0
-    is_timeout = what.startswith(("timeout", "http_req_rate")) and what not in ("timeout resolve", "timeout retry")
-    return LEAST_TIMEOUT_WALL_SECONDS if is_timeout else LEAST_INTERVAL_WALL_SECONDS
+    often = what.endswith("inter") or what in ("hold valid", "hold obsolete", "timeout resolve", "timeout retry")
+    return LEAST_INTERVAL_WALL_SECONDS if often else LEAST_TIMEOUT_WALL_SECONDS
 
 
 def _here(text: str, place: Place, folders: Mapping[str, Path]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.cloud.routers import files, program
 from lab.control_plane.process import Process, last_lines
 from lab.results.result import RehearsalError
+from workloads.router.haproxy import BACKEND
 
 if TYPE_CHECKING:
     from lab.cloud.routers.program import Place
@@ -79,6 +81,23 @@ class RouterPod:
         """What its programs wrote."""
         return "".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("*.log")))
 
+    def servers(self) -> int:
+        """Servers to which it sends requests now, by its metrics; 0 while it does not answer."""
+        return self._of_backend("active_servers")
+
+    def queued(self) -> int:
+        """Requests that wait in it, by its metrics."""
+        return self._of_backend("current_queue")
+
+    def _of_backend(self, metric: str) -> int:
+        try:
+            with urllib.request.urlopen(self.metrics_url, timeout=_PROBE_WALL_SECONDS) as answer:  # noqa: S310 - loopback
+                text = answer.read().decode()
+        except OSError:
+            return 0
+        found = re.search(rf'^haproxy_backend_{metric}{{proxy="{BACKEND}"}} (\S+)$', text, re.MULTILINE)
+        return int(float(found[1])) if found else 0
+
     def start(self) -> None:
         """Start sidecars, then containers, and watch them. Raises RehearsalError for what is missing on this machine."""
         with self._lock:
@@ -116,10 +135,10 @@ class RouterPod:
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         for process, stop in self._main:
             process.send(stop)
-        in_time = all([_ended(process, deadline) for process, _ in self._main])
+        in_time = all(_ended(process, deadline) for process, _ in self._main)
         for process in self._sidecars:
             process.send(signal.SIGTERM)
-        in_time = all([_ended(process, deadline) for process in self._sidecars]) and in_time
+        in_time = in_time and all(_ended(process, deadline) for process in self._sidecars)
         self.kill()
         took = (time.monotonic() - began) * self.place.speed
         return RouterEnding(pod=self.name, killed=not in_time, took_seconds=took)
@@ -165,7 +184,7 @@ class RouterPod:
         while not self._ending.wait(POLL_WALL_SECONDS):
             for process in running:
                 if process.exit_code is not None and not self._ending.is_set():
-                    self._on_death(self, process.exit_code, last_lines(process.log, 3))
+                    self._on_death(self, process.exit_code, last_lines(process.log, 6))
                     return
 
     def _pre_stop_seconds(self) -> list[float]:

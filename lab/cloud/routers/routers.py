@@ -186,9 +186,7 @@ class Routers:
             self._agenda.soon(self._say_dead, current, exit_code)
 
     def _say_dead(self, pod: Manifest, exit_code: int) -> None:
-        kill_containers(
-            self._world, pod, exit_code=exit_code, reason="OOMKilled" if exit_code == KILLED else "Error"
-        )
+        kill_containers(self._world, pod, exit_code=exit_code, reason="OOMKilled" if exit_code == KILLED else "Error")
 
     def _end(self, pod: RouterPod, grace_seconds: float) -> None:
         ending = pod.end(grace_seconds)

@@ -98,7 +98,7 @@ class Fleet:
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
-        self._address = address
+        self._address, self._key = address, ""
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
         """What a Spot notice leaves pods, by node."""
@@ -141,6 +141,16 @@ class Fleet:
 
     def _of(self, app: str | None) -> list[_Served]:
         return [one for one in self._served.values() if one.labels["app"] == (app or self._app)]
+
+    def require(self, key: str) -> None:
+        """Make present and later servers ask for this key; empty: for none."""
+        self._key = key
+        for one in self._served.values():
+            one.server.key = key
+
+    def in_flight_by_pod(self) -> dict[str, int]:
+        """Open requests of every pod's server."""
+        return {one.name: one.server.in_flight for one in self._served.values()}
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
@@ -237,6 +247,7 @@ class Fleet:
             restarts=restarts_of(pod),
             server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
         )
+        one.server.key = self._key
         self._served[one.uid] = one
         self._servers.add(one.server)
         self._spawn(self._serve(one))
@@ -248,7 +259,9 @@ class Fleet:
             address = self._address(one.uid)
             try:
                 await one.server.start(address, HTTP_PORT)
-            except OSError:  # Another program listens there on every address of this machine; only routers need this port.
+            except (
+                OSError
+            ):  # Another program listens there on every address of this machine; only routers need this port.
                 await one.server.start(address)
         one.server.ready = True
         await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)

@@ -145,6 +145,8 @@ class Traffic:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._routers is not None:
+            self._routers.serve_names(lambda _: ())
         with contextlib.suppress(concurrent.futures.TimeoutError):
             self._do(self._end(), _CLOSE_WALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -152,15 +154,17 @@ class Traffic:
         self._loop.close()
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
-        """Wait until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
+        """Wait until the Service has that many endpoints and routers know them. Raises RehearsalError after that much wall time."""
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
+        routers = () if self._routers is None else self._routers.pods()
         for _ in range(max(1, int(wall_seconds / 0.02))):
-            if len(self.endpoints()) >= number:
+            if len(self.endpoints()) >= number and all(router.servers() >= number for router in routers):
                 return
             waited.wait(min(0.02, max(0.002, delay)))
+        known = "".join(f"; {router.name} knows {router.servers()}" for router in routers)
         raise RehearsalError(
-            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s: are they Ready?"
+            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s{known}: are they Ready?"
         )
 
     def _hosts(self, selector: Mapping[str, str]) -> list[str]:
@@ -183,6 +187,14 @@ class Traffic:
     def fail(self, app: str) -> None:
         """Make the present servers of this `app` answer every request with 500."""
         self._do(_call(lambda: self.fleet.fail(app)), ENDPOINTS_WALL_SECONDS)
+
+    def require(self, key: str) -> None:
+        """Make present and later servers ask for this key; empty: for none."""
+        self._do(_call(lambda: self.fleet.require(key)), ENDPOINTS_WALL_SECONDS)
+
+    def in_flight(self) -> dict[str, int]:
+        """Open requests of every pod's server."""
+        return self._do(_call(self.fleet.in_flight_by_pod), ENDPOINTS_WALL_SECONDS)
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""

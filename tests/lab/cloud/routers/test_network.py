@@ -62,7 +62,9 @@ def test_the_nameserver_answers_after_what_is_no_question(network: PodNetwork) -
 
 def test_each_pod_has_two_addresses_that_nobody_else_has(network: PodNetwork) -> None:
     with PodNetwork() as other:
-        found = [of(uid) for uid in map(str, range(600)) for here in (network, other) for of in (here.address, here.own)]
+        found = [
+            of(uid) for uid in map(str, range(600)) for here in (network, other) for of in (here.address, here.own)
+        ]
     assert len(set(found)) == len(found)
     assert network.address("1") == network.address("1")
     with socket.create_server((network.address("599"), 0)):
