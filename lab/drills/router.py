@@ -5,6 +5,7 @@ HAProxy is the real program, with the pod's own configuration (lab/cloud/routers
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts.texts import plural
 from lab.cloud.routers.files import stored_value
-from lab.cloud.routers.program import LEAST_TIMEOUT_WALL_SECONDS
+from lab.cloud.routers.program import LEAST_TIMEOUT_WALL_SECONDS, require_programs
 from lab.cloud.spot import kill_containers
 from lab.control_plane.api import POD
 from lab.drills.conditions import all_of, needs_servers
@@ -178,8 +179,8 @@ def _routed(
     stage: Stage, proof: Proof, *, router: Mapping[str, Any] | None = None, server: Mapping[str, Any] | None = None
 ) -> Routers:
     """The stack with routers and two servers at least, both Ready; a stack without gets them. Raises DrillBrokenOffError."""
-    if stage.routers is None:
-        raise DrillBrokenOffError("routers run on Linux only: each pod has a loopback address of its own")
+    assert stage.routers is not None
+    require_programs("haproxy")
     sections: dict[str, Any] = {}
     if not stage.settings.has_router or router:
         sections["endpoint"] = {"kind": "leastRequest", "router": dict(router or {})}
@@ -255,6 +256,8 @@ def _lost_later(proof: Proof, report: TrafficReport, since: float, statement: st
 
 def _can_have_routers(settings: Settings) -> str:
     """Not where requests enter elsewhere, or another server would need weights of its own."""
+    if sys.platform != "linux":
+        return "each router needs a loopback address of its own, which only Linux has"
     if settings.gateway.enabled:
         return "requests enter by the gateway"
     alone = settings.replicas < SERVERS and not settings.weights.has_volume

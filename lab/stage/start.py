@@ -19,6 +19,7 @@ from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
+from lab.cloud.routers.program import require_programs
 from lab.cloud.routers.routers import Routers
 from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.standby import Standby
@@ -53,11 +54,13 @@ QUICK_SPEED: Final = 300.0
 def started(opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> Iterator[Stage]:
     """A stage whose stack has not been applied yet; leaving the block stops everything.
 
-    Raises RehearsalError if a program does not start.
+    Raises RehearsalError if a program is missing or does not start.
     """
     # A declared canary would change every count; the canary drills add one themselves.
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
+    if opened.settings.has_router:
+        require_programs("haproxy", *(("vllm-router",) if opened.settings.endpoint_kind == "prefixAware" else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:

@@ -108,16 +108,18 @@ def _expanded(word: str, environment: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda found: environment.get(found["name"], found[0]), word)
 
 
+def require_programs(*names: str) -> None:
+    """Raises RehearsalError for the first that is not installed, with what to type."""
+    for name in names:
+        _program(name)
+
+
 def _program(name: str) -> str:
     if name == "python3":
         return sys.executable
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:
-        raise RehearsalError(f"{name} is not installed, which a router's pod runs; {how_to_install(name)}")
+        write = "make setup-rehearsal" if name == "vllm-router" else f"apt-get install {name}"
+        raise RehearsalError(f"{name} is not installed, which a router's pod runs; run: {write}")
     return found
-
-
-def how_to_install(name: str) -> str:
-    """What to type for a missing program."""
-    return "run: make setup-rehearsal" if name == "vllm-router" else f"run: apt-get install {name}"
