@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -193,7 +193,7 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place, pat
     if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
         return shown(context["le"])
     if kind in ("int_type", "int_from_float", "float_type") and not isinstance(given, bool):
-        number = _number(given)
+        number = _number(given, binary=kind != "float_type")
         allowed = number is not None and (kind == "float_type" or isinstance(number, int))
         return shown(number) if allowed and (own is None or takes(own, number)) else None
     if kind in ("string_type", "string_pattern_mismatch") and not listed_example(path):
@@ -212,12 +212,22 @@ def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place, pat
     return None
 
 
-def _number(given: Any) -> int | float | None:
-    """The number that a value says, without quotes and without a fraction of zero."""
-    text = str(given).strip()
-    if not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", text):
+_NUMBER: Final = re.compile(r"\$? ?(-?[0-9]{1,15}|-?[0-9]{1,3}(?:,[0-9]{3}){1,4})(\.[0-9]{1,15})? ?([kKM]?)")
+
+
+def _number(given: Any, *, binary: bool) -> int | float | None:
+    """The number that a value says, without quotes, dollar sign, separators and a fraction of zero.
+
+    `binary`: K and M count in powers of 1,024, as vLLM reads sizes.
+    """
+    match = _NUMBER.fullmatch(str(given).strip())
+    if match is None:
         return None
-    return int(float(text)) if float(text).is_integer() else float(text)
+    base = 1_024 if binary and match[3].isupper() else 1_000
+    number = float(match[1].replace(",", "") + (match[2] or "")) * base ** (
+        1 + "KM".index(match[3].upper()) if match[3] else 0
+    )
+    return int(number) if number.is_integer() else number
 
 
 def _as_text(given: Any) -> Iterator[tuple[str, str]]:

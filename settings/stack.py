@@ -375,8 +375,8 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack with the canary as its servers, without endpoint, gateway and benchmark, to apply the servers' checks to the canary; None without
-        a canary.
+        """The stack with the canary as its servers, without endpoint, gateway and benchmark, to apply the servers' checks to the canary.
+        None without a canary.
         """
         canary = self.rollout.canary
         if canary is None:

@@ -10,6 +10,7 @@ import pulumi
 
 from facts.signals.model import Catalogue
 from settings.arguments import checked
+from settings.derived.router import RouterNeeds
 from settings.derived.scaling import ScalingPolicy
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.capacity import AnyMode, Ladder, ladder_class
@@ -33,7 +34,6 @@ from workloads.weights.weights import Weights, WeightsArgs, WeightsMount
 
 if TYPE_CHECKING:
     from settings.derived.measurement import Measurement
-    from settings.derived.router import RouterNeeds
     from settings.derived.spending import Rates
     from workloads.router.router import Router
 
@@ -278,7 +278,9 @@ class ServingStack:
         elif not args.picks:
             service = ServiceBackend(name=self.server.name, drain_seconds=self.server.drain.grace_seconds)
         told = GatewayArgs(space=self._space, server=self.server, canary=share, service=service, gateway=args.gateway)
-        return self._add(Gateway(f"{self._prefix}gateway", told, self._guarded))
+        # A route to routers that do not run yet would answer 503.
+        after = self._guarded if router is None else self._after(self.namespace, router)
+        return self._add(Gateway(f"{self._prefix}gateway", told, after))
 
     def _benchmark(self) -> None:
         args = self._args

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from facts.lessons import serving, serving_advisories, serving_cache, serving_judged, serving_start
+from facts.lessons import (
+    serving,
+    serving_advisories,
+    serving_cache,
+    serving_judged,
+    serving_start,
+    serving_stream,
+)
 from facts.lessons.lesson import Lesson
 from facts.lessons.served import Served
 
@@ -12,6 +19,7 @@ ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving.LESSONS,
     *serving_cache.LESSONS,
     *serving_start.LESSONS,
+    *serving_stream.LESSONS,
     *serving_judged.LESSONS,
     *serving_advisories.LESSONS,
 )

@@ -122,7 +122,8 @@ def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
             subject=key("rollout.canary.weight"),
             found=weight,
             allowed="left out without gateway.enabled, or with another endpoint.kind than inferenceGateway",
-            why="only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which `fleet rollout judge` measures",
+            why="only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which "
+            "`fleet rollout judge` measures",
             write="no weight, or gateway: {enabled: true}",
         )
     elif len(pool) + len(CANARY_ENDING) > MAX_POOL_NAME:

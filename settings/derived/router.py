@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TypedDict
 
+from settings.sections.endpoint import Router
+from settings.sections.secret_stores import SecretManagerSecret
+
 if TYPE_CHECKING:
-    from settings.sections.endpoint import Router
-    from settings.sections.secret_stores import SecretManagerSecret
     from settings.stack import Settings
 
 LEAST_SLOTS: Final = 32

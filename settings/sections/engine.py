@@ -202,6 +202,10 @@ class Engine(Section):
 
     api_server_count: Annotated[int, Field(ge=1, le=64)] | None = None
     """`--api-server-count`: processes for HTTP and tokenizing. Default with `vllm serve`: one per data-parallel rank."""
+    stream_interval: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """`--stream-interval`: tokens that a streamed chunk gathers; the first token is sent at once. Default 1. Fewer chunks cost
+    client, gateway and API server less; clients see bursts. Measured (H200, 0.33.0): 10 sent 0.104 chunks per token, an API server took
+    0.09 instead of 0.15 cores, and throughput stayed. Before 0.33 streamed tool calls are lost with more than 1."""
     served_model_name: (
         Annotated[str, like(r"^[A-Za-z0-9_./:-]{1,200}$", "1 to 200 letters, digits and _ . / : -")] | None
     ) = None

@@ -47,6 +47,12 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
             ({"server": {"drainSeconds": wrong}}, "server.drainSeconds", "drainSeconds: 120")
             for wrong in (120.0, "2m", "abc", True, 0)
         ),
+        *(
+            ({"spending": {"limit": wrong, "then": "warn"}}, "spending.limit", "limit: 300000")
+            for wrong in ("$300000", "300,000", "$300,000.00", "300k", "300K", "0.3M")
+        ),
+        ({"server": engine(maxModelLen="8K")}, "server.engine.maxModelLen", "maxModelLen: 8192"),
+        ({"server": engine(maxModelLen="8k")}, "server.engine.maxModelLen", "maxModelLen: 8000"),
         ({"labels": {"team": 5}}, "labels.team", 'team: "5"'),
         ({"labels": {"team": "A B"}}, "labels.team", "team: my-team"),
         ({"server": {"drainSeconds": 90.0}}, "server.drainSeconds", "drainSeconds: 90"),
@@ -58,7 +64,7 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
         (
             {"capacity": {"mode": "spot", "drainSeconds": 60}},
             "capacity.drainSeconds",
-            "drainSeconds in vllm-fleet:server",
+            "drainSeconds in vllm-fleet:server or vllm-fleet:endpoint.router",
         ),
         ({"capacity": {"mode": "Ladder"}}, "capacity.mode", "{mode: ladder}"),
         ({"capacity": {"mode": "flexstart"}}, "capacity.mode", "{mode: flex-start, runDurationSeconds: 86400}"),

@@ -117,7 +117,7 @@ def test_the_engines_own_served_name_wins() -> None:
 
 
 def test_extra_flags_come_last_and_as_given() -> None:
-    assert rendered(Engine(extra_args=("--stream-interval=4",)))[-1] == "--stream-interval=4"
+    assert rendered(Engine(extra_args=("--long-prefill-token-threshold=4",)))[-1] == "--long-prefill-token-threshold=4"
 
 
 @each_row("name", NAMES)

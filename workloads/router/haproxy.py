@@ -83,7 +83,7 @@ class Client:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HaproxyArgs:
+class Haproxy:
     """Arguments of `config`: one HAProxy in front of servers."""
 
     servers: Discovered | Fixed
@@ -134,7 +134,7 @@ class HaproxyArgs:
             )
 
 
-def config(args: HaproxyArgs) -> str:
+def config(args: Haproxy) -> str:
     """The file `haproxy.cfg`."""
     sections = (
         ("global", _global(args)),
@@ -148,7 +148,7 @@ def config(args: HaproxyArgs) -> str:
     return "\n".join(f"{title}\n" + "".join(f"    {line}\n" for line in lines) for title, lines in sections)
 
 
-def _global(args: HaproxyArgs) -> Iterator[str]:
+def _global(args: Haproxy) -> Iterator[str]:
     yield f"nbthread {args.threads}"
     yield f"maxconn {args.max_connections}"
     # SIGUSR1 closes the listeners and lets streams finish, at most so long.
@@ -157,7 +157,7 @@ def _global(args: HaproxyArgs) -> Iterator[str]:
     yield "log stdout format raw local0 info"
 
 
-def _defaults(args: HaproxyArgs) -> Iterator[str]:
+def _defaults(args: Haproxy) -> Iterator[str]:
     yield "mode http"
     yield "log global"
     # Requests with errors, timeouts or retries; all would be millions of lines a day. Without headers: they contain keys.
@@ -221,7 +221,7 @@ def _resolvers() -> Iterator[str]:
         yield f"hold {failure} 60s"
 
 
-def _requests(args: HaproxyArgs) -> Iterator[str]:
+def _requests(args: Haproxy) -> Iterator[str]:
     yield f"bind {args.address}:{args.port}"
     yield f"http-request return status 200 content-type text/plain string ok if {{ path {HEALTH_PATH} }} {{ nbsrv({BACKEND}) ge 1 }}"
     yield (
@@ -239,7 +239,7 @@ def _requests(args: HaproxyArgs) -> Iterator[str]:
     yield f"default_backend {BACKEND}"
 
 
-def _keys(args: HaproxyArgs) -> Iterator[str]:
+def _keys(args: Haproxy) -> Iterator[str]:
     if args.key_file is None:
         return
     yield "http-request set-var(txn.key) http_auth_bearer"
@@ -269,12 +269,12 @@ def _unauthorized() -> str:
     return _answer(401, "authentication_error", "The API key is missing or wrong.", "WWW-Authenticate Bearer")
 
 
-def _table(args: HaproxyArgs) -> Iterator[str]:
+def _table(args: Haproxy) -> Iterator[str]:
     size = len(args.clients) + 1
     yield f"stick-table type string len 64 size {size * 2} expire 1h store http_req_rate({RATE_WINDOW_SECONDS}s),conn_cur"
 
 
-def _servers(args: HaproxyArgs) -> Iterator[str]:
+def _servers(args: Haproxy) -> Iterator[str]:
     yield "balance leastconn"
     yield "option httpchk"
     yield f"http-check send meth GET uri {args.health_path} ver HTTP/1.1 hdr Host router"
@@ -303,7 +303,7 @@ def _servers(args: HaproxyArgs) -> Iterator[str]:
             yield f"server s{index} {address}"
 
 
-def _operations(args: HaproxyArgs) -> Iterator[str]:
+def _operations(args: Haproxy) -> Iterator[str]:
     yield f"bind {args.address}:{args.metrics_port}"
     yield f"http-request use-service prometheus-exporter if {{ path {METRICS_PATH} }}"
     # Whether the router runs, not whether servers do: without one it answers 503 with Retry-After.

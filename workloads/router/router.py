@@ -217,11 +217,11 @@ def reads_key(args: RouterArgs) -> bool:
     return args.server.key_store is not None and (args.kind == "prefixAware" or bool(args.router.clients))
 
 
-def haproxy_args(args: RouterArgs) -> haproxy.HaproxyArgs:
+def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     """What HAProxy is told."""
     chosen = args.router
     is_direct = args.kind == "leastRequest"
-    return haproxy.HaproxyArgs(
+    return haproxy.Haproxy(
         servers=haproxy.Discovered(slots=args.slots)
         if is_direct
         else haproxy.Fixed(addresses=(f"127.0.0.1:{vllm_router.PORT}",)),

@@ -43,6 +43,7 @@ _SHARES_AT_LEAST: Final = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Assumed, both: the steps in which room is added until the objective holds."""
 _BY_LOAD: Final = ("load", "load, more room")
 TO_OBJECTIVE: Final = "to the objective"
+_OWN: Final = "the stack's"
 STOCK_OUT_SECONDS: Final = 7_200
 BLIND_SECONDS: Final = 3_600
 """Assumed, both: failures injected from an hour before the peak of the busiest day."""
@@ -244,6 +245,18 @@ def meeting(subject: Subject, compared: Sequence[Comparison]) -> ScalingPolicy |
     return None
 
 
+def keeps_own(subject: Subject, compared: Sequence[Comparison]) -> bool:
+    """Whether the stack's own policy meets the objective under every shape, too, in no more node-hours than what would be recommended."""
+    policy = meeting(subject, compared)
+    own = [way.week for one in compared for way in one.ways if way.name == _OWN]
+    found = [way.week for one in compared for way in one.ways if way.policy == policy and way.name != _OWN]
+    return (
+        bool(own and found)
+        and all(week.slo_attainment >= subject.objective for week in own)
+        and sum(week.node_hours for week in own) <= sum(week.node_hours for week in found)
+    )
+
+
 def _could_save(subject: Subject, by_load: ScalingPolicy) -> bool:
     """Whether scaling by load can cost less than the static fleet, and hold its peak."""
     return not subject.is_paid_anyway and not subject.is_short and by_load.min < by_load.max
@@ -274,10 +287,11 @@ def _more_servers(subject: Subject) -> str:
 def recommended(subject: Subject, compared: Sequence[Comparison]) -> Scaling | None:
     """`server.scaling` of the load-driven policy that meets the objective, without windows: those depend on the user's traffic.
 
-    None if none meets it, it saves nothing, the fleet is too small for the peak, or the section is invalid.
+    None if none meets it, it saves nothing, the stack's own does as well for no more, the fleet is too small for the peak, or the
+    section is invalid.
     """
     policy = meeting(subject, compared)
-    if policy is None or not _could_save(subject, policy):
+    if policy is None or not _could_save(subject, policy) or keeps_own(subject, compared):
         return None
     try:
         return Scaling.model_validate(
@@ -342,7 +356,7 @@ def _ways(subject: Subject, before: Load, by_load: ScalingPolicy) -> Iterator[tu
     yield "load, more room", replace(by_load, target_in_flight=subject.fleet.serving.target(RARE_GROWTH))
     yield "both", replace(by_load, windows=proposed_windows(before, subject.need, median_high)[1])
     if subject.policy is not None:
-        yield "the stack's", subject.policy
+        yield _OWN, subject.policy
 
 
 def scaled_by_load(subject: Subject, before: Load) -> ScalingPolicy:

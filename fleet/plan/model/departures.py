@@ -30,6 +30,7 @@ _OPTIONS = {
     "language_model_only": "--language-model-only",
     "max_loras": "--max-loras",
     "max_lora_rank": "--max-lora-rank",
+    "stream_interval": "--stream-interval",
     "api_servers": "--api-server-count",
 }
 

@@ -43,6 +43,8 @@ class EngineShape:
     max_loras: int = 0
     """Slots for LoRA adapters; 0 without `--enable-lora`."""
     max_lora_rank: int = DEFAULT_LORA_RANK
+    stream_interval: int = 1
+    """Tokens that a streamed chunk gathers after the first."""
     api_servers: int | None = None
     """HTTP processes per pod. None: one per data-parallel rank, the default of `vllm serve`."""
 
@@ -58,6 +60,7 @@ class EngineShape:
             "max_model_len_tokens",
             "max_num_seqs",
             "max_num_batched_tokens",
+            "stream_interval",
         ):
             _at_least(name, getattr(self, name), 1)
         _at_least("speculative_tokens", self.speculative_tokens, 0)

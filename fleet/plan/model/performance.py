@@ -53,6 +53,8 @@ class Performance:
     total_tokens_per_s: Estimate
     """Input and output tokens."""
     output_tokens_per_s: Estimate
+    chunks_per_s: Estimate
+    """Streamed chunks, which clients, gateway and API servers handle one by one; if every response is streamed."""
     requests_per_s: Estimate
     in_flight: Estimate
     seconds_per_request: Estimate
@@ -62,11 +64,11 @@ class Performance:
     tpot_ms: Estimate
     """Time per output token after the first."""
     itl_ms: Estimate
-    """Time between two chunks; with speculation a chunk has more than one token."""
+    """Time between two chunks; with speculation or `--stream-interval` a chunk has more than one token."""
     itl_median_ms: Estimate
-    """A step without prompts."""
+    """Steps without prompts."""
     itl_p99_ms: Estimate
-    """A step filled with prompts."""
+    """The same with a step filled with prompts."""
     running_per_engine: Estimate
     """Mean sequences per step."""
     running_peak_per_engine: Estimate
@@ -182,6 +184,7 @@ def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) 
     return Performance(
         total_tokens_per_s=tokens,
         output_tokens_per_s=requests.map(lambda rate: rate * workload.output_tokens.mean),
+        chunks_per_s=requests.map(lambda rate: rate * latency.chunks_per_request(frame.central, deployment, workload)),
         requests_per_s=requests,
         in_flight=in_flight,
         seconds_per_request=counted.estimate(rate_percent, lambda load: load.seconds_per_request),
@@ -189,11 +192,13 @@ def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) 
         ttft_p99_ms=ttft.map(lambda mean: mean * latency.FIRST_TOKEN_P99_OVER_MEAN),
         tpot_ms=_spread_ms(timed, accuracy.tpot_percent, lambda load, part: latency.per_token_s(load, workload, part)),
         itl_ms=_spread_ms(
-            counted, accuracy.itl_percent, lambda load, part: latency.between_chunks_s(load, workload, part)
+            counted, accuracy.itl_percent, lambda load, part: latency.between_chunks_s(load, deployment, workload, part)
         ),
-        itl_median_ms=counted.estimate(accuracy.itl_percent, lambda load: latency.decode_step_s(load) * _MS_PER_S),
+        itl_median_ms=counted.estimate(
+            accuracy.itl_percent, lambda load: latency.between_chunks_median_s(load, deployment) * _MS_PER_S
+        ),
         itl_p99_ms=counted.estimate(
-            accuracy.itl_percent, lambda load: latency.prompt_step_s(load, deployment, workload) * _MS_PER_S
+            accuracy.itl_percent, lambda load: latency.between_chunks_p99_s(load, deployment, workload) * _MS_PER_S
         ),
         running_per_engine=counted.estimate(rate_percent, lambda load: load.engine.running),
         running_peak_per_engine=peak,

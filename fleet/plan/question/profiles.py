@@ -127,6 +127,7 @@ def engine_shape(flags: Mapping[str, Scalar], env: Mapping[str, str], release: R
         language_model_only=flags.get("language-model-only") is True,
         max_loras=number("max-loras", DEFAULT_LORAS) if flags.get("enable-lora") is True else 0,
         max_lora_rank=number("max-lora-rank", DEFAULT_LORA_RANK),
+        stream_interval=number("stream-interval", 1),
         api_servers=None if api_servers == engines else api_servers,
     )
 

@@ -17,6 +17,7 @@ from fleet.plan.day.comparison import (
     Comparison,
     Judged,
     Subject,
+    keeps_own,
     meeting,
     recommended,
 )
@@ -169,6 +170,11 @@ def objective(subject: Subject, comparisons: Sequence[Comparison]) -> Iterator[s
         yield (
             f"No policy that scales by load has {share} % on time under both shapes, the objective (monitoring.alerts.objective). "
             "The static fleet has: none is recommended."
+        )
+    elif keeps_own(subject, comparisons):
+        yield (
+            f"The stack's own scaling has at least {share} % on time under both shapes (monitoring.alerts.objective): keep it. No "
+            "cheaper policy that does was found."
         )
     else:
         yield f"Recommended, with at least {share} % on time under both shapes (monitoring.alerts.objective): {format_policy(policy)}."

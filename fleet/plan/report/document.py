@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _ESTIMATES = (
     "total_tokens_per_s",
     "output_tokens_per_s",
+    "chunks_per_s",
     "requests_per_s",
     "in_flight",
     "seconds_per_request",

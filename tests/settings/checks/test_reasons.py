@@ -41,7 +41,7 @@ def test_a_typed_setting_of_the_class_needs_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--middleware=x.Y",), ("--no-trust-remote-code",), ("--stream-interval=4",)]
+    "arguments", [(), ("--middleware=x.Y",), ("--no-trust-remote-code",), ("--long-prefill-token-threshold=4",)]
 )
 def test_a_reason_that_allows_nothing_is_a_finding(arguments: tuple[str, ...]) -> None:
     key = (arguments or (CODE,))[0].replace("--no-", "--").partition("=")[0]

@@ -98,8 +98,8 @@ def test_the_serve_entry_point_starts_one_api_server_per_rank_and_the_module_one
     ("argument", "reason"),
     [
         ("-O2", "must be one string"),
-        ("--stream-interval 4", "must be one string"),
-        ("stream-interval=4", "must be one string"),
+        ("--long-prefill-token-threshold 4", "must be one string"),
+        ("long-prefill-token-threshold=4", "must be one string"),
         ("--max-num-seqs=64", "server.engine.maxNumSeqs"),
         ("--max_num_seqs=64", "server.engine.maxNumSeqs"),
         ("--max-num-s=64", "server.engine.maxNumSeqs"),
@@ -118,7 +118,8 @@ def test_an_extra_flag_that_has_a_place_elsewhere_is_refused_with_that_place(arg
 
 
 @pytest.mark.parametrize(
-    "argument", ["--stream-interval=4", "--enable-sleep-mode", "--compilation-config.mode=3", "--hf-overrides={}"]
+    "argument",
+    ["--long-prefill-token-threshold=4", "--enable-sleep-mode", "--compilation-config.mode=3", "--hf-overrides={}"],
 )
 def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
     assert Engine.model_validate({"extraArgs": (argument,)}).extra_args == (argument,)
@@ -170,7 +171,7 @@ def test_flags_are_described_by_the_long_names_of_the_ledger() -> None:
         seed=7,
         estimate_cudagraphs=True,
         engine_ready_timeout_seconds=900,
-        extra_args=("--stream_interval=4", "--enable-sleep-mode"),
+        extra_args=("--long_prefill_token_threshold=4", "--enable-sleep-mode"),
         extra_env={"NCCL_DEBUG": "WARN"},
     )
     assert effective_flags(engine) == {
@@ -181,7 +182,7 @@ def test_flags_are_described_by_the_long_names_of_the_ledger() -> None:
         "optimization-level": 3,
         "speculative-config.method": "mtp",
         "speculative-config.num_speculative_tokens": 1,
-        "stream-interval": "4",
+        "long-prefill-token-threshold": "4",
         "enable-sleep-mode": True,
     }
     assert effective_environment(engine) == {"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1", "NCCL_DEBUG": "WARN"}

@@ -20,6 +20,7 @@ from fleet.plan.day.comparison import (
     Judged,
     Subject,
     comparisons,
+    keeps_own,
     meeting,
     proposed_windows,
     recommended,
@@ -210,6 +211,21 @@ def test_what_is_recommended_to_a_stack_is_accepted_by_it(stack: str, peak: floa
     assert (section is None) == (stack == "cud" or subject.is_short)
     if section is not None:
         assert refusals(stack, yaml.safe_load(format_section(section))) == []
+
+
+@each_row("late, cheaper, kept", [(0.0, True, True), (0.0, False, False), (1.0, True, False)])
+def test_a_stacks_own_scaling_is_kept_where_it_does_as_well_for_less(late: float, cheaper: bool, kept: bool) -> None:
+    subject = subject_of_stack(settings_of("prod"))
+    assert subject.policy is not None
+    [one] = short_week(subject)
+    [found] = one.ways
+    hours = found.week.node_hours + (-1 if cheaper else 1)
+    own = Judged(
+        name="the stack's", policy=subject.policy, week=replace(found.week, requests_late=late, node_hours=hours)
+    )
+    both = (replace(one, ways=(found, own)),)
+    assert keeps_own(subject, both) is kept
+    assert (recommended(subject, both) is None) is kept
 
 
 @pytest.mark.parametrize("peak", [None, 900.0])
