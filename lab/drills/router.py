@@ -40,6 +40,9 @@ ROUTER_START_SECONDS: Final = 900.0
 """Longest wait for router pods: nodes for them, image, probe."""
 _LIMITS: Final[Mapping[str, Any]] = {"maxInFlight": 2, "maxQueued": 3, "queueSeconds": 30}
 KEY_NAME: Final = "vllm-api-key"
+_KEY: Final = stored_value(f"projects/project/secrets/{KEY_NAME}/versions/latest")
+_IMAGE: Final = f"us-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+"""A placeholder: the rehearsal runs the program itself."""
 
 
 def _server_dies(stage: Stage, proof: Proof) -> None:
@@ -127,7 +130,7 @@ def _router_dies(stage: Stage, proof: Proof) -> None:
 
 
 def _router_full(stage: Stage, proof: Proof) -> None:
-    routers = _routed(stage, proof, router=_LIMITS)
+    routers = _routed(stage, proof, endpoint={"kind": "leastRequest", "router": _LIMITS})
     router = routers.pods()[0]
     runs, waits = _LIMITS["maxInFlight"] * stage.servers_now, _LIMITS["maxQueued"]
     with Asking(stage.settings.serving.model.id) as asking:
@@ -157,33 +160,89 @@ def _router_full(stage: Stage, proof: Proof) -> None:
 
 def _authorization(stage: Stage, proof: Proof) -> None:
     routers = _routed(stage, proof, server={"apiKeySecret": KEY_NAME})
-    key = stored_value(f"projects/p/secrets/{KEY_NAME}/versions/latest")
     url, secrets = routers.endpoints()[0], _internal(stage, routers)
-    stage.traffic.require(key)
+    stage.traffic.require(_KEY)
     try:
         with Asking(stage.settings.serving.model.id) as asking:
-            for what, given in (("a wrong key", {"Authorization": "Bearer wrong"}), ("no key", {})):
-                (one,) = _results(asking.send([url], tokens=1, headers=given))
-                proof.check(f"with {what}, 401", one.status == 401, str(one.status))
-                told = one.tells([*secrets, key])
-                proof.check(f"with {what}, the answer tells nothing internal", not told, ", ".join(told) or "nothing")
-            (one,) = _results(asking.send([url], tokens=1, headers={"Authorization": f"Bearer {key}"}))
+            _keys_are_checked(proof, asking, url, secrets)
+            (one,) = _results(asking.send([url], tokens=1, headers={"Authorization": f"Bearer {_KEY}"}))
             proof.check("with the key, an answer", one.answered, str(one.status))
-        written = [router.name for router in routers.pods() if key in router.logs]
+        written = [router.name for router in routers.pods() if _KEY in router.logs]
         proof.check("no key is in the routers' logs", not written, ", ".join(written) or "none")
     finally:
         stage.traffic.require("")
 
 
+def _prefix_aware(stage: Stage, proof: Proof) -> None:
+    require_programs("vllm-router")
+    kind = {"kind": "prefixAware", "router": {"image": _IMAGE}}
+    routers = _routed(stage, proof, endpoint=kind, server={"apiKeySecret": KEY_NAME})
+    with Asking(stage.settings.serving.model.id) as asking:
+        try:
+            _vllm_router_alone(stage, proof, asking, routers)
+            _vllm_router_behind(stage, proof, asking, routers)
+        finally:
+            stage.traffic.require("")
+    stage.until_ready(max(SERVERS, stage.servers))
+
+
+def _vllm_router_alone(stage: Stage, proof: Proof, asking: Asking, routers: Routers) -> None:
+    router = routers.pods()[0]
+    inside = router.inner_url or ""
+    (one,) = _results(asking.send([inside], tokens=1))
+    proof.check("vllm-router itself asks for no key", one.answered, str(one.status))
+    (one,) = _results(asking.send([inside.replace(router.place.own, router.place.address)], tokens=1))
+    proof.check("no other pod reaches it", one.status == 0, str(one.status or "refused"))
+
+
+def _vllm_router_behind(stage: Stage, proof: Proof, asking: Asking, routers: Routers) -> None:
+    router, secrets, key = routers.pods()[0], _internal(stage, routers), _KEY
+    _keys_are_checked(proof, asking, router.url, secrets)
+    stage.traffic.require(key)
+    headers = {"Authorization": f"Bearer {key}"}
+    before = stage.traffic.accepted_by_pod()
+    answers = [
+        one.result()
+        for _ in range(STREAMS)
+        for one in asking.send([router.url], tokens=1, headers=headers, prompt=range(1000))
+    ]
+    after = stage.traffic.accepted_by_pod()
+    proof.check("with the key, answers", all(one.answered for one in answers), _statuses(answers))
+    most = max(after[name] - before[name] for name in before)
+    proof.check("one prompt's requests go to one server", most == STREAMS, f"{most} of {STREAMS}")
+    for pod in stage.ready_pods():
+        kill_containers(stage.world, pod, exit_code=1, reason="Error")
+    stage.until("the servers to be gone", lambda: not stage.traffic.in_flight() or None, 600.0)
+    (one,) = _results(asking.send([router.inner_url or ""], tokens=1, headers=headers))
+    told = one.tells(secrets)
+    proof.check("without servers, vllm-router itself tells addresses", bool(told), f"{one.status}: {', '.join(told)}")
+    (one,) = _results(asking.send([router.url], tokens=1, headers=headers))
+    told = one.tells([*secrets, key])
+    clean = one.status in (502, 503) and one.whole and not told
+    proof.check("the router answers 502 or 503 without them", clean, f"{one.status}: {', '.join(told) or 'none'}")
+
+
+def _keys_are_checked(proof: Proof, asking: Asking, url: str, secrets: Sequence[str]) -> None:
+    for what, given in (("a wrong key", {"Authorization": "Bearer wrong"}), ("no key", {})):
+        (one,) = _results(asking.send([url], tokens=1, headers=given))
+        proof.check(f"with {what}, 401", one.status == 401, str(one.status))
+        told = one.tells([*secrets, _KEY])
+        proof.check(f"with {what}, the answer tells nothing internal", not told, ", ".join(told) or "nothing")
+
+
 def _routed(
-    stage: Stage, proof: Proof, *, router: Mapping[str, Any] | None = None, server: Mapping[str, Any] | None = None
+    stage: Stage,
+    proof: Proof,
+    *,
+    endpoint: Mapping[str, Any] | None = None,
+    server: Mapping[str, Any] | None = None,
 ) -> Routers:
     """The stack with routers and two servers at least, both Ready; a stack without gets them. Raises DrillBrokenOffError."""
     assert stage.routers is not None
     require_programs("haproxy")
     sections: dict[str, Any] = {}
-    if not stage.settings.has_router or router:
-        sections["endpoint"] = {"kind": "leastRequest", "router": dict(router or {})}
+    if not stage.settings.has_router or endpoint:
+        sections["endpoint"] = dict(endpoint or {"kind": "leastRequest"})
     if stage.servers < SERVERS or server:
         sections["server"] = {"replicas": max(SERVERS, stage.servers), **(server or {})}
     if sections:
@@ -288,6 +347,15 @@ DRILLS = (
         proves="servers get no more than their limit, the queue is bounded, and the rest is told when to come again",
         play=_router_full,
         skip=_SKIP,
+    ),
+    Drill(
+        name="router-prefix-aware",
+        title="vllm-router behind HAProxy",
+        proves="what vllm-router itself does not check or hide is checked and hidden, and one prompt's requests share a server",
+        play=_prefix_aware,
+        may_page=("NothingServes",),
+        skip=_SKIP,
+        fast=False,
     ),
     Drill(
         name="router-authorization",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -82,8 +83,23 @@ class RouterPod:
         return "".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("*.log")))
 
     def servers(self) -> int:
-        """Servers to which it sends requests now, by its metrics; 0 while it does not answer."""
-        return self._of_backend("active_servers")
+        """Servers to which it sends requests now, by HAProxy's metrics or vllm-router's answer; 0 while it does not answer."""
+        if self.inner_url is None:
+            return self._of_backend("active_servers")
+        try:
+            with urllib.request.urlopen(f"{self.inner_url}/readiness", timeout=_PROBE_WALL_SECONDS) as answer:  # noqa: S310 - loopback
+                return int(json.load(answer)["healthy_workers"])
+        except OSError:
+            return 0
+
+    @property
+    def inner_url(self) -> str | None:
+        """Where vllm-router listens, inside the pod; None without one."""
+        for container in self.pod["spec"].get("initContainers") or ():
+            for word in container.get("command") or ():
+                if word.startswith("--port="):
+                    return f"http://{self.place.own}:{word.removeprefix('--port=')}"
+        return None
 
     def queued(self) -> int:
         """Requests that wait in it, by its metrics."""

@@ -152,6 +152,10 @@ class Fleet:
         """Open requests of every pod's server."""
         return {one.name: one.server.in_flight for one in self._served.values()}
 
+    def accepted_by_pod(self) -> dict[str, int]:
+        """Requests that have reached every pod's server."""
+        return {one.name: one.server.accepted for one in self._served.values()}
+
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
         for one in self._served.values():

@@ -196,6 +196,10 @@ class Traffic:
         """Open requests of every pod's server."""
         return self._do(_call(self.fleet.in_flight_by_pod), ENDPOINTS_WALL_SECONDS)
 
+    def accepted_by_pod(self) -> dict[str, int]:
+        """Requests that have reached every pod's server."""
+        return self._do(_call(self.fleet.accepted_by_pod), ENDPOINTS_WALL_SECONDS)
+
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
         self._do(_call(lambda: self.fleet.hang(pod, rank)), ENDPOINTS_WALL_SECONDS)
