@@ -179,14 +179,14 @@ def _prefix_aware(stage: Stage, proof: Proof) -> None:
     routers = _routed(stage, proof, endpoint=kind, server={"apiKeySecret": KEY_NAME})
     with Asking(stage.settings.serving.model.id) as asking:
         try:
-            _vllm_router_alone(stage, proof, asking, routers)
+            _vllm_router_alone(proof, asking, routers)
             _vllm_router_behind(stage, proof, asking, routers)
         finally:
             stage.traffic.require("")
     stage.until_ready(max(SERVERS, stage.servers))
 
 
-def _vllm_router_alone(stage: Stage, proof: Proof, asking: Asking, routers: Routers) -> None:
+def _vllm_router_alone(proof: Proof, asking: Asking, routers: Routers) -> None:
     router = routers.pods()[0]
     inside = router.inner_url or ""
     (one,) = _results(asking.send([inside], tokens=1))
