@@ -14,7 +14,15 @@ from urllib.parse import urlsplit
 
 from fleet.clients.errors import LiveError
 from fleet.clients.kubectl import Kubectl
-from fleet.verify import checks_answers, checks_cluster, checks_engine, checks_service, checks_traffic, cluster
+from fleet.verify import (
+    checks_answers,
+    checks_cluster,
+    checks_engine,
+    checks_router,
+    checks_service,
+    checks_traffic,
+    cluster,
+)
 from fleet.verify.ask import Asked, ask
 from fleet.verify.facts import Cluster, Facts, Target
 from fleet.verify.findings import Check, Report, format_where
@@ -69,6 +77,7 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
     """All checks, in report order."""
     checks = (
         checks_cluster.replicas(facts, settings),
+        checks_router.routers(facts, settings),
         checks_service.reachable(facts),
         checks_service.model(facts, settings),
         checks_service.version(facts, settings),
@@ -80,6 +89,8 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
         checks_engine.configuration(facts, settings),
         checks_engine.engines(facts, settings),
         checks_engine.kv_tokens(facts, settings),
+        checks_router.balance(facts, settings),
+        checks_router.refusals(facts, settings),
         checks_traffic.ranks(facts, settings),
         checks_traffic.speculation(facts, settings),
         checks_traffic.prefix_caching(facts, settings),
@@ -108,6 +119,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
     # Internal addresses may be reachable (a VPN); only cluster-internal names are skipped.
     door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
     seen: Cluster | None = None
+    router: str | None = None
     cluster_trouble = "" if asking.has_cluster else NOT_GIVEN
     with contextlib.ExitStack() as stack:
         kubectl = stack.enter_context(_kubectl(settings, asking)) if asking.has_cluster else None
@@ -119,14 +131,17 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 cluster_trouble = str(error)
             else:
                 ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
-                tunnels = stack.enter_context(cluster.tunnels(kubectl, ready))
+                router = next((one.name for one in seen.routers if one.ready), None)
+                through = () if router is None else (router,)
+                tunnels = stack.enter_context(cluster.tunnels(kubectl, (*ready, *through)))
         if seen is None and door is None:
             raise LiveError(f"nothing to check: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
         asked = asyncio.run(
             ask(
                 settings,
                 door=door,
-                pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items())),
+                pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items()) if name != router),
+                router=None if router not in tunnels.urls else Target(name=router, url=tunnels.urls[router]),
                 one_server=_is_one_server(url, settings),
                 api_key=asking.api_key if settings.guards_v1_only else None,
                 until=until,
@@ -171,6 +186,7 @@ def _facts(
         tunnel_troubles=dict(tunnels.troubles),
         cluster=seen,
         cluster_trouble=cluster_trouble,
+        routed=asked.routed,
         chats=asked.chats,
         chat_through=asked.chat_through,
         twice=asked.twice,

@@ -13,7 +13,7 @@ from lab.cloud.routers.program import Place, command_of, haproxy_config
 from lab.results.result import RehearsalError
 from tests.lab.cloud.routers.play import NEEDS_HAPROXY
 from tests.support.rows import each_row
-from workloads.router.haproxy import Client, Discovered, Fixed, HaproxyArgs, config
+from workloads.router.haproxy import Client, Discovered, Fixed, Haproxy, config
 
 PLACE = Place(address="127.20.1.2", own="127.148.1.2", nameserver="127.20.0.1:5300", speed=100.0)
 
@@ -68,8 +68,8 @@ def test_a_missing_program_is_named_with_what_to_type() -> None:
 @pytest.mark.parametrize(
     "args",
     [
-        HaproxyArgs(servers=Discovered(slots=32), max_connections=1_000_000, max_in_flight=3, max_queued=4),
-        HaproxyArgs(
+        Haproxy(servers=Discovered(slots=32), max_connections=1_000_000, max_in_flight=3, max_queued=4),
+        Haproxy(
             servers=Fixed(addresses=("127.0.0.1:8100",)),
             max_connections=1_000,
             max_in_flight=3,
@@ -82,7 +82,7 @@ def test_a_missing_program_is_named_with_what_to_type() -> None:
     ],
     ids=["direct", "in front of another router"],
 )
-def test_haproxy_takes_what_a_rehearsal_makes_of_a_configuration(args: HaproxyArgs, tmp_path: Path) -> None:
+def test_haproxy_takes_what_a_rehearsal_makes_of_a_configuration(args: Haproxy, tmp_path: Path) -> None:
     folders = {"/run/key": tmp_path / "servers", "/run/one": tmp_path / "one"}
     for folder, name in ((folders["/run/key"], "value"), (folders["/run/one"], "key")):
         folder.mkdir()
