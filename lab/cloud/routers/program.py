@@ -24,8 +24,9 @@ LEAST_TIMEOUT_WALL_SECONDS: Final = 2.0
 _OTHER_FILES: Final = 1_000
 """Files that HAProxy opens besides connections. Assumed: far more than listeners, health checks and threads."""
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# Not how long a name is kept while the nameserver fails: here it is only late, on a busy machine.
 _DURATION: Final = re.compile(
-    r"(?P<what>(?:^\s*(?:timeout [a-z-]+|hold [a-z]+|hard-stop-after)|\b(?:fast|down)?inter) |http_req_rate\()"
+    r"(?P<what>(?:^\s*(?:timeout [a-z-]+|hold (?:valid|obsolete)|hard-stop-after)|\b(?:fast|down)?inter) |http_req_rate\()"
     r"(?P<number>\d+)(?P<unit>us|ms|s|m|h|d)?\b",
     re.MULTILINE,
 )

@@ -124,7 +124,8 @@ class Fleet:
     def endpoints(self, selector: Mapping[str, str] | None = None) -> list[str]:
         """URLs of pods with these labels, by default the Service's, to which nodes route now."""
         wanted = (selector or {"app": self._app}).items()
-        return [url for url, labels in self._routes.items() if wanted <= labels.items()]
+        # A copy: a nameserver asks from another thread.
+        return [url for url, labels in list(self._routes.items()) if wanted <= labels.items()]
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""

@@ -169,8 +169,7 @@ class Traffic:
 
     def _hosts(self, selector: Mapping[str, str]) -> list[str]:
         """Addresses of the pods with these labels to which nodes route now."""
-        urls = self._do(_call(lambda: self.fleet.endpoints(selector)), ENDPOINTS_WALL_SECONDS)
-        return [host for url in urls if (host := urlsplit(url).hostname) is not None]
+        return [host for url in self.fleet.endpoints(selector) if (host := urlsplit(url).hostname) is not None]
 
     def endpoints(self) -> list[str]:
         """The servers' Service's current URLs."""

@@ -30,7 +30,7 @@ PLACE = Place(address="127.20.1.2", own="127.148.1.2", nameserver="127.20.0.1:53
         ("    timeout server 1h", "    timeout server 36000ms"),
         ("    timeout connect 5s", "    timeout connect 2000ms"),
         ("    timeout check 500ms", "    timeout check 500ms"),
-        ("    hold nx 60s", "    hold nx 2000ms"),
+        ("    hold nx 60s", "    hold nx 60s"),
         ("store http_req_rate(10s),conn_cur", "store http_req_rate(2000ms),conn_cur"),
         ("    timeout resolve 10s", "    timeout resolve 100ms"),
         ("    hold valid 2s", "    hold valid 50ms"),
