@@ -14,6 +14,7 @@ from facts.signals.catalogue import catalogue
 from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
+from infra.gateway_name import GatewayName, GatewayNameArgs
 from infra.naming import Place, labels_of
 from infra.platform import (
     GivenPlatform,
@@ -91,9 +92,15 @@ else:
     platform = SharedPlatform("platform", other)
 joined = platform.outputs
 
-# Google Cloud beside it: compile caches, ordered nodes, and what the pods may read and write.
+# Google Cloud beside it: the gateway's name, compile caches, ordered nodes, and what the pods may read and write.
 after_services = ResourceOptions(depends_on=[platform.services])
 built: list[pulumi.Resource] = [platform]
+door: GatewayName | None = None
+if settings.gateway.enabled and settings.gateway.hostname is not None:
+    subnet = platform.nodes_link if isinstance(platform, OwnPlatform) else None
+    named = GatewayNameArgs(place=place, gateway=settings.gateway, subnet=subnet)
+    door = GatewayName("gateway-name", named, after_services)
+    built.append(door)
 caches: dict[str, CompileCacheGrant] = {}
 if settings.server.compile_cache.enabled:
     bucket = CompileCacheBucket("compile-caches", CompileCacheBucketArgs(place=place), after_services)
@@ -147,6 +154,8 @@ parts = ServingStackArgs(
     scaling=scaling,
     keda=settings.makes_keda,
     gateway=settings.gateway if settings.gateway.enabled else None,
+    gateway_address=None if door is None else door.address_name,
+    gateway_certificate=None if door is None else door.certificate_name,
     picks=settings.has_picker,
     router=router_needs(settings),
     measurement=measurement(settings) if settings.benchmark.enabled else None,
@@ -205,6 +214,8 @@ outputs = {
 }
 for name, value in outputs.items():
     pulumi.export(name, value)
+if door is not None and serving.gateway is not None:
+    pulumi.export("dns", door.dns_records(serving.gateway.address))
 pulumi.export("kubeconfig", pulumi.Output.secret(joined.kubeconfig))
 page = Path(__file__).with_name("Pulumi.README.md").read_text(encoding="utf-8")
 pulumi.export("readme", pulumi.Output.all(**outputs).apply(lambda known: filled(page, known)))

@@ -95,6 +95,10 @@ class FleetShape:
     """vCPUs of the answers probe; 0 without one."""
     load_balancers: int = 0
     """Internal forwarding rules of the gateway and the internal load balancer."""
+    gateway_addresses: int = 0
+    """Static external addresses of the gateway."""
+    certificates: int = 0
+    """Certificates that Google issues."""
     nat_gateways: int = 0
     registry_gib: float = 0
     """GiB in the image repository."""
@@ -113,6 +117,8 @@ class FleetShape:
             "benchmark_machines",
             "epp_vcpus",
             "load_balancers",
+            "gateway_addresses",
+            "certificates",
             "nat_gateways",
             "registry_gib",
             "bucket_gib",
@@ -381,6 +387,10 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("answers-probe", shape.answers_probe_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
+    if shape.gateway_addresses:
+        yield _item("gateway-address", shape.gateway_addresses, shape, stays=True)
+    if shape.certificates:
+        yield _item("certificate", shape.certificates, shape, stays=True)
     if shape.nat_gateways:
         yield _item("nat-gateway", shape.nat_gateways * min(max(1, shape.nodes), NAT_GATEWAY_VMS), shape, stays=True)
         yield _item("nat-address", shape.nat_gateways, shape, stays=True)

@@ -73,6 +73,8 @@ class OwnPlatform(pulumi.ComponentResource):
     """Kubernetes provider for every object on the cluster."""
     services: Services
     """The enabled APIs."""
+    nodes_link: pulumi.Output[str]
+    """Self link of the node subnet."""
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
@@ -94,6 +96,7 @@ class OwnPlatform(pulumi.ComponentResource):
         if args.proxy_only_subnet:
             balancer = ProxyOnlySubnetArgs(network=network, cidr=args.network.proxy_only.cidr)
             proxies = ProxyOnlySubnet(f"{name}-network", balancer, in_network)
+        self.nodes_link = pulumi.Output.from_input(network.nodes_link)
         number = self.services.project_number()
         pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
         images = ImageRegistry(f"{name}-images", pulls, prepared)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import money
@@ -100,6 +100,13 @@ class Route:
     gateways: tuple[GatewayObject, ...]
     rules: tuple[Any, ...]
     backends: tuple[Backend, ...]
+    sections: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """URN of a gateway, and the listeners that it is attached to; without an entry, to each."""
+
+    def listeners(self, gateway: GatewayObject) -> tuple[Any, ...]:
+        """The listeners of the gateway that it is attached to."""
+        names = self.sections.get(gateway.resource.urn)
+        return tuple(one for one in gateway.listeners if names is None or dig(one, "name") in names)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -123,13 +130,19 @@ def routes(resources: Sequence[Resource]) -> Iterator[Route]:
         if resource.kind in ROUTES and resource.type.startswith(f"kubernetes:{GATEWAY_API}/"):
             space = namespace_of(resource)
             rules = tuple(listed(dig(resource.props, "spec", "rules")))
+            parents = [
+                (known[key], dig(parent, "sectionName"))
+                for parent in listed(dig(resource.props, "spec", "parentRefs"))
+                if (key := (str(dig(parent, "namespace") or space), str(dig(parent, "name")))) in known
+            ]
+            attached: dict[str, set[str] | None] = {}
+            for gateway, section in parents:
+                others = attached.get(gateway.resource.urn, set())
+                attached[gateway.resource.urn] = None if section is None or others is None else {*others, str(section)}
             yield Route(
                 resource=resource,
-                gateways=tuple(
-                    known[key]
-                    for parent in listed(dig(resource.props, "spec", "parentRefs"))
-                    if (key := (str(dig(parent, "namespace") or space), str(dig(parent, "name")))) in known
-                ),
+                gateways=tuple({gateway.resource.urn: gateway for gateway, _ in parents}.values()),
+                sections={urn: frozenset(names) for urn, names in attached.items() if names is not None},
                 rules=rules,
                 backends=tuple(
                     Backend(

@@ -31,7 +31,8 @@ CLIENT_VALUE: Final = "true"
 HTTP_PORT_NAME: Final = "http"
 """Name of the container port: only a scrape by name sets the `container` label."""
 GATEWAY_PORT: Final = 80
-"""Listener of the Gateway."""
+"""Listener of the Gateway. With a host name it only redirects to the other."""
+GATEWAY_TLS_PORT: Final = 443
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
 # Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.

@@ -25,6 +25,7 @@ from workloads.names import (
     EPP_HEALTH_PORT,
     EPP_METRICS_PORT,
     GATEWAY_PORT,
+    GATEWAY_TLS_PORT,
     HTTP_PORT,
     PROBE_APP,
     ROUTER_APP,
@@ -316,7 +317,7 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         yield Flow(
             from_=BENCHMARK,
             to=outside if gateway.public else vpc(traffic),
-            port=GATEWAY_PORT,
+            port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
             why="the load through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
         )
 

@@ -91,6 +91,10 @@ class ServingStackArgs:
     """Whether to install KEDA on the cluster."""
     gateway: GatewaySection | None = None
     """The Inference Gateway. None: clients call the Service."""
+    gateway_address: pulumi.Input[str] | None = None
+    """Name of the gateway's static address, see `GatewayArgs`."""
+    gateway_certificate: pulumi.Input[str] | None = None
+    """Name of the certificate for the gateway's host name, see `GatewayArgs`."""
     picks: bool = True
     """Whether the gateway's endpoint picker chooses a server. False: the gateway sends requests to the routers, else to the servers'
     Service."""
@@ -128,6 +132,8 @@ class ServingStack:
     """Every component, for `DeletionProtection`."""
     namespace: Namespace
     server: Server
+    gateway: Gateway | None
+    """The gateway, if any."""
     endpoint: pulumi.Output[str]
     """URL of the gateway, else of the routers' Service, else of the servers' Service, without a path."""
 
@@ -147,10 +153,10 @@ class ServingStack:
         self._autoscaling()
         router = self._router()
         canary = self._canary(weights, nodes)
-        gateway = self._gateway(canary, router)
-        self.endpoint = (gateway or router or self.server).endpoint
+        self.gateway = self._gateway(canary, router)
+        self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
-        self._monitoring(canary, gateway)
+        self._monitoring(canary, self.gateway)
         self._probe()
 
     def _add(self, component: _Component) -> _Component:
@@ -277,7 +283,15 @@ class ServingStack:
             service = ServiceBackend(name=ROUTER_APP, drain_seconds=router.drain_seconds)
         elif not args.picks:
             service = ServiceBackend(name=self.server.name, drain_seconds=self.server.drain.grace_seconds)
-        told = GatewayArgs(space=self._space, server=self.server, canary=share, service=service, gateway=args.gateway)
+        told = GatewayArgs(
+            space=self._space,
+            server=self.server,
+            canary=share,
+            service=service,
+            gateway=args.gateway,
+            address=args.gateway_address,
+            certificate=args.gateway_certificate,
+        )
         # A route to routers that do not run yet would answer 503.
         after = self._guarded if router is None else self._after(self.namespace, router)
         return self._add(Gateway(f"{self._prefix}gateway", told, after))

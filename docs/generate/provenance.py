@@ -486,6 +486,19 @@ def _disaggregation() -> Iterator[str]:
     first = ledger.section("disaggregation", "first")
     rows = [(name.replace("-", " "), one["version"], one["why"]) for name, one in first.items()]
     yield from _table(("hybrid model", "first right release", "why not before"), rows)
+    measured = ledger.section("disaggregation", "measured")
+    rows = [
+        (f"prefill, {name}", f"{one['requests_per_s']} requests/s, {one['prompt_tokens_per_s']:,} prompt tok/s", "")
+        for name, one in measured["prefill"].items()
+    ]
+    rows += [
+        (f"decode, {name}", f"{one['total']:,} tok/s, ITL p99 {one['itl_p99_ms']} ms", one.get("note", ""))
+        for name, one in measured["decode"].items()
+    ]
+    yield from _table(("each alone on one H200, vLLM 0.33.0, no drafts", "measured", "note"), rows)
+    published = ledger.section("disaggregation", "published").values()
+    rows = [(one["title"], one["result"], one["origin"]) for one in published]
+    yield from _table(("published by others", "result", "origin"), rows)
 
 
 def _fp8_products() -> Iterator[str]:

@@ -11,6 +11,7 @@ from facts.lessons import (
     serving_judged,
     serving_start,
     serving_stream,
+    serving_transfer,
 )
 from facts.lessons.lesson import Lesson
 from facts.lessons.served import Served
@@ -18,6 +19,7 @@ from facts.lessons.served import Served
 ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving.LESSONS,
     *serving_cache.LESSONS,
+    *serving_transfer.LESSONS,
     *serving_start.LESSONS,
     *serving_stream.LESSONS,
     *serving_judged.LESSONS,

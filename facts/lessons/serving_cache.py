@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
 from facts import memory
 from facts.ledger import value
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import CONTEXT_SLACK, STATES_MARGIN
 from facts.lessons.served import Served
-from facts.releases import DEFECTS, number_of
+from facts.releases import DEFECTS
 
 _FULL: Final = value("phases.figures.dp8")
 _FULL_CONTEXT: Final[int] = value("shapes.shapes.dp8-131k.flags.max-model-len")
@@ -21,8 +21,6 @@ _SCHEDULER_FULL: Final[str] = value("phases.figures.max-num-seqs-512.outcome")
 _CACHING: Final = ("enable-prefix-caching", "mamba-cache-mode", "mamba-block-size")
 _KV_TOKENS: Final[int] = value("memory.values.kv-tokens-before.value")
 _KV_TOKENS_FP8: Final[int] = value("memory.values.kv-tokens-fp8.value")
-_FIRST: Final[Mapping[str, Any]] = value("disaggregation.first")
-_NEVER: Final[Sequence[str]] = value("disaggregation.never")
 _NO_CACHING: Final = dict.fromkeys(_CACHING)
 _CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-caching-with-mtp")
 
@@ -158,31 +156,6 @@ def _refused_above_state(server: Served, limits: Limits) -> Iterator[Breach]:
     for broken in _above_state(server, limits, STATES_MARGIN):
         if server.refuses_sequences_above_states:
             yield broken
-
-
-def _connector_of_a_hybrid(server: Served, _: Limits) -> Iterator[Breach]:
-    connector = str(server.flags.json("kv-transfer-config").get("kv_connector") or "")
-    if not connector or not server.is_hybrid:
-        return
-    first = _FIRST["with-drafts" if server.flags.speculative_tokens else "without-drafts"]
-    if connector in _NEVER:
-        yield Breach(
-            option="kv-transfer-config",
-            value=connector,
-            allowed="left out, or NixlConnector",
-            why=f"{connector} has no cache for the recurrent states of a hybrid model, and corrupts answers or does not start",
-            changes={"kv-transfer-config": None},
-        )
-    elif server.read_as.number < number_of(first["version"]):
-        yield Breach(
-            option="kv-transfer-config",
-            value=connector,
-            allowed=f"left out, or vLLM {first['version']} or later",
-            because=f"the server is vLLM {server.read_as.version}"
-            + (" and drafts" if server.flags.speculative_tokens else ""),
-            why=first["why"],
-            changes={"kv-transfer-config": None},
-        )
 
 
 def _context_below_need(server: Served, _: Limits) -> Iterator[Breach]:
@@ -328,19 +301,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         # A server that does not start reproduces nothing.
         excusable=False,
         judge=_refused_above_state,
-    ),
-    Lesson(
-        name="kv-connector-on-hybrid",
-        statement="A hybrid model hands its cache to another engine only in a release that hands over its states, too.",
-        evidence="the article's prefill and decode transferred nothing, and would have answered wrongly (facts/data/disaggregation.yaml). "
-        f"Without drafts {_FIRST['without-drafts']['version']} is the first right release, with them {_FIRST['with-drafts']['version']} "
-        "(read, not run)",
-        level_reason="answers are wrong without any error, or the server does not start",
-        fix="remove {kv-transfer-config}, or use a release that is right",
-        level="mandatory",
-        severity="critical",
-        excusable=False,
-        judge=_connector_of_a_hybrid,
     ),
     Lesson(
         name="context-below-need",

@@ -34,6 +34,9 @@ class Wanted:
         bool, typer.Option("--compare", help="Compare purchase options, with and without the gateway.")
     ] = False
     day: Annotated[bool, typer.Option("--day", help="Simulate a week of load with the goal as its peak.")] = False
+    prefill_apart: Annotated[
+        bool, typer.Option("--prefill-apart", help="Show what prefill on engines of its own would change.")
+    ] = False
     # Not the shared option, which also reads PULUMI_STACK: that would change what a goal means.
     stack: Annotated[str | None, typer.Option(metavar="NAME", help="With --day: the fleet of Pulumi.NAME.yaml.")] = None
     format_: Annotated[list[str] | None, format_option("text", "json", "html")] = None
@@ -101,7 +104,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
     alternatives = alternatives_of(question) if wanted.compare else ()
-    _print(answer, alternatives, formats, written, commands, day=wanted.day)
+    _print(answer, alternatives, formats, written, commands, wanted)
     return CLEAN
 
 
@@ -138,6 +141,8 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
     writes = wanted.write is not None
     if wanted.day and (wanted.compare or writes or asked.documents is not None):
         raise CommandError("--day cannot be combined with --compare, --write or --documents")
+    if wanted.prefill_apart and (wanted.compare or wanted.day or writes):
+        raise CommandError("--prefill-apart cannot be combined with --compare, --day or --write")
     if wanted.stack is not None and not wanted.day:
         raise CommandError("--stack requires --day")
     if asked.machine == ANY_MACHINE:
@@ -158,6 +163,7 @@ def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
         "--compare": wanted.compare,
         "--format html": "html" in wanted.formats(),
         "--day": wanted.day,
+        "--prefill-apart": wanted.prefill_apart,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
         f"--capacity {asked.capacity}": _is_unlisted(asked),
     }
@@ -231,11 +237,10 @@ def _print(
     formats: Documents,
     written: Sequence[str],
     commands: Sequence[str],
-    *,
-    day: bool,
+    wanted: Wanted,
 ) -> None:
     week = None
-    if day:
+    if wanted.day:
         from fleet.plan.day.comparison import comparisons, subject_of_plan
 
         subject = subject_of_plan(answer)
@@ -247,8 +252,10 @@ def _print(
     from fleet.plan.report import outline
 
     whole = outline.outline(answer, alternatives, week, written=written, commands=commands)
-    # A terminal shows what was asked for, a week or a comparison, without the plan.
+    # A terminal shows what was asked for, a week, a comparison or a split, without the plan.
     short = of_week.outline(*week) if week else outline.comparison(alternatives) if alternatives else whole
+    if wanted.prefill_apart:
+        short = outline.split(answer)
     _deliver(whole, formats, in_text=short)
     if written and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: {' and '.join(written)} written\n")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.doctor.gcloud import NoAnswerError
+from fleet.doctor.judge_domain import domain_rows
 from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of
@@ -88,6 +89,8 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, .
             lambda said: _images(settings, said),
             look=f"gcloud artifacts repositories describe {image_repository(settings)} --location={settings.region} {of_project}",
         )
+    for name, needed, answer, read, look in domain_rows(settings, answers):
+        rows += _rows("domain", name, needed, answer, read, look=look)
     return tuple(rows)
 
 

@@ -10,6 +10,7 @@ from facts.quotas import SERVICE
 from fleet.clients.side_by_side import side_by_side
 from fleet.doctor import gcloud, rest
 from fleet.doctor.gcloud import NoAnswerError, plain
+from fleet.doctor.judge_domain import domain_questions
 from fleet.doctor.judge_network import existing_of, host_of
 from fleet.doctor.shapes import mapping
 from infra.naming import name_of
@@ -82,7 +83,7 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
         asked["reservation"] = lambda: _reservations(*reserved, settings.zones)
     if settings.owns_platform:
         asked["images"] = lambda: _images(settings)
-    return asked | _of_network(settings)
+    return asked | _of_network(settings) | domain_questions(settings)
 
 
 def _of_network(settings: Settings) -> dict[str, Callable[[], Any]]:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "network", "images"]
+Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "network", "images", "domain"]
 State = Literal["ready", "by up", "to pin", "missing", "unknown"]
 """`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `unknown`: the query failed; never treated as
 ready."""

@@ -25,6 +25,7 @@ from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
 from fleet.plan.plan import Alternative, FullLoadLimit, Plan, Verdict
+from fleet.plan.prefill_apart import prefill_apart
 from fleet.plan.question.goals import (
     CAPACITIES,
     INTERRUPTIBLE,
@@ -68,7 +69,12 @@ def plan(question: PlanQuestion) -> Plan:
     """Plan a fleet, with remarks. Raises PlanImpossibleError with the reason and the nearest possible goal."""
     answer = plan_offer(question)
     with _explained(question):
-        answer = replace(answer, nodes_with_readers=_nodes_with_readers(question))
+        running = answer.performance.running_per_engine.value
+        answer = replace(
+            answer,
+            nodes_with_readers=_nodes_with_readers(question),
+            prefill_apart=prefill_apart(answer.deployment, question.workload, running),
+        )
         return replace(answer, remarks=tuple(remarks(answer)))
 
 
@@ -423,6 +429,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         batch=batch,
         nodes_as_engine=None,
         nodes_with_readers=None,
+        prefill_apart=None,
         remarks=(),
     )
 

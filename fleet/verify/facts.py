@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fleet.clients.metrics_text import MetricsText
+
+if TYPE_CHECKING:
+    from fleet.verify.host_name import HostName
 
 Manifest = Mapping[str, Any]
 OUT_OF_TIME: Final = "the command's timeout expired"
@@ -243,6 +246,8 @@ class Facts:
     """The endpoint, if reachable from this machine."""
     door_trouble: str = ""
     """Why it cannot."""
+    name: HostName | None = None
+    """The endpoint's host name, if it was asked."""
     one_server: bool = False
     """Whether all requests to the endpoint reach the same server."""
     pods: tuple[Server, ...] = ()

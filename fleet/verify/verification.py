@@ -7,7 +7,7 @@ import contextlib
 import ipaddress
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from fleet.verify import (
     checks_service,
     checks_traffic,
     cluster,
+    host_name,
 )
 from fleet.verify.ask import Asked, ask
 from fleet.verify.facts import Cluster, Facts, Target
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 ENDPOINT: Final = "endpoint"
 """Name of the endpoint in the report."""
 NOT_GIVEN: Final = "the cluster was not checked: only --endpoint was given; pass --outputs or --kubeconfig too"
+_NAME_SECONDS: Final = 5.0
+"""Timeout of each of the two connections to a host name that just answered."""
 _IN_CLUSTER: Final = (".svc", ".svc.cluster.local")
 
 
@@ -79,6 +82,7 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
         checks_cluster.replicas(facts, settings),
         checks_router.routers(facts, settings),
         checks_service.reachable(facts),
+        host_name.host_name(facts.name, settings, facts.door_trouble),
         checks_service.model(facts, settings),
         checks_service.version(facts, settings),
         checks_service.api_key(facts, settings),
@@ -149,19 +153,22 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 log_of=_log_of(kubectl),
             )
         )
-    door_trouble = door_trouble or _out_of_the_vpc(asked, url, asking)
+    door_trouble = door_trouble or _out_of_the_vpc(asked, url, asking, settings)
     if seen is None and door_trouble:
         raise LiveError(f"nothing to check: {door_trouble}; {cluster_trouble}")
-    return _facts(asked, url, door_trouble, seen, cluster_trouble, tunnels, settings)
+    facts = _facts(asked, url, door_trouble, seen, cluster_trouble, tunnels, settings)
+    if facts.door is None or not host_name.is_asked(settings, url):
+        return facts
+    return replace(facts, name=host_name.look(settings.gateway.hostname or "", _NAME_SECONDS))
 
 
-def _out_of_the_vpc(asked: Asked, url: str, asking: Asking) -> str:
+def _out_of_the_vpc(asked: Asked, url: str, asking: Asking, settings: Settings) -> str:
     """Why an unreachable endpoint is not a failure; empty if it answers or the user named it."""
     if (
         asked.door is None
         or asked.door.health.status is not None
         or asking.endpoint is not None
-        or not _is_private(url)
+        or not (_is_private(url) or (host_name.is_asked(settings, url) and not settings.gateway.is_public))
     ):
         return ""
     said = asked.door.health.summary

@@ -99,7 +99,7 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
         if not any(servers_behind(resources, backend) for backend in route.backends):
             continue
         for gateway in route.gateways:
-            plain = [listener for listener in gateway.listeners if dig(listener, "protocol") == "HTTP"]
+            plain = [listener for listener in route.listeners(gateway) if dig(listener, "protocol") == "HTTP"]
             if gateway.is_public and plain:
                 yield finding(
                     f"{named(gateway.resource)} ({gateway.class_name}): listener {dig(plain[0], 'name')} is HTTP on port "

@@ -21,6 +21,7 @@ from facts.time_to_serve import step_seconds, way_to_serve
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.endpoint import endpoint_problems
+from settings.checks.gateway import gateway_problems
 from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
@@ -56,6 +57,7 @@ def structural_problems(settings: Settings) -> tuple[Finding, ...]:
         *_secrets(settings),
         *endpoint_problems(settings),
         *_exposure(settings),
+        *gateway_problems(settings),
         *_prices(settings),
         *_node_price(settings),
         *spending_problems(settings),
@@ -386,7 +388,7 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
 
 def _exposure(settings: Settings) -> Iterator[Finding]:
     gateway, server = settings.gateway, settings.server
-    if gateway.enabled and gateway.gateway_class == "gke-l7-regional-external-managed" and not settings.guards_v1_only:
+    if gateway.enabled and gateway.is_public and not settings.guards_v1_only:
         yield Finding(
             id="open-to-the-internet",
             subject=key("gateway.gatewayClass"),

@@ -16,7 +16,9 @@ FORMAT = 1
 """Version of the archive's format; increase it for an incompatible change."""
 KEY_IN_A_NAME = 12
 """Characters of the key in an account's name: 48 bits are enough for the releases of one stack."""
-_ADDED_LATER = frozenset({"yarn", "enable_lora", "max_loras", "max_lora_rank"})
+_ADDED_LATER = frozenset(
+    {"yarn", "enable_lora", "max_loras", "max_lora_rank", "stream_interval", "prefill_schedule_interval"}
+)
 """Engine settings that did not exist when stacks made their first keys: unused, they must not change a key, which restarts servers."""
 
 

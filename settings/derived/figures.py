@@ -170,7 +170,10 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         answers_probe_vcpus=ANSWERS_PROBE_VCPUS if settings.monitoring.has_probe else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
-        load_balancers=int(gateway.enabled) + int(settings.server.internal_load_balancer),
+        # With a host name, ports 80 and 443 are a rule each.
+        load_balancers=gateway.enabled * (1 + (gateway.hostname is not None)) + settings.server.internal_load_balancer,
+        gateway_addresses=int(gateway.makes_address and gateway.is_public),
+        certificates=int(gateway.makes_certificate),
         nat_gateways=int(own),
         registry_gib=VLLM_IMAGE_GIB if own else 0,
         bucket_gib=0,

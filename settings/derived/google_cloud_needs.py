@@ -36,6 +36,8 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False without a message. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
+    if settings.gateway.makes_certificate:
+        needed.add("certificatemanager.googleapis.com")
     named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
     if any(secret is not None for secret in named) or settings.endpoint.router.clients:
         # Pods, and the image repository, read the secrets that the stack file names.
@@ -76,6 +78,14 @@ def required_permissions(settings: Settings) -> dict[str, str]:
             "resourcemanager.projects.get": "roles/resourcemanager.projectIamAdmin",
             "resourcemanager.projects.setIamPolicy": "roles/resourcemanager.projectIamAdmin",
         }
+    if settings.gateway.makes_certificate:
+        parts = ("certs", "dnsauthorizations")
+        editor = "roles/certificatemanager.editor"
+        needed |= dict.fromkeys((f"certificatemanager.{part}.create" for part in parts), editor)
+    if settings.gateway.makes_address:
+        kind = "create" if settings.gateway.is_public else "createInternal"
+        role = "roles/compute.admin" if settings.owns_platform else "roles/compute.networkAdmin"
+        needed[f"compute.addresses.{kind}"] = role
     if settings.platform.kubeconfig is not None:
         needed["resourcemanager.projects.get"] = "roles/browser"
     if settings.server.compile_cache.enabled:

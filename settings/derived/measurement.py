@@ -115,7 +115,9 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         "points": _points(load),
         "workload": workload,
         "resources": asdict(settings.resources),
-        "gateway": settings.gateway.model_dump(mode="json") if settings.gateway.enabled else None,
+        "gateway": settings.gateway.model_dump(mode="json", exclude={"address", "tls"}, exclude_none=True)
+        if settings.gateway.enabled
+        else None,
         "key": settings.guards_v1_only,
     } | ({} if settings.machine.type == machines.DEFAULT else {"machine": settings.machine.type})
 

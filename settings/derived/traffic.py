@@ -41,6 +41,8 @@ class GatewayTraffic:
     """Name of the InferencePool, also for the endpoint picker's pods. None: the load balancer sends requests to a Service."""
     public: bool = False
     """Whether the load balancer's address is outside the VPC."""
+    tls: bool = False
+    """Whether clients call it on port 443."""
 
 
 @checked
@@ -133,7 +135,8 @@ def traffic(settings: Settings) -> Traffic:
         ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
             pool=gateway.pool if settings.has_picker else None,
-            public=gateway.gateway_class != "gke-l7-rilb",
+            public=gateway.is_public,
+            tls=gateway.hostname is not None,
         )
         if gateway.enabled
         else None,

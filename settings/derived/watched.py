@@ -63,7 +63,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         downloads=not settings.weights.has_volume,
         measures_on_update=settings.benchmark.enabled and settings.benchmark.run_on_update,
         gateway_pool=settings.gateway.pool if settings.has_picker else None,
-        gateway_is_external=settings.gateway.gateway_class != "gke-l7-rilb",
+        gateway_is_external=settings.gateway.is_public,
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,
         zones=settings.zones,
         ttft_seconds=promised.ttft_seconds,

@@ -151,6 +151,9 @@ class Engine(Section):
     enable_chunked_prefill: Switch = None
     """`--enable-chunked-prefill`: split long prompts over several steps. Default on; required for aligned prefix caching of a hybrid
     model."""
+    prefill_schedule_interval: Annotated[int, Field(ge=1, le=1_024)] | None = None
+    """`--prefill-schedule-interval`, with 0.33.0: prompts join only every so many steps, so that long gaps between tokens become rare,
+    not shorter, and first tokens come later. Default 1. No effect while requests wait for room. Not measured."""
     attention_backend: AttentionBackend | None = None
     """`--attention-backend`. Default: chosen by vLLM, FLASHINFER first on B200."""
     optimization_level: Annotated[int, Field(ge=0, le=3)] | None = None

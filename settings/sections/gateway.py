@@ -6,7 +6,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.section import Name, Section, ShortName
+from settings.sections.section import Name, Section, ShortName, like
+
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+Hostname = Annotated[
+    str,
+    like(
+        rf"^({_LABEL}\.){{1,10}}[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?$",
+        "a full host name, such as llm.example.com, in lowercase",
+    ),
+]
+"""A DNS name with a domain. Source: Gateway API v1, Hostname; without a wildcard, because the DNS records name one host."""
 
 
 class Epp(Section):
@@ -22,6 +32,14 @@ class Epp(Section):
     """Prefer a C4 node, whose faster threads help the per-token gRPC work. Not tested by the article."""
 
 
+class Tls(Section):
+    """The certificate of the gateway's HTTPS listener."""
+
+    certificate: Name | None = None
+    """Name of an existing Certificate Manager certificate in the stack's project and region. Default: Google issues and renews one,
+    after you create the DNS record of the output `dns`. Regional Gateways do not support certificate maps."""
+
+
 class Gateway(Section):
     """The Inference Gateway. In the article it reduced throughput by 31 to 37 %."""
 
@@ -33,9 +51,32 @@ class Gateway(Section):
     """Name of the InferencePool and of the Helm release. Default: the article's."""
     gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
     """GatewayClass: regional internal or regional external load balancer. InferencePool does not support global classes."""
+    hostname: Hostname | None = None
+    """Name under which clients call the gateway, e.g. llm.example.com: HTTPS on port 443, and port 80 redirects to it. Default: plain HTTP
+    at the load balancer's address."""
+    tls: Tls = Tls()
+    """The certificate for `hostname`."""
+    address: Name | None = None
+    """Name of an existing static address of the stack's region, internal with purpose SHARED_LOADBALANCER_VIP, or external. Default: with
+    `hostname` a new static address, otherwise one that GKE chooses."""
     chart_version: Literal["v1.4.0"] = "v1.4.0"
     """Version of the inferencepool chart, whose values differ between releases."""
     timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
     """Backend timeout in seconds. GKE's default of 30 s and the chart's of 300 s abort long generations."""
     epp: Epp = Epp()
     """The endpoint picker."""
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the load balancer's address is on the internet."""
+        return self.gateway_class != "gke-l7-rilb"
+
+    @property
+    def makes_address(self) -> bool:
+        """Whether the stack creates the static address."""
+        return self.enabled and self.hostname is not None and self.address is None
+
+    @property
+    def makes_certificate(self) -> bool:
+        """Whether the stack creates the certificate."""
+        return self.enabled and self.hostname is not None and self.tls.certificate is None

@@ -15,10 +15,12 @@ from tests.support.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
 
 GUIDE = (ROOT / "docs" / "google-cloud.md").read_text(encoding="utf-8")
+NAMED = {**GATEWAY, "hostname": "llm.acme.dev"}
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL)
 API_NAMES = {
     "artifactregistry": "Artifact Registry",
     "billingbudgets": "Cloud Billing Budget",
+    "certificatemanager": "Certificate Manager",
     "cloudresourcemanager": "Cloud Resource Manager",
     "compute": "Compute Engine",
     "container": "Kubernetes Engine",
@@ -56,7 +58,7 @@ def test_the_window_of_the_example_costs_what_it_says() -> None:
 
 
 def test_every_api_has_its_name_in_the_guide() -> None:
-    every = required_apis(make_settings(gateway=GATEWAY, budget=BUDGET, weights={"tokenSecret": "hf"}))
+    every = required_apis(make_settings(gateway=NAMED, budget=BUDGET, weights={"tokenSecret": "hf"}))
     assert {api.removesuffix(".googleapis.com") for api in every} == API_NAMES.keys()
     text = " ".join(GUIDE.partition("## The APIs")[2].partition("\n## ")[0].split())
     assert [name for name in API_NAMES.values() if name not in text] == []
@@ -64,6 +66,7 @@ def test_every_api_has_its_name_in_the_guide() -> None:
 
 ROLES = {
     "roles/artifactregistry.admin": "Artifact Registry Admin",
+    "roles/certificatemanager.editor": "Certificate Manager Editor",
     "roles/compute.admin": "Compute Admin",
     "roles/container.admin": "Kubernetes Engine Admin",
     "roles/iam.serviceAccountAdmin": "Service Account Admin",
@@ -82,7 +85,7 @@ def test_every_role_that_the_doctor_asks_for_is_in_the_guide() -> None:
     capacity = {"mode": "calendar", "reservation": "january", "create": window}
     watched = {"alerts": {"channels": [{"type": "email", "address": "oncall@example.com"}]}}
     needed = required_permissions(
-        make_settings(gateway=GATEWAY, weights={"tokenSecret": "hf"}, capacity=capacity, monitoring=watched)
+        make_settings(gateway=NAMED, weights={"tokenSecret": "hf"}, capacity=capacity, monitoring=watched)
     )
     assert set(needed.values()) == ROLES.keys()
     text = " ".join(GUIDE.split())

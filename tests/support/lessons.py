@@ -138,8 +138,11 @@ _PLAIN = "Qwen/Qwen3-32B"
 _WHY: dict[str, Any] = {"reasons": {"--kv-transfer-config": "prefill and decode on separate engines"}}
 
 
-def _connector(name: str = "NixlConnector") -> dict[str, Any]:
-    return {"kv-transfer-config": {"kv_connector": name, "kv_role": "kv_both"}}
+def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, Any]:
+    return {"kv-transfer-config": {"kv_connector": name, "kv_role": role}}
+
+
+_LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
 _UNTIL = {"PYSEC-2026-4349": {"until": "2027-01-31", "reason": "no client has /v1/responses"}}
@@ -284,6 +287,27 @@ CASES = (
         model=_PLAIN,
         **_WHY,
     ),
+    _broken("kv-transfer-state-layout", "vLLM's own order", _connector(), stack="cud", **_WHY),
+    _broken(
+        "kv-transfer-state-layout", "another", {**_connector("NixlPushConnector"), _LAYOUT: "SD"}, stack="cud", **_WHY
+    ),
+    _sound("kv-transfer-state-layout", "DS", {**_connector(), _LAYOUT: "DS"}, stack="cud", **_WHY),
+    _sound(
+        "kv-transfer-state-layout", "said by kv-connector-on-hybrid", _connector(), tag="v0.29.0", stack="cud", **_WHY
+    ),
+    _sound("kv-transfer-state-layout", "another connector", _connector("OffloadingConnector"), stack="cud", **_WHY),
+    _sound(
+        "kv-transfer-state-layout",
+        "no states",
+        {**_NO_MTP, **_OF_LINEAR, **_connector()},
+        tag="v0.33.0",
+        model=_PLAIN,
+        **_WHY,
+    ),
+    _broken("kv-transfer-without-role", "both", {**_connector(), _LAYOUT: "DS"}, stack="cud", **_WHY),
+    _broken("kv-transfer-without-role", "both, pushed", _connector("NixlPushConnector"), stack="cud", **_WHY),
+    _sound("kv-transfer-without-role", "prefill", _connector(role="kv_producer"), stack="cud", **_WHY),
+    _sound("kv-transfer-without-role", "a store, no pair", _connector("OffloadingConnector"), stack="cud", **_WHY),
     _broken("release-with-advisories", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("release-with-advisories", "one left", tag="v0.31.0", stack="guest"),
     _sound("release-with-advisories", "0.32.0", tag="v0.32.0", stack="guest"),

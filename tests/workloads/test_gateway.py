@@ -105,6 +105,41 @@ def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:
     }
 
 
+HOST = {"hostname": "llm.acme.dev", "tls": {"certificate": "llm"}, "address": "door"}
+
+
+def test_a_host_name_has_an_https_listener_with_its_certificate_at_its_address() -> None:
+    recording = record(gateway=HOST)
+    spec = manifest(objects(recording)["Gateway/inference-gateway"])["spec"]
+    plain, secure = spec["listeners"]
+    assert (plain["port"], secure["port"], secure["protocol"]) == (80, 443, "HTTPS")
+    assert secure["tls"] == {"mode": "Terminate", "options": {"networking.gke.io/cert-manager-certs": "llm"}}
+    assert spec["addresses"] == [{"type": "NamedAddress", "value": "door"}]
+    assert recording.outputs["endpoint"] == "https://llm.acme.dev"
+    found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
+    assert {key: said for key, said in found.items() if said} == {}
+
+
+def test_only_the_https_listener_leads_to_the_servers_and_the_other_redirects() -> None:
+    made_ = objects(record(gateway=HOST))
+    served, redirect = (manifest(made_[f"HTTPRoute/{name}"])["spec"] for name in (POOL, f"{POOL}-redirect"))
+    assert [route["parentRefs"][0]["sectionName"] for route in (served, redirect)] == ["https", "http"]
+    assert served["hostnames"] == redirect["hostnames"] == ["llm.acme.dev"]
+    (rule,) = redirect["rules"]
+    assert rule == {"filters": [{"type": "RequestRedirect", "requestRedirect": {"scheme": "https", "statusCode": 301}}]}
+
+
+def test_a_host_name_without_a_certificate_is_refused_before_anything_is_created() -> None:
+    with pytest.raises(ProgramError, match="certificate"):
+        record(gateway={"hostname": "llm.acme.dev"})
+
+
+def test_an_address_without_a_host_name_is_kept() -> None:
+    spec = made("Gateway/inference-gateway", gateway={"address": "door"})["spec"]
+    assert [one["name"] for one in spec["listeners"]] == ["http"]
+    assert spec["addresses"] == [{"type": "NamedAddress", "value": "door"}]
+
+
 def test_everything_is_routed_while_nothing_is_guarded() -> None:
     (rule,) = made(f"HTTPRoute/{POOL}")["spec"]["rules"]
     assert rule["matches"] == [{"path": {"type": "PathPrefix", "value": "/"}}]

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked
+from settings.arguments import checked, refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.values import CHART, chart_values
@@ -19,6 +19,11 @@ from workloads.space import Space
 POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
 POLICY_API = "networking.gke.io/v1"
+CERTIFICATES = "networking.gke.io/cert-manager-certs"
+"""Listener option with certificates of Certificate Manager. Regional Gateways do not support certificate maps. Source: GKE docs, "Secure a
+Gateway"."""
+HTTP, HTTPS = "http", "https"
+"""Names of the listeners."""
 
 PROGRAMMING_MINUTES = 20
 """Minutes to wait for the load balancer. Assumed: two to five are usual; the first one in a network is slower."""
@@ -87,8 +92,23 @@ class GatewayArgs:
     service: ServiceBackend | None = None
     """Service behind the gateway. None: a pool of the servers, with its endpoint picker."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
-    """Names of Gateway and pool, Gateway class, stream timeout, and size of the endpoint picker. `enabled` is
+    """Names of Gateway and pool, Gateway class, host name, stream timeout, and size of the endpoint picker. `enabled` is
     ignored here."""
+    address: pulumi.Input[str] | None = None
+    """Name of the static address. None: `gateway.address`; without that, GKE chooses one."""
+    certificate: pulumi.Input[str] | None = None
+    """Name of the regional Certificate Manager certificate for `gateway.hostname`. None: `gateway.tls.certificate`."""
+
+    def __post_init__(self) -> None:
+        if self.gateway.hostname is not None and self.certificate is None and self.gateway.tls.certificate is None:
+            refuse_field(
+                self,
+                "certificate",
+                found=None,
+                allowed="the name of a certificate for the host name",
+                why="an HTTPS listener without one is refused",
+                write="certificate=name.certificate_name, of infra's GatewayName",
+            )
 
 
 class Gateway(pulumi.ComponentResource):
@@ -99,7 +119,9 @@ class Gateway(pulumi.ComponentResource):
     """
 
     endpoint: pulumi.Output[str]
-    """URL of the load balancer, without a path."""
+    """URL of the host name, else of the load balancer's address, without a path."""
+    address: pulumi.Output[str]
+    """The load balancer's address."""
     pool: str | None
     """Name of the InferencePool; the endpoint picker's objects are named after it. None: a Service is behind the gateway."""
     canary_pool: str | None
@@ -134,7 +156,15 @@ class Gateway(pulumi.ComponentResource):
                 # A Gateway that cannot be programmed gives no reason; waiting makes the update fail visibly.
                 "annotations": {"pulumi.com/waitFor": "condition=Programmed"},
             },
-            gateway_spec(gateway.gateway_class),
+            gateway_spec(
+                gateway.gateway_class,
+                address=gateway.address if args.address is None else args.address,
+                certificate=None
+                if gateway.hostname is None
+                else gateway.tls.certificate
+                if args.certificate is None
+                else args.certificate,
+            ),
             pulumi.ResourceOptions(
                 parent=self,
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -142,27 +172,40 @@ class Gateway(pulumi.ComponentResource):
                 ),
             ),
         )
-        k8s.apiextensions.CustomResource(
-            f"{name}-route",
-            api_version=f"{GATEWAY_API}/v1",
-            kind="HTTPRoute",
-            metadata={
-                "name": gateway.pool,
-                "namespace": namespace,
-                "labels": labels,
-                "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
-            },
-            spec=route_spec(gateway.name, backends, v1_only=args.server.key_store is not None),
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                depends_on=[load_balancer, *releases, *ready],
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+        routes = {
+            "route": (
+                gateway.pool,
+                route_spec(
+                    gateway.name, backends, v1_only=args.server.key_store is not None, hostname=gateway.hostname
                 ),
-            ),
+            )
+        }
+        if gateway.hostname is not None:
+            routes["redirect"] = (f"{gateway.pool}-redirect", redirect_spec(gateway.name, gateway.hostname))
+        for what, (route, spec) in routes.items():
+            k8s.apiextensions.CustomResource(
+                f"{name}-{what}",
+                api_version=f"{GATEWAY_API}/v1",
+                kind="HTTPRoute",
+                metadata={
+                    "name": route,
+                    "namespace": namespace,
+                    "labels": labels,
+                    "annotations": {"pulumi.com/waitFor": ROUTE_RESOLVED},
+                },
+                spec=spec,
+                opts=pulumi.ResourceOptions(
+                    parent=self,
+                    depends_on=[load_balancer, *releases, *ready],
+                    custom_timeouts=pulumi.CustomTimeouts(
+                        create=f"{PROGRAMMING_MINUTES}m", update=f"{PROGRAMMING_MINUTES}m"
+                    ),
+                ),
+            )
+        self.address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
+        self.endpoint = self.address.apply(
+            lambda address: f"http://{address}" if gateway.hostname is None else f"https://{gateway.hostname}"
         )
-        address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
-        self.endpoint = pulumi.Output.concat("http://", address)
         self.register_outputs({"endpoint": self.endpoint})
 
     def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> k8s.helm.v3.Release:
@@ -234,19 +277,21 @@ def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:
     )
 
 
-def gateway_spec(gateway_class: str) -> dict[str, Any]:
-    """Spec of the Gateway: one plain HTTP listener for routes of this namespace."""
-    return {
-        "gatewayClassName": gateway_class,
-        "listeners": [
-            {
-                "name": "http",
-                "protocol": "HTTP",
-                "port": names.GATEWAY_PORT,
-                "allowedRoutes": {"namespaces": {"from": "Same"}},
-            }
-        ],
-    }
+def gateway_spec(
+    gateway_class: str, *, address: pulumi.Input[str] | None = None, certificate: pulumi.Input[str] | None = None
+) -> dict[str, Any]:
+    """Spec of the Gateway: a plain HTTP listener for routes of this namespace, with a certificate also an HTTPS listener."""
+    allowed = {"namespaces": {"from": "Same"}}
+    listeners: list[dict[str, Any]] = [
+        {"name": HTTP, "protocol": "HTTP", "port": names.GATEWAY_PORT, "allowedRoutes": allowed}
+    ]
+    if certificate is not None:
+        tls = {"mode": "Terminate", "options": {CERTIFICATES: certificate}}
+        listeners.append(
+            {"name": HTTPS, "protocol": "HTTPS", "port": names.GATEWAY_TLS_PORT, "allowedRoutes": allowed, "tls": tls}
+        )
+    addresses = {} if address is None else {"addresses": [{"type": "NamedAddress", "value": address}]}
+    return {"gatewayClassName": gateway_class, "listeners": listeners, **addresses}
 
 
 def pool_reference(pool: str) -> dict[str, Any]:
@@ -254,15 +299,31 @@ def pool_reference(pool: str) -> dict[str, Any]:
     return {"group": POOL_GROUP, "kind": "InferencePool", "name": pool}
 
 
+def _attached(gateway: str, hostname: str | None, listener: str) -> dict[str, Any]:
+    """Start of a route's spec: with a host name it is attached to one listener, for requests to that name."""
+    parent = {"group": GATEWAY_API, "kind": "Gateway", "name": gateway}
+    if hostname is None:
+        return {"parentRefs": [parent]}
+    return {"parentRefs": [{**parent, "sectionName": listener}], "hostnames": [hostname]}
+
+
+def redirect_spec(gateway: str, hostname: str) -> dict[str, Any]:
+    """Spec of the HTTPRoute of the HTTP listener: it serves nothing, and points to HTTPS for good."""
+    redirect = {"type": "RequestRedirect", "requestRedirect": {"scheme": "https", "statusCode": 301}}
+    return {**_attached(gateway, hostname, HTTP), "rules": [{"filters": [redirect]}]}
+
+
 def service_reference(service: str) -> dict[str, Any]:
     """A Service as a policy's target, and with a port as a route's backend."""
     return {"group": "", "kind": "Service", "name": service}
 
 
-def route_spec(gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool) -> dict[str, Any]:
+def route_spec(
+    gateway: str, backends: Sequence[Mapping[str, Any]], *, v1_only: bool, hostname: str | None = None
+) -> dict[str, Any]:
     """Spec of the HTTPRoute. `v1_only` with an API key: vLLM does not require the key on other paths."""
     return {
-        "parentRefs": [{"group": GATEWAY_API, "kind": "Gateway", "name": gateway}],
+        **_attached(gateway, hostname, HTTPS),
         "rules": [
             {
                 "matches": [{"path": {"type": "PathPrefix", "value": "/v1" if v1_only else "/"}}],

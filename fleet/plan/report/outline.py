@@ -21,6 +21,7 @@ from fleet.plan.report import (
     memory_bar,
     model_tables,
     plan_tables,
+    prefill_apart,
     prices,
     throughput,
     way_to_serve,
@@ -128,6 +129,7 @@ def outline(
             _cost(plan),
             _memory(plan),
             _way(plan),
+            prefill_apart.section(plan, _PAGES),
             Section(title="Infrastructure", body=(plan_tables.sizing(plan),), id="sizing"),
             _confidence(plan),
             Section(
@@ -173,6 +175,17 @@ def comparison(alternatives: Sequence[Alternative]) -> Outline:
             plan_tables.alternatives(plan, alternatives),
             Section(title="How to read this", body=tuple(map(Prose, reading))),
         ),
+    )
+
+
+def split(plan: Plan) -> Outline:
+    """The plan's splits into prefill and decode, for a terminal."""
+    return Outline(
+        title=_goal(plan.question),
+        kind=f"plan, {plan.label}",
+        verdict=_answer(plan),
+        tone="strong",
+        body=(prefill_apart.section(plan),),
     )
 
 
@@ -268,6 +281,7 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         more=format_span(now.tpot_ms, format_milliseconds),
     )
     yield from _readings(plan)
+    yield from prefill_apart.number(plan)
     yield Number(
         name="load",
         now=format_percent(plan.utilisation, 0),

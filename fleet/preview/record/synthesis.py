@@ -129,6 +129,10 @@ _IAM_TARGETS = ("serviceAccountId", "bucket", "secretId", "repository", "topic")
 
 _IDS: Final[Mapping[str, str]] = {
     "gcp:artifactregistry/repository:Repository": "projects/{project}/locations/{location}/repositories/{repositoryId}",
+    "gcp:certificatemanager/certificate:Certificate": "projects/{project}/locations/{location}/certificates/{name}",
+    "gcp:certificatemanager/dnsAuthorization:DnsAuthorization": (
+        "projects/{project}/locations/{location}/dnsAuthorizations/{name}"
+    ),
     "gcp:compute/address:Address": "projects/{project}/regions/{region}/addresses/{name}",
     "gcp:compute/disk:Disk": "projects/{project}/zones/{zone}/disks/{name}",
     "gcp:compute/firewall:Firewall": "projects/{project}/global/firewalls/{name}",
@@ -178,6 +182,16 @@ def _subnetwork(facts: Outputs, cloud: Cloud) -> Outputs:
 
 def _address(facts: Outputs, cloud: Cloud) -> Outputs:
     return {"address": facts.get("address", cloud.address("address", facts["name"]))}
+
+
+def _authorization(facts: Outputs, cloud: Cloud) -> Outputs:
+    mark, domain = cloud.digest("authorization", facts["name"]), facts.get("domain", UNKNOWN)
+    record = {
+        "name": _filled("_acme-challenge_" + mark[:16] + ".{domain}.", {"domain": domain}),
+        "type": "CNAME",
+        "data": f"{cloud.uuid('authorization', facts['name'])}.authorize.certificatemanager.goog.",
+    }
+    return {"dnsResourceRecords": [record]}
 
 
 def _cluster(facts: Outputs, cloud: Cloud) -> Outputs:
@@ -233,6 +247,7 @@ def _secret_version(facts: Outputs, cloud: Cloud) -> Outputs:  # noqa: ARG001
 
 _EXTRA: Final[Mapping[str, _Extra]] = {
     "gcp:artifactregistry/repository:Repository": _repository,
+    "gcp:certificatemanager/dnsAuthorization:DnsAuthorization": _authorization,
     "gcp:compute/address:Address": _address,
     "gcp:compute/globalAddress:GlobalAddress": _address,
     "gcp:compute/network:Network": _network,

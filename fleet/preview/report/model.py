@@ -311,7 +311,7 @@ def _dangers(settings: Settings) -> Iterator[str]:
                 f"${request.total_usd:,.2f}: `pulumi up` submits the FutureReservation {what}. Once approved it can be "
                 "neither changed nor cancelled; the whole window is paid."
             )
-    if settings.gateway.enabled and settings.gateway.gateway_class.endswith("-external-managed"):
+    if settings.gateway.enabled and settings.gateway.is_public:
         key = "an API key protects /v1" if settings.guards_v1_only else "no API key protects it"
         yield f"The gateway is reachable from the internet, and {key}."
 

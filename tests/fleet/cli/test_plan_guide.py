@@ -1,4 +1,4 @@
-"""docs/plan.md and docs/scaling-day.md show what the command prints, and name the document's keys."""
+"""docs/plan.md, docs/scaling-day.md and docs/prefill-apart.md show what the command prints, and name the document's keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ pytestmark = pytest.mark.slow
 
 GUIDE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
 DAY_GUIDE = (ROOT / "docs" / "scaling-day.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + DAY_GUIDE, re.MULTILINE | re.DOTALL)
+APART_GUIDE = (ROOT / "docs" / "prefill-apart.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(
+    r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + DAY_GUIDE + APART_GUIDE, re.MULTILINE | re.DOTALL
+)
 
 
 def test_there_is_an_example_of_every_goal() -> None:

@@ -26,6 +26,8 @@ GUIDE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
 
 def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> None:
     settings = settings_of("gateway", apiKeySecret="vllm-api-key")
+    named = settings.gateway.model_copy(update={"hostname": "llm.acme.dev"})
+    settings = settings.model_copy(update={"gateway": named})
     seen = Cluster(
         pods=(_pod(pod_of(settings, 0)),), nodes=(_node(node_of(settings, 0)),), gateway=programmed_gateway()
     )

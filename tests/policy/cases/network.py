@@ -63,6 +63,11 @@ _BALANCED = put(_SERVICE, "spec.type", value="LoadBalancer")
 _INTERNAL = put(_SERVICE, "metadata.annotations", "networking.gke.io/load-balancer-type", value="Internal")
 _SMALL_PICKER = put(_POOL, f"{_EPP}.resources.requests.cpu", value="500m")
 _TO_SERVICE = put(_ROUTE, "spec.rules.0.backendRefs", value=[{"name": "qwen35-server", "port": 8000}])
+_NAMED = (
+    append(_GATEWAY, "spec.listeners", {"name": "https", "protocol": "HTTPS", "port": 443}),
+    append(_ROUTE, "spec.parentRefs", {"name": "inference-gateway", "sectionName": "https"}),
+)
+_ON_HTTPS = put(_ROUTE, "spec.parentRefs", value=[{"name": "inference-gateway", "sectionName": "https"}])
 _INGRESS = _kubernetes(
     "door", "networking.k8s.io/v1:Ingress", {"defaultBackend": {"service": {"name": "qwen35-server"}}}
 )
@@ -259,5 +264,9 @@ CASES = (
         append(_GATEWAY, "spec.listeners", {"name": "https", "protocol": "HTTPS", "port": 443}),
     ),
     _broken("public-in-clear-text", "a load balancer of its own", _BALANCED, stack="dev"),
+    _broken("public-in-clear-text", "a route on both listeners of a host name", _PUBLIC, *_NAMED, says="listener http"),
+    _sound(
+        "public-in-clear-text", "a route on the HTTPS listener, a redirect on the other", _PUBLIC, *_NAMED, _ON_HTTPS
+    ),
     _sound("public-in-clear-text", "HTTPS", _PUBLIC, put(_GATEWAY, "spec.listeners.0.protocol", value="HTTPS")),
 )

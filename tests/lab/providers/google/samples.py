@@ -20,7 +20,7 @@ CALENDAR: dict[str, Any] = {
 }
 IP_ENDPOINT = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
 EVERYTHING: dict[str, Any] = {
-    "gateway": GATEWAY,
+    "gateway": {**GATEWAY, "hostname": "llm.fleet-tests.dev"},
     "benchmark": BENCHMARK,
     "budget": BUDGET,
     "capacity": CALENDAR,

@@ -1,0 +1,110 @@
+"""The gateway's host name as clients meet it: the certificate on port 443, the redirect on port 80."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from fleet.verify.findings import Check, difference, judged, not_checked
+
+if TYPE_CHECKING:
+    from facts.finding import Finding
+    from settings.stack import Settings
+
+PORTS: Final = (443, 80)
+LEAST_DAYS: Final = 14
+"""Days for which a certificate must still be valid. Assumed: Google renews about a month before the end, so fewer mean that it cannot."""
+_DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostName:
+    """What a client sees. A trouble is the reason why there was no answer."""
+
+    name: str
+    days_left: int | None = None
+    """Validity of the certificate, which this machine trusts for the name."""
+    tls_trouble: str = ""
+    redirect: str = ""
+    """Status and target of GET / on port 80."""
+    redirect_trouble: str = ""
+
+
+def is_asked(settings: Settings, url: str) -> bool:
+    """Whether the URL is the stack's host name."""
+    host = settings.gateway.hostname
+    return settings.gateway.enabled and host is not None and urlsplit(url).hostname == host
+
+
+def look(
+    name: str, seconds: float, *, ports: tuple[int, int] = PORTS, context: ssl.SSLContext | None = None
+) -> HostName:
+    """Connect to both ports. `context`: what this machine trusts, by default its own certificates."""
+    days, tls_trouble = _certificate(name, ports[0], seconds, context or ssl.create_default_context())
+    redirect, redirect_trouble = _redirect(name, ports[1], seconds)
+    return HostName(
+        name=name, days_left=days, tls_trouble=tls_trouble, redirect=redirect, redirect_trouble=redirect_trouble
+    )
+
+
+def _certificate(name: str, port: int, seconds: float, context: ssl.SSLContext) -> tuple[int | None, str]:
+    try:
+        with (
+            socket.create_connection((name, port), timeout=seconds) as plain,
+            context.wrap_socket(plain, server_hostname=name) as secure,
+        ):
+            ends = (secure.getpeercert() or {}).get("notAfter")
+    except ssl.SSLCertVerificationError as error:
+        return None, f"refused: {error.verify_message}"
+    except OSError as error:
+        return None, f"no TLS connection: {error.strerror or error}"
+    if not isinstance(ends, str):
+        return None, "no certificate"
+    left = ssl.cert_time_to_seconds(ends) - datetime.now(UTC).timestamp()
+    return int(left // _DAY_SECONDS), ""
+
+
+def _redirect(name: str, port: int, seconds: float) -> tuple[str, str]:
+    connection = http.client.HTTPConnection(name, port, timeout=seconds)
+    try:
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        return " to ".join(filter(None, (str(answer.status), answer.getheader("Location", "")))), ""
+    except (OSError, http.client.HTTPException) as error:
+        return "", f"no answer: {getattr(error, 'strerror', None) or error}"
+    finally:
+        connection.close()
+
+
+def host_name(found: HostName | None, settings: Settings, trouble: str) -> Check | None:
+    """Certificate and redirect; None without a host name. `trouble`: why the endpoint was not queried."""
+    if not settings.gateway.enabled or settings.gateway.hostname is None:
+        return None
+    title = "Host name"
+    if found is None:
+        return not_checked("host-name", title, trouble or f"the queried URL is not {settings.gateway.hostname}")
+    return judged(
+        "host-name",
+        title,
+        _differences(found),
+        held=f"{found.name} has a certificate for {found.days_left} more days, and port 80 redirects to it",
+        failed="`fleet doctor --for up --live` shows address, records and certificate" if found.tls_trouble else "",
+    )
+
+
+def _differences(found: HostName) -> Iterable[Finding]:
+    if found.days_left is None:
+        yield difference("endpoint", "certificate", f"valid for {found.name}", found.tls_trouble)
+    elif found.days_left < LEAST_DAYS:
+        yield difference("endpoint", "certificate", f"valid for {LEAST_DAYS} days", f"{found.days_left} days left")
+    # The load balancer may write the port.
+    wanted = {f"301 to https://{found.name}{port}/" for port in ("", ":443")}
+    if found.redirect not in wanted:
+        said = found.redirect or found.redirect_trouble
+        yield difference("endpoint", "port 80", f"301 to https://{found.name}/", said)

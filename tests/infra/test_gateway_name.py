@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet.preview.record.recorder import Recording
+from fleet.preview.record.recorder import record as record_program
+from infra.gateway_name import GatewayNameArgs
+from infra.naming import Place
+from settings.sections.gateway import Gateway, Tls
+from tests.inventory import difference, inventory
+from tests.support.recorded import ROOT, all_of, goes_before, named, only, recorded_platform
+from tests.support.settings import make_config
+
+HOST = "llm.acme.dev"
+PUBLIC = "gke-l7-regional-external-managed"
+PLACE = Place(project="acme-llm-prod", region="europe-west4", name_prefix="prod")
+
+
+def record(**keys: Any) -> Recording:
+    return recorded_platform(gateway={"enabled": True, "hostname": HOST, **keys}, server={"apiKeySecret": "key"})
+
+
+def test_an_internal_name_has_an_address_of_the_node_subnet_that_two_ports_share() -> None:
+    address = only(record(), "compute/address:Address").inputs
+    assert (address["addressType"], address["purpose"]) == ("INTERNAL", "SHARED_LOADBALANCER_VIP")
+    assert address["subnetwork"] == named(record(), "platform-network-nodes").outputs["selfLink"]
+    assert "networkTier" not in address
+
+
+def test_a_public_name_has_a_public_address() -> None:
+    address = only(record(gatewayClass=PUBLIC), "compute/address:Address").inputs
+    assert (address["addressType"], address["networkTier"]) == ("EXTERNAL", "STANDARD")
+    assert "subnetwork" not in address
+    assert "purpose" not in address
+
+
+def test_the_certificate_is_regional_and_authorized_by_a_record_of_this_project() -> None:
+    recording = record()
+    certificate = only(recording, "certificatemanager/certificate:Certificate")
+    authorization = only(recording, "certificatemanager/dnsAuthorization:DnsAuthorization")
+    assert certificate.inputs["location"] == authorization.inputs["location"] == "europe-west4"
+    assert certificate.inputs["managed"] == {
+        "domains": [HOST],
+        "dnsAuthorizations": [
+            f"projects/fleet-tests/locations/europe-west4/dnsAuthorizations/{authorization.inputs['name']}"
+        ],
+    }
+    assert (authorization.inputs["domain"], authorization.inputs["type"]) == (HOST, "PER_PROJECT_RECORD")
+
+
+def test_another_name_makes_another_certificate_before_the_old_one_goes() -> None:
+    old, new = (only(record(hostname=host), "certificate:Certificate") for host in (HOST, "chat.acme.dev"))
+    assert old.urn != new.urn
+    assert old.inputs["name"] != new.inputs["name"]
+
+
+def test_the_owner_is_told_each_record_to_create() -> None:
+    recording = record()
+    address, allowed = recording.outputs["dns"]
+    made = only(recording, "compute/address:Address").outputs["address"]
+    assert address == {"name": f"{HOST}.", "type": "A", "data": made}
+    assert (allowed["type"], allowed["name"].endswith(f".{HOST}.")) == ("CNAME", True)
+    assert recording.outputs["endpoint"] == f"https://{HOST}"
+
+
+def test_what_exists_is_used_and_not_created() -> None:
+    recording = record(tls={"certificate": "wildcard"}, address="door")
+    assert [all_of(recording, kind) for kind in ("Address", "Certificate", "DnsAuthorization")] == [[], [], []]
+    (record_,) = recording.outputs["dns"]
+    assert record_["type"] == "A"
+
+
+@cache
+def whole(**keys: Any) -> Recording:
+    config = make_config(gateway={"enabled": True, **keys})
+    return record_program(ROOT, project="vllm-fleet", stack="test", config=config, secret_keys=(), mode="known")
+
+
+def test_the_load_balancer_goes_before_its_address_and_its_certificate() -> None:
+    for needed in ("gateway-name-address", f"gateway-name-certificate-{HOST}"):
+        assert goes_before(whole(hostname=HOST), "gateway-gateway", needed)
+
+
+def test_what_a_host_name_adds_to_a_stack(golden: Callable[[str, str], None]) -> None:
+    added = difference(inventory(whole()), inventory(whole(hostname=HOST)))
+    golden("preview/host-name.yaml", yaml.safe_dump(added, sort_keys=False, width=140))
+
+
+def test_without_a_name_nothing_is_created() -> None:
+    assert "dns" not in recorded_platform(gateway={"enabled": True}).outputs
+    assert all_of(recorded_platform(gateway={"enabled": True}), "GatewayName") == []
+
+
+@pytest.mark.parametrize(
+    ("gateway", "field"),
+    [(Gateway(enabled=True), "gateway.hostname"), (Gateway(enabled=True, hostname=HOST, tls=Tls()), "subnet")],
+)
+def test_arguments_that_cannot_work_are_refused(gateway: Gateway, field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        GatewayNameArgs(place=PLACE, gateway=gateway)
