@@ -145,7 +145,9 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 settings,
                 door=door,
                 pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items()) if name != router),
-                router=None if router not in tunnels.urls else Target(name=router, url=tunnels.urls[router]),
+                router=None
+                if router is None or router not in tunnels.urls
+                else Target(name=router, url=tunnels.urls[router]),
                 one_server=_is_one_server(url, settings),
                 api_key=asking.api_key if settings.guards_v1_only else None,
                 until=until,

@@ -349,6 +349,7 @@ DRILLS = (
         proves="servers get no more than their limit, the queue is bounded, and the rest is told when to come again",
         play=_router_full,
         skip=_SKIP,
+        fast=False,
     ),
     Drill(
         name="router-prefix-aware",
@@ -365,5 +366,6 @@ DRILLS = (
         proves="a client's key is checked, and refusals and logs tell nothing internal",
         play=_authorization,
         skip=_SKIP,
+        fast=False,
     ),
 )
