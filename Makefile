@@ -25,7 +25,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -148,6 +148,7 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours
 	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do for check in check_parser check_metrics; do $$python -m tests.vllm.$$check || failed=1; done; done; exit $${failed:-0}
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
+	@$(VLLM_NEW)/bin/python -m tests.vllm.check_transfer
 
 $(VLLM)/.installed: tests/vllm/0.18.1.txt
 $(VLLM_NEW)/.installed: tests/vllm/0.33.0.txt
@@ -157,6 +158,10 @@ $(VLLM)/.installed $(VLLM_NEW)/.installed:
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
+
+bench-routers: setup-rehearsal ## HAProxy, vllm-router and the endpoint picker on loopback: a quarter of an hour; writes facts/data/routers.yaml
+	@$(BIN)/python -m lab.routers
+	@$(BIN)/python -m docs.generate.routers_page
 
 bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)
 	@$(BIN)/fleet bench selftest

@@ -93,6 +93,8 @@ class FleetShape:
     """vCPUs of the spending guard; 0 without one."""
     answers_probe_vcpus: float = 0
     """vCPUs of the answers probe; 0 without one."""
+    router_vcpus: float = 0
+    """vCPUs of the routers; 0 without one."""
     load_balancers: int = 0
     """Internal forwarding rules of the gateway and the internal load balancer."""
     gateway_addresses: int = 0
@@ -385,6 +387,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
     if shape.answers_probe_vcpus:
         yield _item("answers-probe", shape.answers_probe_vcpus, shape, stays=True)
+    if shape.router_vcpus:
+        yield _item("router", shape.router_vcpus, shape, stays=True)
     if shape.load_balancers:
         yield _item("load-balancer", shape.load_balancers, shape, stays=True)
     if shape.gateway_addresses:

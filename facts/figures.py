@@ -16,7 +16,8 @@ from facts import ledger
 from facts.engines import Scalar, normalise_environment, normalise_flags
 from facts.ledger import Dispute, Source
 
-Routing = Literal["cluster-ip", "inference-gateway"]
+Routing = Literal["cluster-ip", "inference-gateway", "router", "load-balancer"]
+"""`router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker. Neither has a published figure."""
 
 NOT_STATED = "not stated"
 SETTINGS_LEFT_OPEN = "settings the article leaves open"
@@ -193,7 +194,7 @@ def _measured_match(shape: ServingShape) -> Match | None:
 
 
 def _published_match(shape: ServingShape) -> Match:
-    candidates = [figure for figure in _rows(_MATCHED_FILES[shape.routing]) if figure.shape.replicas == shape.replicas]
+    candidates = [figure for figure in _published_rows(shape.routing) if figure.shape.replicas == shape.replicas]
     same_model = [figure for figure in candidates if figure.shape.model == shape.model]
     best = _nearest(shape, same_model)
     if best is not None and best.kind != "unproven":
@@ -204,7 +205,11 @@ def _published_match(shape: ServingShape) -> Match:
     if best is not None:
         return best
     nodes = "1 node" if shape.replicas == 1 else f"{shape.replicas} nodes"
-    behind = " behind the Inference Gateway" if shape.routing == "inference-gateway" else ""
+    behind = {
+        "inference-gateway": " behind the Inference Gateway",
+        "router": " behind a router",
+        "load-balancer": " behind a load balancer",
+    }.get(shape.routing, "")
     what = f" of {shape.model}" if candidates else ""
     return Match(kind="unproven", figure=None, differences=(), reason=f"no published figure{what} for {nodes}{behind}")
 
@@ -220,7 +225,12 @@ def published(id_: str) -> Figure:
 
 def published_nodes(routing: Routing) -> tuple[int, ...]:
     """Node counts with a published row, ascending."""
-    return tuple(sorted({figure.shape.replicas for figure in _rows(_MATCHED_FILES[routing])}))
+    return tuple(sorted({figure.shape.replicas for figure in _published_rows(routing)}))
+
+
+def _published_rows(routing: Routing) -> tuple[Figure, ...]:
+    file = _MATCHED_FILES.get(routing)
+    return () if file is None else _rows(file)
 
 
 def all_figures() -> tuple[Figure, ...]:

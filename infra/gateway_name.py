@@ -73,7 +73,8 @@ class GatewayName(pulumi.ComponentResource):
                 name=name_of(place.name_prefix, "vllm-gateway"),
                 project=place.project,
                 region=place.region,
-                description=f"Gateway of {self._host}",
+                # Not with the host name: another description makes another address.
+                description="The gateway of a vLLM fleet",
                 address_type="EXTERNAL" if gateway.is_public else "INTERNAL",
                 # Ports 80 and 443 are two forwarding rules, and an address for GCE_ENDPOINT serves only one.
                 purpose=None if gateway.is_public else "SHARED_LOADBALANCER_VIP",

@@ -15,7 +15,18 @@ from facts.signals.model import Catalogue
 from settings.arguments import checked
 from settings.sections.monitoring import Monitoring as MonitoringSection
 from workloads.gateway.gateway import Gateway
-from workloads.names import APP_LABEL, EPP_METRICS_PORT_NAME, HTTP_PORT_NAME, epp_name, epp_selector, selector
+from workloads.names import (
+    APP_LABEL,
+    EPP_METRICS_PORT_NAME,
+    HTTP_PORT,
+    HTTP_PORT_NAME,
+    ROUTER_APP,
+    ROUTER_METRICS_PORT_NAME,
+    epp_name,
+    epp_selector,
+    selector,
+)
+from workloads.server.ranks import STATUS_PORT_NAME
 from workloads.server.server import Server
 from workloads.space import Space
 
@@ -39,6 +50,8 @@ class MonitoringArgs:
     """Signal catalogue whose recordings become rules. None: no rules."""
     gateway: Gateway | None = None
     """Gateway whose endpoint picker is scraped too, if any."""
+    router: bool = False
+    """Whether the namespace has routers, which are scraped too."""
     monitoring: MonitoringSection = field(default_factory=MonitoringSection)
     """Scrape interval in seconds. `enabled` is ignored here."""
 
@@ -65,25 +78,32 @@ class Monitoring(pulumi.ComponentResource):
             )
 
         server, every = args.server, args.monitoring.interval_seconds
-        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
+        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every, _port(server)))
         for other in args.also:
-            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
+            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every, _port(other)))
         if args.gateway is not None and args.gateway.pool is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
             if (pool := args.gateway.canary_pool) is not None:
                 custom("picker-canary", "PodMonitoring", epp_name(pool), picker_scrape(pool, every))
+        if args.router:
+            custom("router", "PodMonitoring", ROUTER_APP, router_scrape(every))
         if args.signals is not None:
             custom("rules", "Rules", server.name, {"groups": [args.signals.recording_group()]})
         self.register_outputs({})
 
 
-def server_scrape(server: str, interval_seconds: int) -> dict[str, Any]:
+def _port(server: Server) -> str:
+    """Name of the port with the metrics of all engines of a pod."""
+    return HTTP_PORT_NAME if server.status_port == HTTP_PORT else STATUS_PORT_NAME
+
+
+def server_scrape(server: str, interval_seconds: int, port: str = HTTP_PORT_NAME) -> dict[str, Any]:
     """PodMonitoring spec for the servers; one scrape of a pod covers all of its engines."""
     return {
         "selector": {"matchLabels": selector(server)},
         "endpoints": [
             {
-                **_endpoint(HTTP_PORT_NAME, interval_seconds),
+                **_endpoint(port, interval_seconds),
                 # vLLM's series and the request counters; drop Python's and the process's.
                 "metricRelabeling": [
                     {"action": "keep", "sourceLabels": ["__name__"], "regex": "vllm:.+|http_requests_total"}
@@ -104,6 +124,16 @@ def picker_scrape(pool: str, interval_seconds: int) -> dict[str, Any]:
     return {
         "selector": {"matchLabels": epp_selector(pool)},
         "endpoints": [_endpoint(EPP_METRICS_PORT_NAME, interval_seconds)],
+        "targetLabels": {"metadata": ["pod", "container"]},
+    }
+
+
+def router_scrape(interval_seconds: int) -> dict[str, Any]:
+    """PodMonitoring spec for the routers: HAProxy's series, without those of each listener and thread."""
+    kept = {"action": "keep", "sourceLabels": ["__name__"], "regex": "haproxy_(?:frontend|backend|server|process)_.+"}
+    return {
+        "selector": {"matchLabels": selector(ROUTER_APP)},
+        "endpoints": [{**_endpoint(ROUTER_METRICS_PORT_NAME, interval_seconds), "metricRelabeling": [kept]}],
         "targetLabels": {"metadata": ["pod", "container"]},
     }
 

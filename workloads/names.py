@@ -17,6 +17,7 @@ from facts.names import ROUTER_APP as ROUTER_APP
 from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
+from facts.names import STATUS_PORT as STATUS_PORT
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 from facts.names import WRITER_APP as WRITER_APP
 from facts.names import epp_name as epp_name
@@ -33,6 +34,7 @@ HTTP_PORT_NAME: Final = "http"
 GATEWAY_PORT: Final = 80
 """Listener of the Gateway. With a host name it only redirects to the other."""
 GATEWAY_TLS_PORT: Final = 443
+ROUTER_METRICS_PORT_NAME: Final = "metrics"
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
 # Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.

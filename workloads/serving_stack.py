@@ -319,6 +319,7 @@ class ServingStack:
             server=self.server,
             also=() if canary is None else (canary,),
             gateway=gateway,
+            router=args.router is not None,
             signals=args.signals,
             monitoring=args.monitoring,
         )

@@ -43,6 +43,6 @@ def deployment_of(settings: Settings) -> Deployment:
         model=facts.model_shape,
         gpu=settings.machine.gpu,
         gpus_per_node=settings.gpus_per_replica,
-        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        routing="inference-gateway" if settings.has_picker else "cluster-ip",
         slow_product=facts.slow_product,
     )

@@ -28,7 +28,12 @@ CAPACITIES: Final[Mapping[str, str]] = {
     "reservation": "a reservation",
     "ladder": "the ladder (a reservation if you name one, flex-start, Spot)",
 }
-ROUTINGS: Final[Mapping[str, str]] = {"cluster-ip": "a plain Service", "inference-gateway": "the Inference Gateway"}
+ROUTINGS: Final[Mapping[str, str]] = {
+    "cluster-ip": "a plain Service",
+    "inference-gateway": "the Inference Gateway",
+    "router": "routers",
+    "load-balancer": "a load balancer",
+}
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.
 _QUOTAS: Final[Mapping[str, str]] = {
     "on-demand": "{gpus}",

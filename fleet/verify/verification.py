@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -123,7 +123,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
     # Internal addresses may be reachable (a VPN); only cluster-internal names are skipped.
     door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
     seen: Cluster | None = None
-    router: str | None = None
+    router: Mapping[str, str] = {}
     cluster_trouble = "" if asking.has_cluster else NOT_GIVEN
     with contextlib.ExitStack() as stack:
         kubectl = stack.enter_context(_kubectl(settings, asking)) if asking.has_cluster else None
@@ -135,19 +135,17 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 cluster_trouble = str(error)
             else:
                 ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
-                router = next((one.name for one in seen.routers if one.ready), None)
-                through = () if router is None else (router,)
-                tunnels = stack.enter_context(cluster.tunnels(kubectl, (*ready, *through)))
+                tunnels = stack.enter_context(cluster.tunnels(kubectl, ready, settings.status_port))
+                routers = tuple(one.name for one in seen.routers if one.ready)[:1]
+                router = stack.enter_context(cluster.tunnels(kubectl, routers)).urls
         if seen is None and door is None:
             raise LiveError(f"nothing to check: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
         asked = asyncio.run(
             ask(
                 settings,
                 door=door,
-                pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items()) if name != router),
-                router=None
-                if router is None or router not in tunnels.urls
-                else Target(name=router, url=tunnels.urls[router]),
+                pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items())),
+                router=next((Target(name=name, url=one) for name, one in router.items()), None),
                 one_server=_is_one_server(url, settings),
                 api_key=asking.api_key if settings.guards_v1_only else None,
                 until=until,

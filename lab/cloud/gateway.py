@@ -15,7 +15,16 @@ from typing import Final
 from lab.cloud import gateway_status
 from lab.cloud.agenda import Agenda
 from lab.cloud.disk_reports import timestamp
-from lab.cloud.gateway_prerequisites import CLASSES, GLOBAL, REGIONAL, GatewayPrerequisites
+from lab.cloud.gateway_prerequisites import (
+    CLASSES,
+    GLOBAL,
+    REGIONAL,
+    GatewayPrerequisites,
+    Names,
+    certificates_of,
+    missing_names,
+    named_address,
+)
 from lab.cloud.gateway_split import Backend, rule_for, weight_of
 from lab.cloud.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
 from lab.cloud.timings import Timings
@@ -45,8 +54,10 @@ Key = tuple[str, str]
 class GatewayController:
     """A context manager: on entry it creates the GatewayClasses and starts; on exit it stops."""
 
-    def __init__(self, world: World, prerequisites: GatewayPrerequisites, timings: Timings) -> None:
-        self._world, self._timings, self._prerequisites = world, timings, prerequisites
+    def __init__(
+        self, world: World, prerequisites: GatewayPrerequisites, timings: Timings, names: Names | None = None
+    ) -> None:
+        self._world, self._timings, self._prerequisites, self._names = world, timings, prerequisites, names
         api: ClusterApi = world.api
         self._agenda = Agenda(world.clock, "gateway", workers=1)  # One at a time: statuses depend on each other.
         self._gateways = Mirror(api, GATEWAY, listeners=(self._on_change,))
@@ -83,12 +94,16 @@ class GatewayController:
     # For requests
 
     def split(self, gateway: str, namespace: str, path: str) -> tuple[Backend, ...]:
-        """Backends of the rule in effect for requests to this path; empty without one. From any thread."""
+        """Backends of the rule in effect for clients' requests to this path; empty without one. From any thread.
+
+        Clients use the HTTPS listener where there is one, and refuse it while no certificate is ACTIVE.
+        """
         here = self._gateways.get(gateway, namespace)
-        if here is None or (namespace, gateway) not in self._programmed:
+        if here is None or (namespace, gateway) not in self._programmed or not self._is_trusted(here):
             return ()
+        listener = _listener_of_clients(here)
         with self._lock:
-            routes = [route for route in self._served.values() if self._is_parent(here, route)]
+            routes = [route for route in self._served.values() if self._is_parent(here, route, listener)]
         found = rule_for(routes, path)
         if found is None:
             return ()
@@ -97,6 +112,16 @@ class GatewayController:
             Backend(name=one["name"], weight=weight_of(one), selector=self._selector(one, route))
             for one in rule.get("backendRefs") or ()
         )
+
+    def attached(self, gateway: str, namespace: str, listener: str) -> tuple[Manifest, ...]:
+        """Routes of one listener of a Gateway."""
+        here = self._gateways.get(gateway, namespace)
+        return () if here is None else tuple(one for one in self._routes.all() if self._is_parent(here, one, listener))
+
+    def _is_trusted(self, gateway: Manifest) -> bool:
+        """Whether a certificate of the Gateway is ACTIVE, if it has some."""
+        names = certificates_of(gateway)
+        return self._names is None or not names or any(self._names.certificate(name) == "ACTIVE" for name in names)
 
     def _selector(self, backend: Manifest, route: Manifest) -> Mapping[str, str] | None:
         """Labels of a backend's pods; None if it does not exist."""
@@ -127,10 +152,16 @@ class GatewayController:
             name = gateway["metadata"]["name"]
             if _key(gateway) in self._programmed:
                 continue
-            missing = self._prerequisites.missing(gateway["spec"]["gatewayClassName"])
+            missing = self._missing(gateway)
             if missing:
                 lines.append(f"Gateway {name} is not programmed, and GKE does not report why: {'; '.join(missing)}")
         return "\n".join(lines)
+
+    def _missing(self, gateway: Manifest) -> tuple[str, ...]:
+        return (
+            *self._prerequisites.missing(gateway["spec"]["gatewayClassName"]),
+            *(() if self._names is None else missing_names(gateway, self._names)),
+        )
 
     # Reconciliation
 
@@ -167,13 +198,17 @@ class GatewayController:
         key, class_name = _key(gateway), gateway["spec"]["gatewayClassName"]
         if class_name not in CLASSES or not self._prerequisites.gateway_channel:
             return  # No controller: the object keeps the CRD's default status "Waiting for controller".
-        missing = self._prerequisites.missing(class_name)
+        missing = self._missing(gateway)
         if key not in self._programmed:
             if missing:
                 self._tell(key, "not programmed", missing)
             else:
                 self._start("program", key, self._timings.gateway_program_seconds)
-        routes = sum(self._is_parent(gateway, route) for route in self._routes.all())
+        every = self._routes.all()
+        routes = {
+            listener["name"]: sum(self._is_parent(gateway, route, listener["name"]) for route in every)
+            for listener in gateway["spec"].get("listeners") or ()
+        }
         address = self._programmed.get(key, "")
         status = gateway_status.gateway_status(gateway, address=address, routes=routes, now=timestamp())
         self._write(GATEWAY, gateway, status)
@@ -238,12 +273,13 @@ class GatewayController:
             return Verdict("Conflicted", f"{target['kind']} {target['name']} has a {kind} already: {other}")
         return GOOD
 
-    def _is_parent(self, gateway: Manifest, route: Manifest) -> bool:
-        """Whether the route refers to this Gateway, and the Gateway allows its namespace."""
+    def _is_parent(self, gateway: Manifest, route: Manifest, listener: str | None = None) -> bool:
+        """Whether the route refers to this Gateway, or to this listener of it, and the Gateway allows its namespace."""
         namespace = route["metadata"]["namespace"]
         named = any(
             ref["name"] == gateway["metadata"]["name"]
             and ref.get("namespace", namespace) == gateway["metadata"]["namespace"]
+            and (listener is None or ref.get("sectionName", listener) == listener)
             for ref in route["spec"].get("parentRefs") or ()
         )
         if not named:
@@ -275,12 +311,15 @@ class GatewayController:
             with self._lock:
                 self._served[key] = found
             self._note(name, "route in effect", mood="good", since_seconds=began)
-        elif not self._prerequisites.missing(found["spec"]["gatewayClassName"]):
+        elif not self._missing(found):
             self._programmed[key] = self._new_address(found)
             self._note(name, f"programmed, {self._programmed[key]}", mood="good", since_seconds=began)
         self._look()
 
     def _new_address(self, gateway: Manifest) -> str:
+        name = named_address(gateway)
+        if name is not None and self._names is not None and (reserved := self._names.address(name)):
+            return reserved
         inside = gateway["spec"]["gatewayClassName"] == "gke-l7-rilb"
         prefix = INTERNAL_ADDRESSES if inside else EXTERNAL_ADDRESSES
         taken = set(self._programmed.values())
@@ -323,6 +362,12 @@ class GatewayController:
 
 def _key(manifest: Manifest) -> Key:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+
+
+def _listener_of_clients(gateway: Manifest) -> str | None:
+    """The HTTPS listener; None without one: then each is."""
+    listeners = gateway["spec"].get("listeners") or ()
+    return next((str(one["name"]) for one in listeners if one["protocol"] == "HTTPS"), None)
 
 
 def _namespace_of(backend: Manifest, route: Manifest) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, Protocol
 
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, Recording
 from fleet.preview.record.values import reveal
@@ -17,6 +17,50 @@ REGIONAL: Final = ("gke-l7-rilb", "gke-l7-regional-external-managed")
 GLOBAL: Final = ("gke-l7-global-external-managed", "gke-l7-gxlb")
 CLASSES: Final = (*REGIONAL, *GLOBAL)
 """GatewayClasses of a single cluster. Source: GKE docs, GatewayClass capabilities."""
+
+
+CERTIFICATES: Final = "networking.gke.io/cert-manager-certs"
+"""Listener option with names of regional certificates, separated by commas. Source: GKE docs, "Secure a Gateway"."""
+CertificateState = Literal["PROVISIONING", "ACTIVE"]
+
+
+class Names(Protocol):
+    """Static addresses and certificates of the project, by name."""
+
+    def address(self, name: str) -> str | None:
+        """The address; empty if only its existence is known, None if there is none."""
+
+    def certificate(self, name: str) -> CertificateState | None:
+        """State of the certificate; None if there is none."""
+
+
+def named_address(gateway: dict[str, Any]) -> str | None:
+    """Name of the static address that a Gateway asks for."""
+    asked = gateway["spec"].get("addresses") or ()
+    return next((str(one["value"]) for one in asked if one.get("type") == "NamedAddress"), None)
+
+
+def certificates_of(gateway: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the certificates of a Gateway's listeners."""
+    options = ((one.get("tls") or {}).get("options") or {} for one in gateway["spec"].get("listeners") or ())
+    return tuple(name.strip() for one in options for name in one.get(CERTIFICATES, "").split(",") if name.strip())
+
+
+def missing_names(gateway: dict[str, Any], names: Names) -> tuple[str, ...]:
+    """What a Gateway names and nobody has made. The state of a certificate is not asked: whether GKE programs a Gateway whose certificate
+    is PROVISIONING is unknown; assumed, because a target proxy accepts one.
+
+    Source: GoogleCloudPlatform/gke-managed-certs#55, where a listener whose certificate does not exist is invalid.
+    """
+    found = []
+    if (address := named_address(gateway)) is not None and names.address(address) is None:
+        found.append(f"there is no static address {address} in the region")
+    found += [
+        f"there is no certificate {name} in the region"
+        for name in certificates_of(gateway)
+        if not names.certificate(name)
+    ]
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

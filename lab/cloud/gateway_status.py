@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -46,7 +46,7 @@ def condition(of: Manifest, type_: str, status: Holds, reason: str, message: str
     }
 
 
-def gateway_status(gateway: Manifest, *, address: str, routes: int, now: str) -> Manifest:
+def gateway_status(gateway: Manifest, *, address: str, routes: Mapping[str, int], now: str) -> Manifest:
     """Of a Gateway: Programmed once it has an address; otherwise False without a message, as in the article.
 
     Newer GKE versions sometimes add an error message.
@@ -62,7 +62,9 @@ def gateway_status(gateway: Manifest, *, address: str, routes: int, now: str) ->
         conditions.append(condition(gateway, HEALTHY, "True", "Healthy", now=now))
     status: Manifest = {
         "conditions": conditions,
-        "listeners": [_listener(gateway, listener, done, routes, now) for listener in _listeners(gateway)],
+        "listeners": [
+            _listener(gateway, listener, done, routes.get(listener["name"], 0), now) for listener in _listeners(gateway)
+        ],
     }
     status["addresses"] = [{"type": "IPAddress", "value": address}] if done else []
     return status

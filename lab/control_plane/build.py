@@ -1,4 +1,6 @@
-"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi, and if needed Helm and a runner of alert rules."""
+"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi, and if needed Helm, a runner of alert rules and the
+load of routers.
+"""
 
 from __future__ import annotations
 
@@ -135,6 +137,14 @@ PROMRULES: Final = Source(
     version_variables=("main.version",),
 )
 """Measured: 1 minute on two busy cores, 22 MB."""
+ROUTERS: Final = Source(
+    folder="routers",
+    title="the endpoint picker and its load",
+    module="sigs.k8s.io/gateway-api-inference-extension",
+    packages={"routerload": "vllm-fleet.dev/control-plane/routers"},
+    version_variables=("main.version",),
+)
+"""The picker, and what stands before and behind a router in lab/routers. Measured: 5 minutes of processor time, 70 MB."""
 PULUMI: Final = Source(
     folder="pulumi",
     title="Pulumi's engine",
@@ -175,6 +185,11 @@ def helm(progress: Progress) -> Path:
 def promrules(progress: Progress) -> Path:
     """The runner of alert rules, built unless cached; for drills that check alerts. Raises RehearsalError."""
     return _provide(PROMRULES, progress) / "promrules"
+
+
+def routers(progress: Progress) -> Path:
+    """The load of `make bench-routers`, and the endpoint picker in it, built unless cached. Raises RehearsalError."""
+    return _provide(ROUTERS, progress) / "routerload"
 
 
 def pulumi(progress: Progress) -> Path:

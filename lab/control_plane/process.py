@@ -69,6 +69,16 @@ class Process:
         """None while it runs; 128 plus the signal if one ended it."""
         return self._guard.poll()
 
+    @property
+    def program(self) -> int | None:
+        """Process id of the program itself; None once it has ended. Linux only."""
+        children = Path(f"/proc/{self._guard.pid}/task/{self._guard.pid}/children")
+        try:
+            found = children.read_text(encoding="ascii").split()
+        except OSError:
+            return None
+        return int(found[0]) if found else None
+
     def wait(self, timeout_seconds: float) -> int | None:
         """Its exit code, or None on timeout."""
         try:

@@ -33,6 +33,7 @@ from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
 from lab.stage.answers_probes import AnswersProbes
+from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.liveness import LivenessProbes
 from lab.stage.meter import Meter
@@ -113,6 +114,8 @@ class Stage:
     stock: Stock
     provisioner: Provisioner
     gateway: GatewayController
+    domain: Domain
+    """Addresses, certificates and public DNS."""
     writer: Writer
     guards: SpendingGuards
     routers: Routers | None

@@ -30,9 +30,11 @@ from lab.cloud.writer import Writer
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.custom_resources.definitions import keda_definitions
 from lab.control_plane.custom_resources.install import install
+from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.kubernetes.waiter import SLACK_SECONDS
 from lab.results.clock import Clock
 from lab.results.timeline import Timeline
+from lab.stage.domain import Domain
 from lab.stage.meter import Meter
 from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
 from lab.stage.story import Story
@@ -85,7 +87,9 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         routers = closing.enter_context(Routers(world, control_plane.kubeconfig)) if sys.platform == "linux" else None
         provisioner = Provisioner(world, stock, timings, project=settings.project)
         disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
-        gateway = GatewayController(world, prerequisites_of(recording), timings)
+        cloud, named = SimulatedCloud(), settings.gateway
+        domain = Domain(cloud, given_address=named.address, given_certificate=named.tls.certificate)
+        gateway = GatewayController(world, prerequisites_of(recording), timings, domain)
         autoscaler = Keda(world, _in_flight(settings, clock, meter)) if settings.scales_by_keda else None
         closing.enter_context(world)
         if autoscaler is not None:
@@ -107,6 +111,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
                 folder=control_plane.folder / "pulumi",
                 kubeconfig=control_plane.kubeconfig,
                 progress=around.progress,
+                cloud=cloud,
             )
         )
         yield Stage(
@@ -122,6 +127,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             stock=stock,
             provisioner=provisioner,
             gateway=gateway,
+            domain=domain,
             writer=writer,
             guards=guards,
             routers=routers,

@@ -50,13 +50,14 @@ def updating(
     folder: Path,
     kubeconfig: Path,
     progress: Callable[[str], None],
+    cloud: SimulatedCloud,
 ) -> Iterator[Updates]:
     """The engine with its providers running.
 
     `folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS.
     """
     stop, killed = threading.Event(), threading.Event()
-    observed, cloud = Observed(clock, timeline, progress), SimulatedCloud()
+    observed = Observed(clock, timeline, progress)
     with contextlib.ExitStack() as opened:
         waiter = opened.enter_context(Waiter(api, clock, stop, slack_seconds))
 

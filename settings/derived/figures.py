@@ -13,6 +13,7 @@ from facts.names import ANSWERS_PROBE_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
+from settings.derived.router import router_vcpus
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import Calendar, Ladder, Reservation
 from settings.sections.engine import effective_environment, effective_flags
@@ -104,7 +105,7 @@ def serving_shape(settings: Settings) -> published.ServingShape:
         gpus_per_replica=settings.gpus_per_replica,
         flags=effective_flags(engine),
         env=effective_environment(engine),
-        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        routing=settings.routing,
         # The benchmark's workload, if enabled, else the profile's.
         workload=benchmark.workload if benchmark else settings.serving.workload,
         dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
@@ -171,6 +172,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         answers_probe_vcpus=ANSWERS_PROBE_VCPUS if settings.monitoring.has_probe else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         # With a host name, ports 80 and 443 are a rule each.
+        router_vcpus=router_vcpus(settings),
         load_balancers=gateway.enabled * (1 + (gateway.hostname is not None)) + settings.server.internal_load_balancer,
         gateway_addresses=int(gateway.makes_address and gateway.is_public),
         certificates=int(gateway.makes_certificate),

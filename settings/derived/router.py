@@ -44,6 +44,14 @@ def router_needs(settings: Settings) -> RouterNeeds | None:
     }
 
 
+def router_vcpus(settings: Settings) -> int:
+    """CPUs of the routers' pods; with prefixAware, a pod has two containers of that size."""
+    router = settings.endpoint.router
+    return (
+        int(settings.has_router) * router.replicas * router.cpu * (2 if settings.endpoint_kind == "prefixAware" else 1)
+    )
+
+
 def slots(settings: Settings) -> int:
     """Most servers that a router has room for: twice the fleet's full size."""
     return min(MOST_SLOTS, max(LEAST_SLOTS, 2 * settings.replicas))

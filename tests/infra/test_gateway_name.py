@@ -59,6 +59,11 @@ def test_another_name_makes_another_certificate_before_the_old_one_goes() -> Non
     assert old.inputs["name"] != new.inputs["name"]
 
 
+def test_another_name_keeps_the_address() -> None:
+    old, new = (only(record(hostname=host), "compute/address:Address") for host in (HOST, "chat.acme.dev"))
+    assert (old.urn, old.inputs) == (new.urn, new.inputs)
+
+
 def test_the_owner_is_told_each_record_to_create() -> None:
     recording = record()
     address, allowed = recording.outputs["dns"]

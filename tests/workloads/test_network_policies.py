@@ -51,6 +51,15 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
         "benchmark": {"enabled": True},
     },
+    "ranks behind the gateway": {**GATEWAY, "server": {"replicas": 2, "rankPorts": True}},
+    "gateway with a name": {
+        "gateway": {"enabled": True, "hostname": "llm.acme.dev"},
+        "benchmark": {"enabled": True, "runOnUpdate": False},
+    },
+    "external gateway with a name": {
+        "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed", "hostname": "llm.acme.dev"},
+        "benchmark": {"enabled": True, "runOnUpdate": False},
+    },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
     "probe": {"monitoring": {"probe": True}, "apiKey": "not-a-real-key"},
     "unmonitored": {"monitoring": {"enabled": False}},
@@ -133,9 +142,10 @@ def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
     for flow in table:
         for source in examples(flow.from_):
             for destination in examples(flow.to):
-                assert allowed(made, source=source, destination=destination, port=flow.port, protocol=flow.protocol), (
-                    flow
-                )
+                for port in range(flow.port, flow.port + flow.ports):
+                    assert allowed(made, source=source, destination=destination, port=port, protocol=flow.protocol), (
+                        flow
+                    )
 
 
 @each_row("shape", SHAPES)
@@ -153,7 +163,7 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
         for destination in pods + others:
             if source is destination or not (source in pods or destination in pods):
                 continue
-            for port in (22, 53, 80, 443, 6443, 8000, 8001, 9002, 9003, 9090):
+            for port in (22, 53, 80, 443, 6443, 8000, 8001, 8008, 9002, 9003, 9090, 9256):
                 for protocol in ("TCP", "UDP"):
                     wanted = _table_says(table, source, destination, port, protocol)
                     got = allowed(made, source=source, destination=destination, port=port, protocol=protocol)
@@ -165,7 +175,9 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
 
 def _table_says(table: tuple[Flow, ...], source: Endpoint, destination: Endpoint, port: int, protocol: str) -> bool:
     return any(
-        (flow.port, flow.protocol) == (port, protocol) and _means(flow.from_, source) and _means(flow.to, destination)
+        (port in range(flow.port, flow.port + flow.ports), protocol == flow.protocol) == (True, True)
+        and _means(flow.from_, source)
+        and _means(flow.to, destination)
         for flow in table
     )
 
@@ -184,6 +196,13 @@ def _means(party: Party, end: Endpoint) -> bool:
     return any(address in network_of(one) for one in party.ranges) and not any(
         address in network_of(one) for one in party.excepted
     )
+
+
+def test_the_load_goes_to_the_port_that_the_gateway_serves() -> None:
+    for shape, port, closed in (("gateway", 80, 443), ("gateway with a name", 443, 80)):
+        made = specs(make_settings(**SHAPES[shape]))
+        assert allowed(made, source=BENCHMARK, destination=OFFICE, port=port)
+        assert not allowed(made, source=BENCHMARK, destination=OFFICE, port=closed)
 
 
 def test_the_server_reaches_nothing_but_names_when_the_weights_are_on_a_volume() -> None:
@@ -365,11 +384,11 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
     for sections in SHAPES.values():
         for flow in flows(traffic(make_settings(**sections))):
-            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
             assert line in guide
     written = {line for line in guide.splitlines() if line.startswith("| ") and (" TCP " in line or " UDP " in line)}
     known = {
-        f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+        f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
         for sections in SHAPES.values()
         for flow in flows(traffic(make_settings(**sections)))
     }

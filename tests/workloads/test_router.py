@@ -47,3 +47,40 @@ def test_every_object_would_be_accepted(mode: Mode, kind: str, sections: dict[st
     recording = record(mode, kind=kind, **sections)
     found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
     assert found == {key: [] for key in found}
+
+
+@pytest.mark.parametrize("kind", ["leastRequest", "prefixAware"])
+def test_no_key_is_in_a_manifest_and_no_router_reads_one_that_it_does_not_check(kind: str) -> None:
+    for recording in (record(kind=kind, **KEY), record(kind=kind)):
+        pod = manifest(objects(recording)["Deployment/router"])["spec"]["template"]["spec"]
+        keyed = {
+            container["name"]
+            for container in (*pod["containers"], *pod.get("initContainers", ()))
+            if any("api-key" in mount["name"] for mount in container["volumeMounts"])
+        }
+        has_key = any(name.startswith("SecretProviderClass/") for name in objects(recording))
+        assert keyed == ({"haproxy"} if has_key and kind == "prefixAware" else set())
+
+
+def test_a_pod_ends_after_its_streams() -> None:
+    pod = manifest(objects(record(router={"drainSeconds": 100}))["Deployment/router"])["spec"]["template"]["spec"]
+    text = manifest(
+        next(
+            one
+            for name, one in objects(record(router={"drainSeconds": 100})).items()
+            if name.startswith("ConfigMap/router-")
+        )
+    )
+    sleep = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert "hard-stop-after 100s" in text["data"]["haproxy.cfg"]
+    assert sleep + 100 < pod["terminationGracePeriodSeconds"]
+    sidecar = manifest(objects(record(kind="prefixAware"))["Deployment/router"])["spec"]["template"]["spec"]
+    assert [one["restartPolicy"] for one in sidecar["initContainers"]] == ["Always"]  # ends after the containers
+
+
+def test_a_changed_limit_rolls_the_routers() -> None:
+    def mounted(queued: int) -> str:
+        pod = manifest(objects(record(router={"maxQueued": queued}))["Deployment/router"])["spec"]["template"]["spec"]
+        return str(next(one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "config"))
+
+    assert mounted(10) != mounted(11)

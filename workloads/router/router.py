@@ -41,7 +41,6 @@ CONFIG_FILE: Final = "haproxy.cfg"
 _CONFIG_DIR: Final = "/etc/haproxy"
 _CLIENTS_DIR: Final = "/var/run/secrets/clients"
 _CLIENT_KEY: Final = "key"
-METRICS_PORT_NAME: Final = "metrics"
 UPDATE_MINUTES: Final = 30
 """Minutes for an update of the routers: the drains of two, one after the other, and nodes. Assumed."""
 
@@ -213,7 +212,7 @@ class Router(pulumi.ComponentResource):
 
 
 def reads_key(args: RouterArgs) -> bool:
-    """Whether the routers need the servers' key: vllm-router drops a client's, and clients may have keys of their own."""
+    """Whether the routers need the servers' key: vllm-router checks none, and clients may have keys of their own."""
     return args.server.key_store is not None and (args.kind == "prefixAware" or bool(args.router.clients))
 
 
@@ -222,7 +221,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     chosen = args.router
     is_direct = args.kind == "leastRequest"
     return haproxy.Haproxy(
-        servers=haproxy.Discovered(slots=args.slots)
+        servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports)
         if is_direct
         else haproxy.Fixed(addresses=(f"127.0.0.1:{vllm_router.PORT}",)),
         threads=chosen.cpu,
@@ -295,7 +294,7 @@ def _haproxy(args: RouterArgs, servers: pulumi.Input[str]) -> ContainerArgsDict:
         for client in args.router.clients
     ]
     health: ProbeArgsDict = {
-        "http_get": {"path": haproxy.READY_PATH, "port": METRICS_PORT_NAME},
+        "http_get": {"path": haproxy.READY_PATH, "port": names.ROUTER_METRICS_PORT_NAME},
         "period_seconds": 5,
         "timeout_seconds": 5,
     }
@@ -306,7 +305,7 @@ def _haproxy(args: RouterArgs, servers: pulumi.Input[str]) -> ContainerArgsDict:
         "env": environment,
         "ports": [
             {"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"},
-            {"name": METRICS_PORT_NAME, "container_port": names.ROUTER_METRICS_PORT, "protocol": "TCP"},
+            {"name": names.ROUTER_METRICS_PORT_NAME, "container_port": names.ROUTER_METRICS_PORT, "protocol": "TCP"},
         ],
         "resources": _resources(args),
         "security_context": _restricted(),
@@ -319,16 +318,10 @@ def _haproxy(args: RouterArgs, servers: pulumi.Input[str]) -> ContainerArgsDict:
 
 
 def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
-    """A sidecar: it starts before HAProxy and ends after it, with the last stream."""
+    """A sidecar without the key: it starts before HAProxy and ends after it, with the last stream."""
     run: list[pulumi.Input[str]] = [
         *vllm_router.command(args.server.name, "$(NAMESPACE)", max_in_flight=args.max_in_flight * args.slots)
     ]
-    if reads_key(args):
-        program = pod_programs.python_program("server/with_api_key.py")
-        run = ["python3", "-c", program, vllm_router.KEY_VARIABLE, api_key.PATH, *run]
-    mounts: list[VolumeMountArgsDict] = [{"name": "tmp", "mount_path": "/tmp"}]
-    if reads_key(args):
-        mounts.append(api_key.mount())
     return {
         "name": "vllm-router",
         # Not from Docker Hub: with its own registry.
@@ -338,7 +331,7 @@ def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
         "env": [{"name": "NAMESPACE", "value": args.space.namespace}],
         "resources": _resources(args),
         "security_context": _restricted(),
-        "volume_mounts": mounts,
+        "volume_mounts": [{"name": "tmp", "mount_path": "/tmp"}],
     }
 
 

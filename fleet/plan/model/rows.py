@@ -173,7 +173,11 @@ def _readings(figure: str, role: Role, readings: tuple[tuple[Metric, float], ...
 
 def _throughput(figure: str, role: Role) -> Row:
     published = figures.published(figure)
-    deployment = PHASES.get(figure) or record_fleet(published.shape.replicas, routing=published.shape.routing)
+    deployment = PHASES.get(figure) or record_fleet(
+        published.shape.replicas,
+        # Nothing was published behind a router or a load balancer.
+        routing="inference-gateway" if published.shape.routing == "inference-gateway" else "cluster-ip",
+    )
     return _row(figure, role, "total_tokens_per_s", _total(figure), deployment)
 
 

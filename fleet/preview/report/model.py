@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from facts.figures import Routing
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.preview.policy_config import STOPS
@@ -70,7 +71,7 @@ class Fleet:
     gpus: int | None
     capacity: str
     zones: tuple[str, ...]
-    routing: Literal["cluster-ip", "inference-gateway"]
+    routing: Routing
     """Routing of the requests to the nodes."""
     platform: str | None
     """The stack that owns the cluster, if not this one."""
@@ -271,7 +272,7 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         fewest_nodes=settings.nodes_for(settings.server.scaling.min) if settings.is_scaled else None,
         capacity=_capacity(settings),
         zones=settings.zones,
-        routing="inference-gateway" if settings.gateway.enabled else "cluster-ip",
+        routing=settings.routing,
         platform=settings.platform.stack or settings.platform.kubeconfig,
         project=settings.project,
         stand_in_project=stand_in_project,

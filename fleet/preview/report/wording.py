@@ -88,7 +88,8 @@ def format_nature(reports: Sequence[Recorded]) -> str:
 
 def format_published_nodes(report: Report) -> str:
     """Node counts with a published row for this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
-    return f"{format_list(map(str, published_nodes(report.fleet.routing)))} nodes"
+    nodes = published_nodes(report.fleet.routing)
+    return f"{format_list(map(str, nodes))} nodes" if nodes else "no number of nodes"
 
 
 def format_per_million(figures: Figures) -> str:

@@ -78,6 +78,8 @@ class Asked:
     """Only prompts with the same one share cached blocks."""
     tool: str = ""
     """Name of the tool that a chat may call."""
+    transfer: Mapping[str, Any] | None = None
+    """`kv_transfer_params`: that the cache shall go elsewhere, or where it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,7 @@ def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
         likeliest=int(fields.get("logprobs") or 0) if api == "completions" else 0,
         salt=str(fields.get("cache_salt") or ""),
         tool=_tool(fields),
+        transfer=fields.get("kv_transfer_params") or None,
     )
 
 
@@ -250,8 +253,10 @@ def tool_call(tool: str) -> dict[str, Any]:
     return {"id": "call-1", "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
-def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
-    """The response of a non-streaming request."""
+def whole_answer(
+    asked: Asked, id_: str, created: int, said: Said, transfer: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The response of a non-streaming request. `transfer`: where the prompt's cache is kept for another server."""
     choice: dict[str, Any] = {"index": 0}
     if asked.api == "chat":
         choice["message"] = {
@@ -270,7 +275,7 @@ def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, 
     choice |= {"logprobs": told, "finish_reason": said.finish, "stop_reason": None, "token_ids": said.token_ids}
     head = _head(asked, id_, created, chunk=False)
     tail = {"service_tier": None, "system_fingerprint": None}
-    return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens)}
+    return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens), "kv_transfer_params": transfer}
 
 
 class ChunkWriter:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from lab.cloud.gateway import HEALTH_CHECK_POLICY, HTTP_ROUTE, INFERENCE_POOL, GatewayController
-from lab.cloud.gateway_prerequisites import GatewayPrerequisites
+from lab.cloud.gateway_prerequisites import CertificateState, GatewayPrerequisites
 from lab.cloud.timings import Timings
 from lab.control_plane.api import GATEWAY, Kind, Manifest
 from tests.lab.cloud.fake_world import FakeApi, feed, make_world, until
+from workloads.gateway.gateway import gateway_spec
 
 Both = tuple[GatewayController, FakeApi]
 
@@ -62,6 +63,68 @@ def test_weights_hold_from_when_the_changed_route_takes_effect(both: Both) -> No
     until(lambda: weights() == {"servers": (100, {"app": "servers"}), "canary": (0, {"app": "canary"})}, "the halt's")
     feed(controller._routes, "deleted", route(2))
     until(lambda: weights() == {}, "no route")
+
+
+class Names:
+    """Addresses and certificates that a test sets."""
+
+    def __init__(self) -> None:
+        self.addresses: dict[str, str] = {}
+        self.certificates: dict[str, CertificateState] = {}
+
+    def address(self, name: str) -> str | None:
+        return self.addresses.get(name)
+
+    def certificate(self, name: str) -> CertificateState | None:
+        return self.certificates.get(name)
+
+
+@pytest.fixture
+def named() -> Iterator[tuple[GatewayController, FakeApi, Names]]:
+    """A controller whose project has addresses and certificates."""
+    (world, api), names = make_world(), Names()
+    controller = GatewayController(world, GatewayPrerequisites(), Timings(), names)
+    yield controller, api, names
+    controller._agenda.close()
+
+
+def secure(name: str = "door") -> Manifest:
+    spec = gateway_spec("gke-l7-rilb", address="door-address", certificate="door-certificate")
+    return made(GATEWAY, name, **spec)
+
+
+def attached(name: str, listener: str, **rule: Any) -> Manifest:
+    return made(HTTP_ROUTE, name, parentRefs=[{"name": "door", "sectionName": listener}], rules=[rule])
+
+
+def test_a_gateway_waits_for_the_address_and_the_certificate_that_it_names(
+    named: tuple[GatewayController, FakeApi, Names],
+) -> None:
+    controller, _, names = named
+    feed(controller._gateways, "added", secure())
+    until(lambda: "no static address door-address" in controller.why_not_programmed(), "the missing address")
+    names.addresses["door-address"] = "10.0.0.9"
+    assert "no certificate door-certificate" in controller.why_not_programmed()
+    names.certificates["door-certificate"] = "PROVISIONING"
+    feed(controller._gateways, "modified", {**secure(), "metadata": secure()["metadata"] | {"generation": 2}})
+    until(lambda: controller._programmed.get(("vllm", "door")) == "10.0.0.9", "the address that was reserved")
+
+
+def test_clients_use_the_https_listener_once_its_certificate_is_active(
+    named: tuple[GatewayController, FakeApi, Names],
+) -> None:
+    controller, _, names = named
+    names.addresses["door-address"], names.certificates["door-certificate"] = "10.0.0.9", "PROVISIONING"
+    feed(controller._pools, "added", pool("servers"))
+    feed(controller._routes, "added", attached("redirect", "http", filters=[{"type": "RequestRedirect"}]))
+    to_servers = [{"kind": "InferencePool", "name": "servers"}]
+    feed(controller._routes, "added", attached("servers", "https", backendRefs=to_servers))
+    feed(controller._gateways, "added", secure())
+    until(lambda: len(controller._served) == 2, "both routes")
+    assert controller.split("door", "vllm", "/v1/completions") == ()
+    names.certificates["door-certificate"] = "ACTIVE"
+    assert [one.name for one in controller.split("door", "vllm", "/v1/completions")] == ["servers"]
+    assert [one["metadata"]["name"] for one in controller.attached("door", "vllm", "http")] == ["redirect"]
 
 
 def test_a_policy_that_goes_while_it_is_looked_at_is_judged_by_what_was_listed(

@@ -32,7 +32,7 @@ def test_every_bad_day_of_the_plan_has_a_drill() -> None:
         "bring-up", "second-up", "restarted-api-server", "destroy", "dead-rank", "preempt-one", "preempt-four", "drain",
         "rolling-update", "over-quota", "stock-out", "next-rung", "inactive-reservation", "writer-fails", "new-revision",
         "weights-from-image",
-        "gateway-without-subnet", "killed-up", "pause", "to-zero", "two-stacks",
+        "gateway-without-subnet", "gateway-name", "killed-up", "pause", "to-zero", "two-stacks",
     }  # fmt: skip
     assert expected <= set(NAMES)
 

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import Kind, Manifest
-from lab.providers.google.cloud import Refusal
+from lab.providers.google.cloud import Refusal, SimulatedCloud
 from lab.results.clock import Clock
 from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
@@ -75,6 +75,7 @@ def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
         "redactor": Redactor(["hush-hush"]),
         "slack_seconds": getattr(request, "param", 0.05),
         "progress": lambda _: None,
+        "cloud": SimulatedCloud(),
     }
     folders = {"folder": tmp_path / "run", "kubeconfig": tmp_path / "none"}
     with updating(root, api, clock, Timeline(clock), chart_objects=lambda _: [], **folders, **given) as updates:

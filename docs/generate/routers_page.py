@@ -1,0 +1,176 @@
+"""The page about measured routers, docs/routers.md, and its pictures: `python -m docs.generate.routers_page`.
+
+The prose is in routers_page.md.template; every number comes from facts/data/routers.yaml, which `make bench-routers` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from facts import ledger, routers
+from facts.workloads import named_workload
+from fleet.report.charts import Axis
+from fleet.report.rows import Bar, Row, Rows, rows_drawing
+from fleet.report.svg_file import svg_document
+
+DOCS = Path(__file__).parents[1]
+PAGE = DOCS / "routers.md"
+IMAGES = DOCS / "img"
+TEMPLATE = Path(__file__).with_name("routers_page.md.template")
+NAMES: Mapping[str, str] = {
+    "direct": "no router, a rank for each connection",
+    "haproxy": "HAProxy, fewest requests",
+    "vllm-router-power-of-two": "vllm-router, power_of_two",
+    "vllm-router-cache-aware": "vllm-router, cache_aware",
+    "picker": "endpoint picker",
+    "picker-random": "endpoint picker, random picks",
+}
+_MILLION = 1e6
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    content = ledger.load("routers")
+    measured = content["measured"]
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        date=measured["date"],
+        machine=measured["machine"],
+        versions=", ".join(f"{name} {version}" for name, version in measured["versions"].items()),
+        cost="\n".join(_cost(content["cost"])),
+        sizes="\n".join(_sizes()),
+        balance="\n".join(_balance(content["balance"])),
+        prefixes="\n".join(_prefixes(content["prefixes"])),
+        streams="\n".join(_streams(content["streams"])),
+        deaths="\n".join(_deaths(content["server_dies"], content["router_ends"])),
+        busy=f"{100 * routers.BUSY_SHARE:.0f}",
+    )
+
+
+def pictures() -> Mapping[str, str]:
+    """SVG documents by file name."""
+    content = ledger.load("routers")
+    chunk = {name: row["cpu_us_per_chunk"] for name, row in content["cost"].items() if name != "direct"}
+    tokens = {name: row["tokens_max_by_mean"] for name, row in content["balance"].items()}
+    return {
+        "routers-chunk.svg": _picture("Processor time of a chunk", "microseconds", chunk),
+        "routers-balance.svg": _picture("Tokens of the fullest rank over the mean", "times the mean", tokens),
+    }
+
+
+def main() -> None:
+    """Write page and pictures."""
+    PAGE.write_text(page(), encoding="utf-8")
+    for name, text in pictures().items():
+        (IMAGES / name).write_text(text, encoding="utf-8")
+
+
+def _picture(title: str, unit: str, values: Mapping[str, float]) -> str:
+    rows = tuple(
+        Row(
+            label=NAMES[name],
+            words=f"{value:.3g}",
+            bars=(Bar(low=0.0, high=value, style="bar", title=f"{NAMES[name]}: {value:.3g} {unit}"),),
+        )
+        for name, value in values.items()
+    )
+    drawn = Rows(
+        id="routers",
+        title=title,
+        description="; ".join(f"{NAMES[name]} {value:.3g}" for name, value in values.items()) + ".",
+        axis=Axis(low=0.0, high=1.1 * max(values.values()), title=unit),
+        rows=rows,
+    )
+    return svg_document(rows_drawing(drawn, "wide"), title)
+
+
+def _cost(rows: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        "| | µs a request | µs a KiB of prompt | µs a chunk | requests/s a core | chunks/s a core | idle cores | first chunk p50, p99, ms |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for name, row in rows.items():
+        first = f"{row['first_p50_us'] / 1e3:.1f}, {row['first_p99_us'] / 1e3:.1f}"
+        if name == "direct":
+            yield f"| {NAMES[name]} | 0 | 0 | 0 | | | 0 | {first} |"
+            continue
+        cost = routers.cost(name)
+        request = cost.request_us + 3 * cost.kib_us + cost.chunk_us
+        yield (
+            f"| {NAMES[name]} | {cost.request_us:,.0f} | {cost.kib_us:.1f} | {cost.chunk_us:.0f} | {_MILLION / request:,.0f} "
+            f"| {_MILLION / cost.chunk_us:,.0f} | {row['idle_cores']:.2f} "
+            f"| {first} |"
+        )
+
+
+def _sizes() -> Iterator[str]:
+    workload = named_workload("article")
+    yield "| requests/s | chunks/s | leastRequest | prefixAware |"
+    yield "| ---: | ---: | --- | --- |"
+    for requests in (80, 320, 660, 1_300):
+        chunks = requests * workload.output_tokens / 1.9
+        cells = []
+        for kind in ("leastRequest", "prefixAware"):
+            found = routers.size(
+                kind,
+                requests_per_s=requests,
+                prompt_kib=workload.input_tokens * 4 / 1024,
+                chunks_per_s=chunks,
+                in_flight=24 * requests,
+            )
+            cells.append(
+                "too much" if found is None else f"{found.replicas} x {found.cpu} vCPU, {found.memory_gib} GiB"
+            )
+        yield f"| {requests:,} | {chunks:,.0f} | {' | '.join(cells)} |"
+
+
+def _balance(rows: Mapping[str, Any]) -> Iterator[str]:
+    yield "| | fullest rank, requests | fullest rank, tokens | tokens/s |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name, row in rows.items():
+        yield (
+            f"| {NAMES[name]} | {row['requests_max_by_mean']:.2f} times the mean | {row['tokens_max_by_mean']:.2f} times "
+            f"| {row['tokens_per_s']:,.0f} |"
+        )
+
+
+def _prefixes(rows: Mapping[str, Any]) -> Iterator[str]:
+    yield "| | blocks of prompts found | requests/s |"
+    yield "| --- | ---: | ---: |"
+    for name, row in rows.items():
+        yield f"| {NAMES[name]} | {100 * row['hit_share']:.0f} % | {row['requests_per_s']:,.0f} |"
+
+
+def _streams(rows: Mapping[str, Any]) -> Iterator[str]:
+    yield "| | processes | open at once | failed | KiB a stream |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for name, row in rows.items():
+        yield (
+            f"| {NAMES[name]} | {row['processes']} | {row['peak_open']:,} | {row['failed']:,} | {row['kib_per_stream']:.0f} |"
+        )
+
+
+def _deaths(*tables: Mapping[str, Any]) -> Iterator[str]:
+    yield "| | open | errors that clients saw | seconds until none | answers with internal addresses |"
+    yield "| --- | ---: | --- | ---: | ---: |"
+    for rows, what in zip(tables, ("a server is killed", "a router"), strict=True):
+        for name, row in rows.items():
+            errors = ", ".join(f"{number:,} {kind}" for kind, number in row["errors"].items()) or "none"
+            yield (
+                f"| {what}: {_title(name)} | {row['open']:,} | {errors} | {row['seconds_until_none']:.1f} "
+                f"| {row['with_internal_addresses']:,} |"
+            )
+
+
+def _title(name: str) -> str:
+    for id_, title in NAMES.items():
+        if name.removeprefix(id_) in ("", "-killed", "-stopped") and name.startswith(id_):
+            how = name.removeprefix(id_).lstrip("-")
+            return f"{title}, {how}" if how else title
+    return name
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Measures real routers on loopback: processor time, added latency, balance, prefix hits, open streams, and what a death costs."""

@@ -1,0 +1,341 @@
+"""HAProxy's configuration, read and run by HAProxy itself before servers that answer."""
+
+from __future__ import annotations
+
+import http.client
+import http.server
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from workloads.router.haproxy import KEY_VARIABLE, SERVERS_VARIABLE, Client, Discovered, Fixed, Haproxy, config
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("CI") and shutil.which("haproxy") is None,
+    reason="haproxy is not installed (apt-get install haproxy)",
+)
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    SERVERS_VARIABLE: "servers.vllm.svc.cluster.local",
+    KEY_VARIABLE: "the-servers",
+}
+BODY = json.dumps({"prompt": "p"})
+NAMES = st.from_regex(r"\A[a-z][-a-z0-9]{0,38}[a-z0-9]\Z")
+
+
+@st.composite
+def arguments(draw: st.DrawFn) -> dict[str, Any]:
+    names = draw(st.lists(NAMES, max_size=5, unique=True))
+    clients = tuple(
+        {
+            "name": name,
+            "requests_per_second": draw(st.none() | st.floats(0.01, 100_000)),
+            "max_in_flight": draw(st.none() | st.integers(1, 1_000_000)),
+        }
+        for name in names
+    )
+    return {
+        "servers": draw(
+            st.builds(
+                Discovered,
+                slots=st.integers(1, 60),
+                ports=st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True).map(tuple),
+            )
+            | st.just(Fixed(addresses=("127.0.0.1:8100",)))
+        ),
+        "threads": draw(st.integers(1, 28)),
+        "max_connections": draw(st.integers(100, 20_000)),
+        "max_in_flight": draw(st.integers(1, 1_000_000)),
+        "max_queued": draw(st.integers(0, 1_000_000)),
+        "queue_seconds": draw(st.integers(1, 3_600)),
+        "timeout_seconds": draw(st.integers(30, 86_400)),
+        "drain_seconds": draw(st.integers(5, 580)),
+        "v1_only": draw(st.booleans()),
+        "checks_key": draw(st.booleans()) or bool(clients),
+        "clients": clients,
+        "hides_errors": draw(st.booleans()),
+    }
+
+
+def checked(text: str, folder: Path) -> None:
+    file = folder / "haproxy.cfg"
+    file.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["haproxy", "-c", "-f", str(file)], capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[*HealthCheck])
+@given(given_=arguments())
+def test_haproxy_accepts_every_configuration(tmp_path_factory: pytest.TempPathFactory, given_: dict[str, Any]) -> None:
+    folder = tmp_path_factory.mktemp("haproxy")
+    (folder / "key").write_text("a-key")
+    checks_key = given_.pop("checks_key")
+    given_["clients"] = tuple(Client(key_file=str(folder / "key"), **one) for one in given_["clients"])
+    checked(config(Haproxy(key_file=str(folder / "key") if checks_key else None, **given_)), folder)
+
+
+class Server:
+    """A model server that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str | None]] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.dies = False
+        self.status = 200
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self._answer(200, b"{}")
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["content-length"]))
+                outer.seen.append((self.path, self.headers.get("authorization")))
+                if outer.dies:
+                    self.close_connection = True
+                    return
+                outer.go_on.wait(10)
+                self._answer(outer.status, b'{"address": "10.0.0.7"}')
+
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        class Quiet(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_: Any) -> None:
+                """HAProxy resets the connections of its health checks."""
+
+        self._http = Quiet(("127.0.0.1", 0), Handler)
+        self.port = int(self._http.server_address[1])
+        threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True).start()
+
+    def close(self) -> None:
+        self.go_on.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+
+class Router:
+    """A running HAProxy."""
+
+    def __init__(self, folder: Path, servers: list[int], **given: Any) -> None:
+        self.port, self.metrics_port, admin = free_ports(3)
+        told = {
+            "max_connections": 1000,
+            "max_in_flight": 2,
+            "max_queued": 2,
+            "queue_seconds": 5,
+            "threads": 1,
+            "drain_seconds": 10,
+            **given,
+        }
+        made = Haproxy(
+            servers=Fixed(addresses=tuple(f"127.0.0.1:{port}" for port in servers)),
+            address="127.0.0.1",
+            port=self.port,
+            metrics_port=self.metrics_port,
+            admin_port=admin,
+            **told,
+        )
+        checked(config(made), folder)
+        command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
+        with (folder / "log").open("w") as log:
+            self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
+
+    def ask(
+        self, path: str = "/v1/completions", key: str | None = None, method: str = "POST", timeout: float = 10
+    ) -> tuple[int, dict[str, str], str]:
+        headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)) as connection:
+            connection.request(method, path, BODY if method == "POST" else None, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
+
+    def metrics(self) -> str:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=5)) as connection:
+            connection.request("GET", "/metrics")
+            return connection.getresponse().read().decode()
+
+
+def free_ports(number: int) -> list[int]:
+    taken = [socket.socket() for _ in range(number)]
+    for one in taken:
+        one.bind(("127.0.0.1", 0))
+    ports = [int(one.getsockname()[1]) for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+@contextmanager
+def routed(folder: Path, servers: int = 1, **given: Any) -> Iterator[tuple[Router, list[Server]]]:
+    made = [Server() for _ in range(servers)]
+    router = Router(folder, [one.port for one in made], **given)
+    try:
+        within(lambda: router.ask("/health", method="GET")[0] == 200)
+        yield router, made
+    finally:
+        router.process.kill()
+        router.process.wait()
+        for one in made:
+            one.close()
+
+
+def within(holds: Any, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if holds():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def asked(router: Router, number: int, **how: Any) -> tuple[list[threading.Thread], list[int]]:
+    """So many requests at once, and the status of each that is answered."""
+    statuses: list[int] = []
+    threads = [threading.Thread(target=lambda: statuses.append(router.ask(**how)[0])) for _ in range(number)]
+    for one in threads:
+        one.start()
+    return threads, statuses
+
+
+def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_to_wait(tmp_path: Path) -> None:
+    with routed(tmp_path, servers=2) as (router, servers):
+        for one in servers:
+            one.go_on.clear()
+        threads, statuses = asked(router, 4)  # two at each server
+        within(lambda: [len(one.seen) for one in servers] == [2, 2])
+        waiting, _ = asked(router, 2)
+        within(lambda: 'haproxy_backend_current_queue{proxy="servers"} 2' in router.metrics())
+        status, headers, text = router.ask()
+        assert (status, headers["retry-after"]) == (429, "1")
+        assert json.loads(text)["error"]["type"] == "rate_limit_error"
+        for one in servers:
+            one.go_on.set()
+        for thread in (*threads, *waiting):
+            thread.join()
+        assert statuses == [200] * 4
+
+
+def test_a_generation_is_never_repeated_and_an_error_names_no_address(tmp_path: Path) -> None:
+    with routed(tmp_path, servers=2) as (router, servers):
+        for one in servers:
+            one.dies = True
+        status, _, text = router.ask()
+        assert status == 502
+        assert "127.0.0.1" not in text
+        assert sum(len(one.seen) for one in servers) == 1
+
+
+def test_a_server_that_refuses_connections_costs_no_request(tmp_path: Path) -> None:
+    with routed(tmp_path, servers=2) as (router, servers):
+        servers[0].close()
+        assert {router.ask()[0] for _ in range(6)} == {200}
+
+
+def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Path) -> None:
+    with routed(tmp_path, hides_errors=True) as (router, (server,)):
+        for given, answered in ((500, 502), (502, 502), (503, 503), (422, 422)):
+            server.status = given
+            status, _, text = router.ask()
+            assert status == answered
+            assert ("10.0.0.7" in text) == (given == 422)
+
+
+def test_only_paths_under_v1_are_served_where_only_they_are_guarded(tmp_path: Path) -> None:
+    with routed(tmp_path, v1_only=True) as (router, (server,)):
+        for path in (
+            "/metrics",
+            "/invocations",
+            "/add_worker",
+            "/v1",
+            "/v1/../metrics",
+            "/v1/%2e%2e/metrics",
+            "/v1/%2E./x",
+        ):
+            assert router.ask(path)[0] == 404, path
+        assert server.seen == []
+        assert router.ask()[0] == 200
+
+
+def test_a_key_is_checked_against_its_file_and_an_empty_file_admits_nobody(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("right\n")
+    with routed(tmp_path, key_file=str(key)) as (router, (server,)):
+        for wrong in (None, "wrong", "righ", "rightt", "Right", ""):
+            status, headers, _ = router.ask(key=wrong)
+            assert (status, headers["www-authenticate"]) == (401, "Bearer")
+        assert router.ask(key="right")[0] == 200
+        assert server.seen == [("/v1/completions", "Bearer right")]
+    key.write_text("")
+    with routed(tmp_path, key_file=str(key)) as (router, _):
+        assert {router.ask(key=one)[0] for one in (None, "")} == {401}
+
+
+def test_clients_have_keys_and_limits_of_their_own_and_the_servers_get_theirs(tmp_path: Path) -> None:
+    for name in ("key", "few", "many"):
+        (tmp_path / name).write_text(f"key-of-{name}")
+    clients = (
+        Client(name="few", key_file=str(tmp_path / "few"), requests_per_second=0.3, max_in_flight=1),
+        Client(name="many", key_file=str(tmp_path / "many")),
+    )
+    with routed(tmp_path, key_file=str(tmp_path / "key"), clients=clients, max_in_flight=9) as (router, (server,)):
+        assert router.ask(key="wrong")[0] == 401
+        server.go_on.clear()
+        threads, _ = asked(router, 1, key="key-of-few")
+        within(lambda: len(server.seen) == 1)
+        assert router.ask(key="key-of-few")[0] == 429  # one is in flight
+        server.go_on.set()
+        for thread in threads:
+            thread.join()
+        assert [router.ask(key="key-of-few")[0] for _ in range(4)] == [200, 200, 429, 429]  # three in ten seconds
+        assert {router.ask(key="key-of-many")[0] for _ in range(8)} == {200}
+        assert router.ask(key="key-of-key")[0] == 200
+        assert {key for _, key in server.seen} == {"Bearer the-servers"}
+    assert "key-of" not in (tmp_path / "log").read_text()
+
+
+def test_a_stopped_router_finishes_its_streams_and_accepts_no_more(tmp_path: Path) -> None:
+    with routed(tmp_path) as (router, (server,)):
+        server.go_on.clear()
+        threads, statuses = asked(router, 1)
+        within(lambda: len(server.seen) == 1)
+        router.process.send_signal(10)  # SIGUSR1, the image's stop signal
+
+        def refuses() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", router.port)) != 0
+
+        within(refuses)
+        server.go_on.set()
+        for thread in threads:
+            thread.join()
+        assert statuses == [200]
+        assert router.process.wait(10) == 0
