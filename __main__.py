@@ -62,6 +62,7 @@ if settings.owns_platform:
         apis=apis,
         network=settings.network,
         proxy_only_subnet=settings.makes_proxy_only_subnet,
+        server_ports=settings.ports,
         cluster=settings.cluster,
         quick_autoscaling=scaling is not None and scaling.mechanism == "gke",
         results=settings.results,

@@ -52,6 +52,8 @@ KEDA_ACCOUNT: Final = "keda-operator"
 
 HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
+STATUS_PORT: Final = 9256
+"""With a port per rank: health and metrics of all ranks of a pod. Source: vLLM 0.33.0's own supervisor, --data-parallel-supervisor-port."""
 ROUTER_METRICS_PORT: Final = 8404
 """Port of a router's metrics and readiness. Source: HAProxy's documentation of its Prometheus exporter."""
 ROUTER_ADMIN_PORT: Final = 9001

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.finding import Finding
+from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
@@ -51,6 +52,8 @@ class OwnPlatformArgs:
     """Ranges and NAT settings of the VPC, or the names of an existing one."""
     proxy_only_subnet: bool = False
     """Whether to create the proxy-only subnet, required by a Gateway. Not with `network.existing.proxy_only_subnet`."""
+    server_ports: Sequence[int] = (HTTP_PORT,)
+    """TCP ports of the servers' pods that the proxies of `proxy_only_subnet` may reach."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
     """Settings of the Autopilot cluster."""
     quick_autoscaling: bool = False
@@ -94,7 +97,11 @@ class OwnPlatform(pulumi.ComponentResource):
             network, in_network = ExistingNetwork(place=place, network=args.network), prepared
         proxies: ProxyOnlySubnet | None = None
         if args.proxy_only_subnet:
-            balancer = ProxyOnlySubnetArgs(network=network, cidr=args.network.proxy_only.cidr)
+            balancer = ProxyOnlySubnetArgs(
+                network=network,
+                cidr=args.network.proxy_only.cidr,
+                proxied_ports=(*args.server_ports, EPP_EXT_PROC_PORT),
+            )
             proxies = ProxyOnlySubnet(f"{name}-network", balancer, in_network)
         self.nodes_link = pulumi.Output.from_input(network.nodes_link)
         number = self.services.project_number()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
 from settings.checks.declarations import declarations
-from settings.checks.declared_server import reasons
+from settings.checks.declared_server import DeclaredServer, reasons
 from settings.derived.compile_cache import server_account
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class ServerArguments(TypedDict):
     startup_minutes: int
     drain_seconds: int | None
     restart_stalled_seconds: int | None
+    rank_ports: bool
+    shares_experts: bool
     internal_load_balancer: bool
     annotations: Mapping[str, str]
     reasons: Mapping[str, str]
@@ -51,6 +53,8 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
         "restart_stalled_seconds": settings.server.restart_stalled_seconds,
+        "rank_ports": settings.server.rank_ports,
+        "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
         "reasons": reasons(settings),

@@ -13,7 +13,7 @@ from facts import node_room
 from facts.figures import Routing
 from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
-from facts.names import APP_LABEL, CANARY_ENDING, label_value, server_name, stack_namespace
+from facts.names import APP_LABEL, CANARY_ENDING, HTTP_PORT, STATUS_PORT, label_value, server_name, stack_namespace
 from facts.sizing import CACHE_SAVER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
 from settings.sections.benchmark import Benchmark
@@ -254,6 +254,31 @@ class Settings(Section):
         return self.gateway.enabled if self.network.proxy_only.enabled is None else self.network.proxy_only.enabled
 
     @property
+    def rank_ports(self) -> int:
+        """Ports of one pod's servers: one per rank with `server.rankPorts`, else one."""
+        return self.serving.engine.data_parallel_size if self.server.rank_ports else 1
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Ports of one pod's servers."""
+        return tuple(range(HTTP_PORT, HTTP_PORT + self.rank_ports))
+
+    @property
+    def sees_ranks(self) -> bool:
+        """Whether what clients call chooses among the ports of ranks."""
+        return self.has_picker or self.endpoint_kind == "leastRequest"
+
+    @property
+    def status_port(self) -> int:
+        """Port with the health and the metrics of a whole pod."""
+        return STATUS_PORT if self.server.rank_ports else HTTP_PORT
+
+    @property
+    def api_servers_of_a_stream(self) -> int:
+        """API servers that share one stop signal: with a port per rank each server has its own."""
+        return 1 if self.server.rank_ports else self.serving.engine.api_servers
+
+    @property
     def guards_v1_only(self) -> bool:
         """Whether there is an API key, which vLLM checks under /v1 only."""
         return self.api_key_store is not None
@@ -361,10 +386,11 @@ class Settings(Section):
 
     @property
     def max_in_flight(self) -> int:
-        """Requests in flight at one server through one router."""
+        """Requests in flight at one server, or with a port per rank at one rank, through one router."""
         engine = self.serving.engine
         at_once = engine.data_parallel_size * (engine.max_num_seqs or 0)
-        return self.endpoint.router.max_in_flight or max(at_once, self.serving.concurrency_per_replica)
+        of_replica = max(at_once, self.serving.concurrency_per_replica)
+        return self.endpoint.router.max_in_flight or -(-of_replica // self.rank_ports)
 
     def secret_of(self, client: RouterClient) -> SecretManagerSecret:
         """The Secret Manager secret with a client's key."""

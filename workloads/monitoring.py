@@ -18,6 +18,7 @@ from workloads.gateway.gateway import Gateway
 from workloads.names import (
     APP_LABEL,
     EPP_METRICS_PORT_NAME,
+    HTTP_PORT,
     HTTP_PORT_NAME,
     ROUTER_APP,
     ROUTER_METRICS_PORT_NAME,
@@ -25,6 +26,7 @@ from workloads.names import (
     epp_selector,
     selector,
 )
+from workloads.server.ranks import STATUS_PORT_NAME
 from workloads.server.server import Server
 from workloads.space import Space
 
@@ -76,9 +78,9 @@ class Monitoring(pulumi.ComponentResource):
             )
 
         server, every = args.server, args.monitoring.interval_seconds
-        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every))
+        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every, _port(server)))
         for other in args.also:
-            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every))
+            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every, _port(other)))
         if args.gateway is not None and args.gateway.pool is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
             if (pool := args.gateway.canary_pool) is not None:
@@ -90,13 +92,18 @@ class Monitoring(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def server_scrape(server: str, interval_seconds: int) -> dict[str, Any]:
+def _port(server: Server) -> str:
+    """Name of the port with the metrics of all engines of a pod."""
+    return HTTP_PORT_NAME if server.status_port == HTTP_PORT else STATUS_PORT_NAME
+
+
+def server_scrape(server: str, interval_seconds: int, port: str = HTTP_PORT_NAME) -> dict[str, Any]:
     """PodMonitoring spec for the servers; one scrape of a pod covers all of its engines."""
     return {
         "selector": {"matchLabels": selector(server)},
         "endpoints": [
             {
-                **_endpoint(HTTP_PORT_NAME, interval_seconds),
+                **_endpoint(port, interval_seconds),
                 # vLLM's series and the request counters; drop Python's and the process's.
                 "metricRelabeling": [
                     {"action": "keep", "sourceLabels": ["__name__"], "regex": "vllm:.+|http_requests_total"}

@@ -31,6 +31,7 @@ from workloads.names import (
     ROUTER_APP,
     ROUTER_METRICS_PORT,
     SPENDING_APP,
+    STATUS_PORT,
     WRITER_APP,
     epp_name,
     epp_selector,
@@ -106,8 +107,15 @@ class Flow:
     from_: Party
     to: Party
     port: int
+    ports: int = 1
+    """Number of ports, from `port` on."""
     protocol: Protocol = "TCP"
     why: str
+
+    @property
+    def shown_ports(self) -> str:
+        """The ports as text."""
+        return str(self.port) if self.ports == 1 else f"{self.port} to {self.port + self.ports - 1}"
 
 
 EVERY_POD = Pods(name="every-pod")
@@ -173,7 +181,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *_downloads(traffic, server),
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
-        *(_scrapes(traffic.gateway, server) if traffic.monitoring else ()),
+        *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
         *(
             (Flow(from_=PROBE, to=server, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
             if traffic.probe
@@ -197,7 +205,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     if traffic.benchmark:
         table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
     if traffic.monitoring:
-        table += _scrapes(gateway, pods)
+        table += _scrapes(traffic, gateway, pods)
     pickers = () if gateway is None or gateway.pool is None else (endpoint_picker(gateway.pool),)
     for flow in table:
         other = flow.from_
@@ -224,12 +232,17 @@ def _from_clients(traffic: Traffic, entrance: Pods) -> Iterator[Flow]:
     # does not protect. A router serves /v1 only.
     if not (traffic.guards_v1_only and traffic.gateway is not None and entrance != ROUTER):
         yield Flow(
-            from_=CLIENT_PODS, to=entrance, port=HTTP_PORT, why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}"
+            from_=CLIENT_PODS,
+            to=entrance,
+            port=HTTP_PORT,
+            ports=_ranks(traffic, entrance),
+            why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
         yield Flow(
             from_=CLIENT_NAMESPACES,
             to=entrance,
             port=HTTP_PORT,
+            ports=_ranks(traffic, entrance),
             why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
     if traffic.internal_load_balancer:
@@ -242,7 +255,13 @@ def _from_clients(traffic: Traffic, entrance: Pods) -> Iterator[Flow]:
 
 
 def _router(traffic: Traffic, router: RouterTraffic, server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=ROUTER, to=server, port=HTTP_PORT, why="requests, each to the server that the router chose")
+    yield Flow(
+        from_=ROUTER,
+        to=server,
+        port=HTTP_PORT,
+        ports=traffic.rank_ports,
+        why="requests, each to the server that the router chose",
+    )
     if router.uses_api:
         yield Flow(
             from_=ROUTER,
@@ -262,18 +281,34 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Po
     # If the range is unknown, a wrong guess would make the gateway answer 503 to everything.
     known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
+    each = _ranks(traffic, entrance)
     yield Flow(
-        from_=proxies, to=entrance, port=HTTP_PORT, why="requests, from the proxies of the regional load balancer"
+        from_=proxies,
+        to=entrance,
+        port=HTTP_PORT,
+        ports=each,
+        why="requests, from the proxies of the regional load balancer",
     )
     if gateway.pool is not None:
         picker = endpoint_picker(gateway.pool)
         yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
-    yield Flow(from_=PROBERS, to=entrance, port=HTTP_PORT, why="the load balancer's health check of the replicas")
+    yield Flow(
+        from_=PROBERS,
+        to=entrance,
+        port=HTTP_PORT if each == 1 else STATUS_PORT,
+        why="the load balancer's health check of the replicas",
+    )
     if gateway.pool is None:
         return
     yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
     yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
-    yield Flow(from_=picker, to=entrance, port=HTTP_PORT, why="the picker reads queue and cache state of every replica")
+    yield Flow(
+        from_=picker,
+        to=entrance,
+        port=HTTP_PORT,
+        ports=each,
+        why="the picker reads queue and cache state of every replica",
+    )
     yield Flow(
         from_=picker,
         to=vpc(traffic),
@@ -309,6 +344,8 @@ def _compile_cache(server: Pods) -> Iterator[Flow]:
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
     yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
+    if traffic.rank_ports > 1:
+        yield Flow(from_=BENCHMARK, to=server, port=STATUS_PORT, why="each server's metrics, of all its ranks")
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
     )
@@ -322,8 +359,14 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         )
 
 
-def _scrapes(gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=COLLECTORS, to=server, port=HTTP_PORT, why="managed Prometheus reads /metrics")
+def _ranks(traffic: Traffic, entrance: Pods) -> int:
+    """Ports of what clients call: routers have one."""
+    return 1 if entrance == ROUTER else traffic.rank_ports
+
+
+def _scrapes(traffic: Traffic, gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
+    port = HTTP_PORT if traffic.rank_ports == 1 else STATUS_PORT
+    yield Flow(from_=COLLECTORS, to=server, port=port, why="managed Prometheus reads /metrics")
     if gateway is not None and gateway.pool is not None:
         yield Flow(
             from_=COLLECTORS,
@@ -359,10 +402,10 @@ def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     for flow in table:
         if isinstance(flow.to, Pods):
             groups.setdefault(flow.to.name, flow.to)
-            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": [_port(flow)]})
+            inward.setdefault(flow.to.name, []).append({"from_": _peers(flow.from_), "ports": _ports(flow)})
         if isinstance(flow.from_, Pods):
             groups.setdefault(flow.from_.name, flow.from_)
-            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": [_port(flow)]})
+            outward.setdefault(flow.from_.name, []).append({"to": _peers(flow.to), "ports": _ports(flow)})
     specs: dict[str, NetworkPolicySpecArgsDict] = {
         "default-deny": {"pod_selector": {}, "policy_types": ["Ingress", "Egress"]}
     }
@@ -377,8 +420,9 @@ def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
     return specs
 
 
-def _port(flow: Flow) -> NetworkPolicyPortArgsDict:
-    return {"protocol": flow.protocol, "port": flow.port}
+def _ports(flow: Flow) -> list[NetworkPolicyPortArgsDict]:
+    # Not `endPort`: Dataplane V2 ignored it before GKE 1.32 (unverified).
+    return [{"protocol": flow.protocol, "port": flow.port + number} for number in range(flow.ports)]
 
 
 def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:

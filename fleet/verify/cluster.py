@@ -99,10 +99,10 @@ class Tunnels:
 
 
 @contextlib.contextmanager
-def tunnels(kubectl: Kubectl, pods: tuple[str, ...]) -> Iterator[Tunnels]:
-    """Port forwards to all pods, opened and closed in parallel."""
+def tunnels(kubectl: Kubectl, pods: tuple[str, ...], port: int = HTTP_PORT) -> Iterator[Tunnels]:
+    """Port forwards to that port of all pods, opened and closed in parallel."""
     # One context per tunnel, entered and left in a thread: closing a dozen in sequence takes seconds.
-    contexts = {name: kubectl.port_forward(f"pod/{name}", HTTP_PORT) for name in pods}
+    contexts = {name: kubectl.port_forward(f"pod/{name}", port) for name in pods}
     urls: dict[str, str] = {}
     troubles: dict[str, str] = {}
     with ThreadPoolExecutor(max_workers=AT_ONCE) as threads:

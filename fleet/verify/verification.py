@@ -130,7 +130,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 cluster_trouble = str(error)
             else:
                 ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
-                tunnels = stack.enter_context(cluster.tunnels(kubectl, ready))
+                tunnels = stack.enter_context(cluster.tunnels(kubectl, ready, settings.status_port))
         if seen is None and door is None:
             raise LiveError(f"nothing to check: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
         asked = asyncio.run(

@@ -27,6 +27,7 @@ from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
+from settings.checks.ranks import rank_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
 from settings.derived.drain import drain, mean_request_seconds
@@ -339,6 +340,7 @@ def _server(settings: Settings) -> Iterator[Finding]:
         )
     path = key("server.restartStalledSeconds")
     yield from heartbeat_problems(path, server.restart_stalled_seconds, settings.serving.engine)
+    yield from rank_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":
         yield Finding(
             id="replicas-elsewhere",
@@ -415,7 +417,7 @@ def _exposure(settings: Settings) -> Iterator[Finding]:
 def _shutdown(settings: Settings) -> Iterator[Finding]:
     timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
     grace, drain_seconds = settings.placement.grace_seconds, settings.server.drain_seconds
-    planned = drain(grace, drain_seconds, engine.api_servers)
+    planned = drain(grace, drain_seconds, settings.api_servers_of_a_stream)
     if drain_seconds is not None and drain_seconds + EXIT_SECONDS > grace:
         yield Finding(
             id="drain-above-grace",
@@ -447,7 +449,7 @@ def _shutdown(settings: Settings) -> Iterator[Finding]:
             write=f"remove {cause}",
             severity="warning",
         )
-    if timeout and engine.api_servers > 1:
+    if timeout and settings.api_servers_of_a_stream > 1:
         yield Finding(
             id="shutdown-timeout-without-effect",
             subject=key("server.engine.shutdownTimeoutSeconds"),

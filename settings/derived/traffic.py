@@ -79,6 +79,8 @@ class Traffic:
     """Value of the label `app` of the servers' pods."""
     server_account: str = SERVER_ACCOUNT
     """The servers' service account, one per release with a compile cache."""
+    rank_ports: int = 1
+    """Ports of a server pod, from 8000: one per rank, or one for all. With several, another port has the health and the metrics of all."""
     guards_v1_only: bool = False
     """Whether the servers have an API key, which vLLM checks under /v1 only: with a gateway, pods may then not bypass it."""
     internal_load_balancer: bool = False
@@ -129,6 +131,7 @@ def traffic(settings: Settings) -> Traffic:
     return Traffic(
         server=settings.server.name,
         server_account=server_account(settings),
+        rank_ports=settings.rank_ports,
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
         # For a stack that joins a cluster, the platform's outputs have the ranges.

@@ -26,8 +26,8 @@ class RouterClient(Section):
     """Name of the client, for logs."""
     secret: SecretReference
     """Secret Manager secret with its key: its name, or `{name, version}`. Routers read it at their start."""
-    requests_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """Requests a second through one router, averaged over ten seconds; further ones get 429. Default: unlimited."""
+    requests_per_second: Annotated[float, Field(ge=0.1, le=100_000)] | None = None
+    """Requests a second through one router, counted over ten seconds; further ones get 429. Default: unlimited."""
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Requests in flight through one router; further ones get 429. Default: unlimited."""
 
@@ -42,8 +42,8 @@ class Router(Section):
     memory_gib: Annotated[int, Field(ge=1, le=110)] = 4
     """Memory of one router in GiB, for 10,000 connections each."""
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Requests in flight at one server through one router; further ones wait in the router. Default: what its engines run at once, or
-    `server.needs.concurrencyPerReplica` if that is more."""
+    """Requests in flight at one server, or with `server.rankPorts` at one rank, through one router; further ones wait in the router.
+    Default: what its engines run at once, or `server.needs.concurrencyPerReplica` if that is more."""
     max_queued: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
     """Requests that wait in one router; further ones get 429 with Retry-After."""
     queue_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30

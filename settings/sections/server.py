@@ -236,6 +236,9 @@ class Server(Section):
     restart_stalled_seconds: Annotated[int, Field(ge=180, le=3_600)] | None = None
     """Restart a pod when one of its engines has running requests and has taken no step for so many seconds, e.g. 300: /health stays 200
     for a hung engine. A restart ends the requests of all engines of the pod. Default: alert only (`EngineStalled`)."""
+    rank_ports: bool = False
+    """Serve each data-parallel rank on a port of its own, 8000 and up, so that a gateway or router sees the requests of each rank and
+    chooses among ranks instead of pods. Needs one that does, and vLLM's default of an API server per rank."""
     compile_cache: CompileCache = CompileCache()
     """A shared cache of what vLLM compiles at startup."""
     api_key_secret: SecretReference | None = None

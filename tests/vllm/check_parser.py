@@ -35,7 +35,8 @@ from facts.model_config import from_config
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
-from workloads.server.vllm_args import args, env, writable_environment
+from workloads.server.rank_servers import command_of
+from workloads.server.vllm_args import args, command, env, writable_environment
 
 PARSERS: dict[str, parsers.Kind] = {"reasoning_parser": "reasoning", "tool_call_parser": "tools"}
 Check = tuple[str, Callable[[], None]]
@@ -50,6 +51,8 @@ FOUR_BITS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first with a 4-bit cache."""
 LINEAR_ADAPTERS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first that loads adapters into the linear layers of Qwen3.5."""
+DENSE_RANKS_REFUSED_SINCE = (0, 33, 0)
+"""Of the releases checked here, the first that serves no rank of a dense model apart."""
 ROPE: dict[str, Any] = {
     "rope_theta": 10_000_000,
     "partial_rotary_factor": 0.25,
@@ -147,6 +150,10 @@ class Vllm:
     def configure(self, engine: Engine) -> Any:
         """The engine configuration that these flags resolve to on eight B200."""
         parsed = self.parse(args(engine, model_path=self.model, served_model_name=NAME), engine.entrypoint)
+        return self.resolve(parsed)
+
+    def resolve(self, parsed: Any) -> Any:
+        """The engine configuration of a parsed namespace."""
         return self._arguments.from_cli_args(parsed).create_engine_config(usage_context=self._context)
 
 
@@ -189,7 +196,31 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
     if find(version).number >= FOUR_BITS_SINCE:
         yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)
+    yield "the command of one rank parses", partial(_parses_ranks, vllm)
+    if find(version).number >= DENSE_RANKS_REFUSED_SINCE:
+        external = partial(_external_rank, vllm)
+        yield (
+            "a rank of a dense model has no external balancer, as decision 7 says",
+            partial(_must_raise, external, (ValueError,)),
+        )
     yield from _refusals(vllm)
+
+
+def _rank(vllm: Vllm, *, experts: bool) -> Any:
+    """The fourth of eight ranks, as rank_servers.py starts it."""
+    engine = _on("record", vllm.release.version)
+    words = [*command(engine), *args(engine, model_path=vllm.model, served_model_name=NAME)]
+    return vllm.parse(command_of(3, engine.data_parallel_size, words, experts)[2:])
+
+
+def _parses_ranks(vllm: Vllm) -> None:
+    alone, together = (_rank(vllm, experts=experts) for experts in (False, True))
+    _equal((alone.port, alone.data_parallel_size, alone.data_parallel_rank), (8003, 1, None))
+    _equal((together.port, together.data_parallel_size, together.data_parallel_rank), (8003, 8, 3))
+
+
+def _external_rank(vllm: Vllm) -> None:
+    vllm.resolve(_rank(vllm, experts=True))
 
 
 def _own_modules() -> None:

@@ -51,6 +51,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
         "benchmark": {"enabled": True},
     },
+    "ranks behind the gateway": {**GATEWAY, "server": {"replicas": 2, "rankPorts": True}},
     "gateway with a name": {
         "gateway": {"enabled": True, "hostname": "llm.acme.dev"},
         "benchmark": {"enabled": True, "runOnUpdate": False},
@@ -141,9 +142,10 @@ def test_every_flow_of_the_table_is_allowed(shape: str) -> None:
     for flow in table:
         for source in examples(flow.from_):
             for destination in examples(flow.to):
-                assert allowed(made, source=source, destination=destination, port=flow.port, protocol=flow.protocol), (
-                    flow
-                )
+                for port in range(flow.port, flow.port + flow.ports):
+                    assert allowed(made, source=source, destination=destination, port=port, protocol=flow.protocol), (
+                        flow
+                    )
 
 
 @each_row("shape", SHAPES)
@@ -161,7 +163,7 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
         for destination in pods + others:
             if source is destination or not (source in pods or destination in pods):
                 continue
-            for port in (22, 53, 80, 443, 6443, 8000, 8001, 9002, 9003, 9090):
+            for port in (22, 53, 80, 443, 6443, 8000, 8001, 8008, 9002, 9003, 9090, 9256):
                 for protocol in ("TCP", "UDP"):
                     wanted = _table_says(table, source, destination, port, protocol)
                     got = allowed(made, source=source, destination=destination, port=port, protocol=protocol)
@@ -173,7 +175,9 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
 
 def _table_says(table: tuple[Flow, ...], source: Endpoint, destination: Endpoint, port: int, protocol: str) -> bool:
     return any(
-        (flow.port, flow.protocol) == (port, protocol) and _means(flow.from_, source) and _means(flow.to, destination)
+        (port in range(flow.port, flow.port + flow.ports), protocol == flow.protocol) == (True, True)
+        and _means(flow.from_, source)
+        and _means(flow.to, destination)
         for flow in table
     )
 
@@ -380,11 +384,11 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
     for sections in SHAPES.values():
         for flow in flows(traffic(make_settings(**sections))):
-            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
             assert line in guide
     written = {line for line in guide.splitlines() if line.startswith("| ") and (" TCP " in line or " UDP " in line)}
     known = {
-        f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.port} | {flow.why} |"
+        f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
         for sections in SHAPES.values()
         for flow in flows(traffic(make_settings(**sections)))
     }

@@ -98,6 +98,7 @@ class Benchmark(pulumi.ComponentResource):
             endpoint=args.endpoint,
             bucket=args.results_bucket,
             image=args.server.image,
+            status_port=args.server.status_port,
             labels=args.space.labels,
         )
         # The next `pulumi up` repeats a failed run instead of reporting it forever.

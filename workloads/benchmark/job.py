@@ -95,12 +95,13 @@ def job_manifest(
     image: Text,
     labels: Mapping[str, str],
     server_pods: str | None = None,
+    status_port: int = names.HTTP_PORT,
 ) -> dict[str, Any]:
     """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
 
     `server`: the servers' Service; `key_store`: where their API key is; `endpoint`: URL that the clients call, without a path;
     `bucket`: the results bucket; `image`: the servers' image with its registry; `server_pods`: HOST:PORT of the servers whose metrics
-    are read, by default all. No retry: a run that lost a client measured another load.
+    are read, by default all; `status_port`: of a server's metrics. No retry: a run that lost a client measured another load.
     """
     pods = measurement.pods
     return {
@@ -124,7 +125,9 @@ def job_manifest(
                     options=_client_options(
                         measurement,
                         server_pods=server_pods
-                        or _joined(f"{server_pods_service(server)}.", _joined(namespace, _IN_CLUSTER)),
+                        or _joined(
+                            f"{server_pods_service(server)}.", _joined(namespace, f"{_IN_CLUSTER}:{status_port}")
+                        ),
                         endpoint=endpoint,
                         bucket=bucket,
                     ),
@@ -233,7 +236,7 @@ def _client_command(*, guarded: bool) -> list[str]:
     return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
 
 
-_IN_CLUSTER: Final = f".svc.cluster.local:{names.HTTP_PORT}"
+_IN_CLUSTER: Final = ".svc.cluster.local"
 
 
 def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Text, bucket: Text) -> list[Text]:

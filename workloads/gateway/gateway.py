@@ -217,7 +217,7 @@ class Gateway(pulumi.ComponentResource):
             namespace=namespace,
             chart=CHART,
             version=gateway.chart_version,
-            values=chart_values(server.name, gateway.epp).rendered(),
+            values=chart_values(server.name, gateway.epp, server.ports).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,
             # Standby pickers are not ready by design, so waiting for all replicas would never end.
@@ -225,7 +225,9 @@ class Gateway(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         # After the chart: without its pool, the policy would report a missing target.
-        self._policies(name, pool, pool_reference(pool), server.drain.grace_seconds, args, release)
+        self._policies(
+            name, pool, pool_reference(pool), server.drain.grace_seconds, args, release, port=server.status_port
+        )
         return release
 
     def _policies(
@@ -236,10 +238,11 @@ class Gateway(pulumi.ComponentResource):
         drain_seconds: int,
         args: GatewayArgs,
         *after: pulumi.Resource,
+        port: int = names.HTTP_PORT,
     ) -> None:
         """The two policies of a backend service. Their names are the pool's for a Service too: a switch updates them in place."""
         for kind, spec in (
-            ("HealthCheckPolicy", health_check_policy(target)),
+            ("HealthCheckPolicy", health_check_policy(target, port)),
             ("GCPBackendPolicy", backend_policy(target, args.gateway.timeout_seconds, drain_seconds)),
         ):
             k8s.apiextensions.CustomResource(
@@ -333,7 +336,7 @@ def route_spec(
     }
 
 
-def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
+def health_check_policy(pool: Mapping[str, str], port: int = names.HTTP_PORT) -> dict[str, Any]:
     """Spec of the HealthCheckPolicy. Without it the load balancer checks `/`, gets 404 and has no healthy replica.
 
     The interval is longer than the chart's two seconds: /health is slow on a busy server, and a replica removed
@@ -351,7 +354,7 @@ def health_check_policy(pool: Mapping[str, str]) -> dict[str, Any]:
                 # GKE refuses a port unless it is declared as fixed.
                 "httpHealthCheck": {
                     "requestPath": "/health",
-                    "port": names.HTTP_PORT,
+                    "port": port,
                     "portSpecification": "USE_FIXED_PORT",
                 },
             },

@@ -7,6 +7,7 @@ gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,7 +43,7 @@ class Pool(Values):
     model_servers: ModelServers
     target_ports: tuple[Port, ...]
     target_port_number: int
-    """The older spelling, still read by parts of the chart; always equal to the newer."""
+    """The older spelling, still read by parts of the chart; always the first of the newer."""
     model_server_type: Literal["vllm"] = "vllm"
     api_version: Literal["inference.networking.k8s.io/v1"] = "inference.networking.k8s.io/v1"
 
@@ -109,14 +110,14 @@ class ChartValues(Values):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def chart_values(server: str, epp: EppSettings) -> ChartValues:
-    """The values for a pool of the pods of `server`."""
+def chart_values(server: str, epp: EppSettings, ports: Sequence[int] = (names.HTTP_PORT,)) -> ChartValues:
+    """The values for a pool of the pods of `server`: each of the ports is an endpoint of its own."""
     amounts = Amounts(cpu=str(epp.cpu), memory=f"{epp.memory_gib}Gi")
     return ChartValues(
         inference_pool=Pool(
             model_servers=ModelServers(match_labels=names.selector(server)),
-            target_ports=(Port(number=names.HTTP_PORT),),
-            target_port_number=names.HTTP_PORT,
+            target_ports=tuple(Port(number=port) for port in ports),
+            target_port_number=ports[0],
         ),
         inference_extension=Epp(
             replicas=epp.replicas,

@@ -221,7 +221,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     chosen = args.router
     is_direct = args.kind == "leastRequest"
     return haproxy.Haproxy(
-        servers=haproxy.Discovered(slots=args.slots)
+        servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports)
         if is_direct
         else haproxy.Fixed(addresses=(f"127.0.0.1:{vllm_router.PORT}",)),
         threads=chosen.cpu,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from facts.sizing import CACHE_SAVER_DISK_GIB
 from settings.arguments import checked, refuse_field
 from workloads import pod_programs
-from workloads.names import HTTP_PORT
 
 if TYPE_CHECKING:
     import pulumi
@@ -65,11 +64,13 @@ def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str
     return [*_command("restore", cache, RESTORE_SECONDS), "--", *command]
 
 
-def saver(cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict]) -> ContainerArgsDict:
-    """The sidecar that stores the caches. The pod becomes ready after its attempt."""
+def saver(
+    cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict], port: int
+) -> ContainerArgsDict:
+    """The sidecar that stores the caches, once the server answers on `port`. The pod becomes ready after its attempt."""
     amounts = {"cpu": _CPU, "memory": _MEMORY, "ephemeral-storage": _DISK}
     (caches,) = (mount for mount in mounts if mount.get("mount_path") == PATH)
-    health = f"--health=http://127.0.0.1:{HTTP_PORT}/health"
+    health = f"--health=http://127.0.0.1:{port}/health"
     return {
         "name": NAME,
         "image": image,

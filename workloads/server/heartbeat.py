@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from workloads import pod_programs
-from workloads.names import HTTP_PORT
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ProbeArgsDict, VolumeArgsDict, VolumeMountArgsDict
@@ -22,8 +21,8 @@ _FOLDER: Final = "/opt/vllm-fleet-heartbeat"
 _VOLUME: Final = "heartbeat-program"
 
 
-def probe(plain: ProbeArgsDict, restart_stalled_seconds: int) -> ProbeArgsDict:
-    """The liveness probe `plain` on /health, which also fails for an engine that takes no step.
+def probe(plain: ProbeArgsDict, restart_stalled_seconds: int, port: int) -> ProbeArgsDict:
+    """The liveness probe `plain` on /health, which also fails for an engine that takes no step. `port`: of the metrics of all engines.
 
     The kubelet restarts at the last of its failures in a row, so the program reports a stall that much earlier.
     """
@@ -33,7 +32,7 @@ def probe(plain: ProbeArgsDict, restart_stalled_seconds: int) -> ProbeArgsDict:
     command = [
         # Without site-packages: the image's take longer to find than the program to run.
         *("python3", "-I", "-S", f"{_FOLDER}/{_PROGRAM}"),
-        f"--server=127.0.0.1:{HTTP_PORT}",
+        f"--server=127.0.0.1:{port}",
         f"--stalled-seconds={restart_stalled_seconds - (failures - 1) * period}",
         f"--state={STATE}",
     ]

@@ -15,6 +15,7 @@ from settings.checks.declared_server import EngineServer
 from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
+from settings.checks.ranks import rank_port_problems
 from settings.derived.drain import Drain, drain
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
@@ -24,7 +25,7 @@ from settings.sections.server import Image, PodResources, Resources, Server
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, heartbeat, vllm_args
+from workloads.server import api_key, compile_cache, heartbeat, ranks, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -108,6 +109,10 @@ class ServerPod:
     are done, within the placement's grace period."""
     restart_stalled_seconds: int | None = None
     """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
+    rank_ports: bool = False
+    """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
+    shares_experts: bool = False
+    """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of Deployment and pods that declare the expected traffic, for policies: at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
@@ -141,6 +146,7 @@ class ServerPod:
                 *unregistered("engine.tool_call_parser", self.engine.tool_call_parser, "tools", version),
                 *unregistered("engine.reasoning_parser", self.engine.reasoning_parser, "reasoning", version),
                 *memory_problems("engine", server, self.placement.machine),
+                *rank_port_problems("rank_ports", self.rank_ports, self.engine),
                 *heartbeat_problems("restart_stalled_seconds", self.restart_stalled_seconds, self.engine),
             ),
         )
@@ -168,7 +174,22 @@ class ServerPod:
     @property
     def drain(self) -> Drain:
         """Shutdown of the pod."""
-        return drain(self.placement.grace_seconds, self.drain_seconds, self.engine.api_servers)
+        servers = 1 if self.rank_ports else self.engine.api_servers
+        return drain(self.placement.grace_seconds, self.drain_seconds, servers)
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Ports of the API: one, or one per rank."""
+        return tuple(range(names.HTTP_PORT, names.HTTP_PORT + self._ranks))
+
+    @property
+    def status_port(self) -> int:
+        """Port with the health and the metrics of the whole pod."""
+        return names.STATUS_PORT if self.rank_ports else names.HTTP_PORT
+
+    @property
+    def _ranks(self) -> int:
+        return self.engine.data_parallel_size if self.rank_ports else 1
 
 
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
@@ -209,7 +230,7 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     }
     if args.compile_cache is not None:
         image = args.space.image(args.image.reference)
-        spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args))]
+        spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args), args.status_port)]
     if len(placement.zones) > 1:
         # Spread over the zones with the weights; a replica in a fuller zone is better than none.
         spec["topology_spread_constraints"] = [
@@ -226,16 +247,20 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
 def container(args: ServerPod) -> ContainerArgsDict:
     """The vLLM container."""
     sleep = args.drain.pre_stop_seconds
-    health = probes(args.startup_minutes, args.drain)
+    health = probes(
+        args.startup_minutes, args.drain, ranks.STATUS_PORT_NAME if args.rank_ports else names.HTTP_PORT_NAME
+    )
     if args.restart_stalled_seconds is not None:
-        health["liveness"] = heartbeat.probe(health["liveness"], args.restart_stalled_seconds)
+        health["liveness"] = heartbeat.probe(health["liveness"], args.restart_stalled_seconds, args.status_port)
     spec: ContainerArgsDict = {
         "name": "vllm",
         "image": args.space.image(args.image.reference),
         "command": command(args),
         "args": arguments(args),
         "env": environment(args),
-        "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
+        "ports": ranks.container_ports(len(args.ports))
+        if args.rank_ports
+        else [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
         "resources": resources(args.asks_for, args.placement.gpus),
         "security_context": {
             "allow_privilege_escalation": False,
@@ -278,6 +303,8 @@ def arguments(args: ServerPod) -> list[str]:
 def command(args: ServerPod) -> list[pulumi.Input[str]]:
     """The entry point, wrapped by the programs that restore the caches and read the API key."""
     plain = vllm_args.command(args.engine)
+    if args.rank_ports:
+        plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts)
     if args.key_store is not None:
         plain = api_key.command_with_key("VLLM_API_KEY", plain)
     return [*plain] if args.compile_cache is None else compile_cache.restoring(args.compile_cache, plain)
@@ -307,9 +334,9 @@ def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
     return {"requests": amounts, "limits": dict(amounts)}
 
 
-def probes(startup_minutes: int, drain: Drain) -> dict[str, ProbeArgsDict]:
+def probes(startup_minutes: int, drain: Drain, port: str) -> dict[str, ProbeArgsDict]:
     """Probes: startup by budget, readiness within 30 s, liveness late, because a restart costs minutes of all GPUs."""
-    get: HTTPGetActionArgsDict = {"path": "/health", "port": names.HTTP_PORT_NAME}
+    get: HTTPGetActionArgsDict = {"path": "/health", "port": port}
     return {
         "startup": {
             "http_get": get,
@@ -355,6 +382,8 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes += compile_cache.volumes(args.name)
     if args.restart_stalled_seconds is not None:
         pod_volumes.append(heartbeat.volume(args.name))
+    if args.rank_ports:
+        pod_volumes.append(ranks.volume(args.name))
     return pod_volumes
 
 
@@ -375,4 +404,6 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(compile_cache.program_mount())
     if args.restart_stalled_seconds is not None:
         volume_mounts.append(heartbeat.mount())
+    if args.rank_ports:
+        volume_mounts.append(ranks.mount())
     return volume_mounts

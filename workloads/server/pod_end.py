@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from workloads.server.ranks import PROGRAM
+
 DEFAULT_GRACE_SECONDS: Final = 30
 """Source: Kubernetes API, PodSpec.terminationGracePeriodSeconds."""
 
@@ -47,6 +49,9 @@ def _shutdown_timeout(container: Mapping[str, Any]) -> float:
     words = [word for word in given if isinstance(word, str)]  # in a preview, one may be unknown
     options = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     ranks = int(options.get("--data-parallel-size", 1))
+    # One server per rank, each with one API server.
+    if any(word.endswith(PROGRAM) for word in words):
+        return float(options.get("--shutdown-timeout", 0))
     # The module `vllm.entrypoints.openai.api_server` is one API server whatever the options say.
     servers = int(options.get("--api-server-count", ranks)) if "serve" in words else 1
     return float(options.get("--shutdown-timeout", 0)) if servers == 1 else 0.0

@@ -16,7 +16,7 @@ from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
-from workloads.server import api_key, compile_cache, heartbeat
+from workloads.server import api_key, compile_cache, heartbeat, ranks
 from workloads.server.pod import PROVISIONING_MINUTES, ServerPod, pod_template
 from workloads.space import once_created
 
@@ -67,12 +67,17 @@ class Server(pulumi.ComponentResource):
     """Image of every replica, with registry and digest."""
     drain: Drain
     """Shutdown of a pod."""
+    ports: tuple[int, ...]
+    """Ports of a pod's API: one, or one per rank."""
+    status_port: int
+    """Port with the health and the metrics of a whole pod."""
     after_first_node: tuple[pulumi.Resource, ...]
     """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
         self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
+        self.ports, self.status_port = args.ports, args.status_port
         self.image = args.space.image(args.image.reference)
         child = pulumi.ResourceOptions(parent=self)
         metadata: ObjectMetaArgsDict = {
@@ -97,6 +102,7 @@ class Server(pulumi.ComponentResource):
         programs = {
             "compile-cache": compile_cache if args.compile_cache is not None else None,
             "heartbeat": heartbeat if args.restart_stalled_seconds is not None else None,
+            "ranks": ranks if args.rank_ports else None,
         }
         needed += [
             k8s.core.v1.ConfigMap(
@@ -116,7 +122,7 @@ class Server(pulumi.ComponentResource):
         self.service = k8s.core.v1.Service(
             f"{name}-service",
             metadata=metadata | {"annotations": at_once},
-            spec=service_spec(args.name),
+            spec=service_spec(args.name, len(args.ports)),
             opts=child,
         )
         if args.internal_load_balancer:
@@ -175,12 +181,12 @@ def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = No
     return spec
 
 
-def service_spec(server: str) -> ServiceSpecArgsDict:
-    """Spec of the Service: round robin over the ready replicas, as in the article."""
+def service_spec(server: str, ports: int = 1) -> ServiceSpecArgsDict:
+    """Spec of the Service: round robin over the ready replicas, as in the article. A port of several reaches one rank of a replica."""
     return {
         "type": "ClusterIP",
         "selector": names.selector(server),
-        "ports": [names.http_service_port()],
+        "ports": [names.http_service_port(), *ranks.service_ports(ports)],
     }
 
 

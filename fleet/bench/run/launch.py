@@ -104,6 +104,7 @@ def launch(
         image=f"{outputs.image_prefix}/{settings.serving.image.reference}",
         labels=labels,
         server_pods=pod,
+        status_port=settings.status_port,
     )
     job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
     config_map = config_map_manifest(asked, name=name, namespace=namespace, labels=labels)

@@ -84,7 +84,6 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
     from fleet.bench.run.session import cluster_of, google_of, require_bucket
     from fleet.plan.benchmark_price import price_of
-    from workloads.names import HTTP_PORT
 
     google = None if wishes.detach else google_of(outputs)
     with cluster_of(outputs, settings, live.kubeconfig, live.context) as kubectl:
@@ -96,7 +95,7 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             pods = server_pods(kubectl, settings)
             require_ready(pods, settings)
             require_as_declared(kubectl, settings)
-            if trouble := require_idle(kubectl, pods, HTTP_PORT):
+            if trouble := require_idle(kubectl, pods, settings.status_port):
                 display.note(f"could not check whether the servers are idle: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
