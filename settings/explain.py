@@ -231,13 +231,16 @@ def _number(given: Any, *, binary: bool) -> int | float | None:
 
 
 def _as_text(given: Any) -> Iterator[tuple[str, str]]:
-    """Texts that a value may mean, each as it is written: in quotes, a day with its dashes, a release with its v."""
+    """Texts that a value may mean, each as it is written: in quotes, a day with its dashes, a release with its v, a URL's host."""
     if isinstance(given, bool | int | float | str):
         text = given if isinstance(given, str) else shown(given)
         day = re.sub(r"^([0-9]{4})([0-9]{2})([0-9]{2})$", r"\1-\2-\3", text)
         yield day, f'"{day}"'
         if re.match(r"[0-9]+\.[0-9]+\.[0-9]", text):
             yield f"v{text}", f"v{text}"
+        host = re.split("[/?#]", re.sub("^[a-z]+://", "", text.strip().lower()))[0]
+        host = re.sub(r"(:[0-9]+|\.)$", "", host)
+        yield host, f'"{host}"'
 
 
 def _example(place: Place, path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -24,9 +23,18 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
             id="endpoint-without-gateway",
             subject=key("endpoint.kind"),
             found=kind,
-            allowed="inferenceGateway with gateway.enabled; clusterIp, leastRequest or prefixAware without",
+            allowed="inferenceGateway with gateway.enabled; clusterIp, leastRequest and prefixAware with and without",
             why="the endpoint picker is a part of the gateway",
             write="gateway: {enabled: true}",
+        )
+    if settings.gateway.enabled and not settings.has_picker and settings.gateway.epp.model_fields_set:
+        yield Finding(
+            id="picker-without-effect",
+            subject=key("gateway.epp"),
+            found=f"(set, with kind {kind})",
+            allowed="left out, except with kind inferenceGateway",
+            why=f"with {kind} there is no endpoint picker, so it has no effect",
+            write="remove epp, or endpoint: {kind: inferenceGateway}",
         )
     if not settings.has_router:
         if router.model_fields_set:
@@ -93,7 +101,8 @@ def _servers(settings: Settings) -> Iterator[Finding]:
             found=True,
             allowed=f"false with endpoint.kind {settings.endpoint_kind}",
             why="that load balancer leads to the servers themselves, around the routers and their limits",
-            write="gateway: {enabled: true}, which leads to the routers; remove internalLoadBalancer",
+            write="internalLoadBalancer: false"
+            + ("" if settings.gateway.enabled else ", and gateway: {enabled: true}, which leads to the routers"),
         )
     if settings.replicas > MOST_SLOTS:
         yield Finding(
@@ -116,16 +125,29 @@ def _clients(settings: Settings, router: Router) -> Iterator[Finding]:
             why="a router replaces a client's key by the servers' own; without one the servers accept everybody who reaches them",
             write=f"pulumi config set --secret {NAMESPACE}:apiKey, or server: {{apiKeySecret: NAME-OF-A-SECRET}}",
         )
-    for name, times in Counter(client.name for client in router.clients).items():
-        if times > 1:
-            yield Finding(
-                id="client-twice",
-                subject=key("endpoint.router.clients"),
-                found=name,
-                allowed="each name once",
-                why="a client's requests are counted by its name",
-                write="another name",
-            )
+    servers = settings.server.api_key_secret
+    named, secrets = set[str](), set() if servers is None else {servers.name}
+    for index, client in enumerate(router.clients):
+        for field, found, taken, why in (
+            ("name", client.name, named, "a client's requests are counted by its name"),
+            (
+                "secret",
+                client.secret.name,
+                secrets,
+                "a key stands for one client and its limits; the servers' own has none",
+            ),
+        ):
+            if found in taken:
+                yield Finding(
+                    id="client-twice",
+                    subject=key(f"endpoint.router.clients[{index}].{field}"),
+                    found=found,
+                    allowed="one that no other client has"
+                    + (", and not server.apiKeySecret" if field == "secret" else ""),
+                    why=why,
+                    write=f"another {field}",
+                )
+            taken.add(found)
 
 
 def _size(settings: Settings, router: Router) -> Iterator[Finding]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
+
+_NOT_PUBLIC: Final = re.compile(
+    r"\.(local|localdomain|localhost|internal|lan|home|corp|intranet|private|test|invalid|home\.arpa)$"
+)
+"""Domains that no public DNS has. Source: RFC 6761 (localhost, test, invalid), RFC 6762 with its appendix G, RFC 8375 (home.arpa)."""
 
 
 def gateway_problems(settings: Settings) -> Iterator[Finding]:
@@ -28,6 +34,15 @@ def gateway_problems(settings: Settings) -> Iterator[Finding]:
             )
     if not gateway.enabled:
         return
+    if gateway.makes_certificate and _NOT_PUBLIC.search(f".{gateway.hostname}"):
+        yield Finding(
+            id="hostname-not-public",
+            subject=key("gateway.hostname"),
+            found=gateway.hostname,
+            allowed="a name of a public domain, or with gateway.tls.certificate any name",
+            why="Google issues a certificate once a public DNS record proves the domain, which this one cannot have",
+            write="gateway: {tls: {certificate: NAME}}, a Certificate Manager certificate of the region that you uploaded",
+        )
     if gateway.tls.certificate is not None and gateway.hostname is None:
         yield Finding(
             id="certificate-without-hostname",

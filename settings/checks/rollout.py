@@ -121,10 +121,11 @@ def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
             id="canary-weight-without-gateway",
             subject=key("rollout.canary.weight"),
             found=weight,
-            allowed="left out without gateway.enabled, or with another endpoint.kind than inferenceGateway",
+            allowed="a weight with endpoint.kind inferenceGateway only",
             why="only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which "
             "`fleet rollout judge` measures",
-            write="no weight, or gateway: {enabled: true}",
+            write="no weight, or "
+            + ("endpoint: {kind: inferenceGateway}" if settings.gateway.enabled else "gateway: {enabled: true}"),
         )
     elif len(pool) + len(CANARY_ENDING) > MAX_POOL_NAME:
         yield Finding(

@@ -26,8 +26,8 @@ class RouterClient(Section):
     """Name of the client, for logs."""
     secret: SecretReference
     """Secret Manager secret with its key: its name, or `{name, version}`. Routers read it at their start."""
-    requests_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """Requests a second through one router, averaged over ten seconds; further ones get 429. Default: unlimited."""
+    requests_per_second: Annotated[float, Field(ge=0.1, le=100_000)] | None = None
+    """Requests a second through one router, counted over ten seconds; further ones get 429. Default: unlimited."""
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Requests in flight through one router; further ones get 429. Default: unlimited."""
 

@@ -13,8 +13,9 @@ Hostname = Annotated[
     str,
     like(
         rf"^({_LABEL}\.){{1,10}}[a-z]([-a-z0-9]{{0,61}}[a-z0-9])?$",
-        "a full host name, such as llm.example.com, in lowercase",
+        "a full host name, such as llm.example.com, in lowercase, without wildcard, port or final dot",
     ),
+    Field(max_length=253),
 ]
 """A DNS name with a domain. Source: Gateway API v1, Hostname; without a wildcard, because the DNS records name one host."""
 

@@ -53,6 +53,14 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
         ),
         ({"server": engine(maxModelLen="8K")}, "server.engine.maxModelLen", "maxModelLen: 8192"),
         ({"server": engine(maxModelLen="8k")}, "server.engine.maxModelLen", "maxModelLen: 8000"),
+        *(
+            ({"gateway": {"enabled": True, "hostname": wrong}}, "gateway.hostname", 'hostname: "llm.acme.dev"')
+            for wrong in ("LLM.acme.dev", "llm.acme.dev.", "https://llm.acme.dev/v1", "llm.acme.dev:443")
+        ),
+        *(
+            ({"gateway": {"enabled": True, "hostname": wrong}}, "gateway.hostname", "hostname: llm.example.com")
+            for wrong in ("*.acme.dev", "10.0.0.1", f"{'a' * 60}." * 5 + "dev")
+        ),
         ({"labels": {"team": 5}}, "labels.team", 'team: "5"'),
         ({"labels": {"team": "A B"}}, "labels.team", "team: my-team"),
         ({"server": {"drainSeconds": 90.0}}, "server.drainSeconds", "drainSeconds: 90"),

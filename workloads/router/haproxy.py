@@ -248,7 +248,8 @@ def _keys(args: Haproxy) -> Iterator[str]:
     if not args.clients:
         yield f"{_unauthorized()} unless servers_key"
         return
-    yield "http-request set-var(txn.client) str(server-key) if servers_key"
+    # In uppercase: no client has this name.
+    yield "http-request set-var(txn.client) str(SERVERS-KEY) if servers_key"
     for client in args.clients:
         yield f"http-request set-var(txn.client) str({client.name}) if {{ var(txn.key) -m str -f {client.key_file} }}"
     yield f"{_unauthorized()} unless {{ var(txn.client) -m found }}"

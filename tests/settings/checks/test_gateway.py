@@ -41,6 +41,12 @@ def test_a_name_without_what_it_names_is_refused(gateway: dict[str, Any], id_: s
     assert (problem.subject, problem.severity) == (f"vllm-fleet:{subject}", "error")
 
 
+@each_row("host", ["llm.local", "x.localdomain", "llm.prod.svc.cluster.local", "llm.home.arpa"])
+def test_a_name_that_no_public_record_can_prove_needs_a_certificate_of_its_own(host: str) -> None:
+    assert found(gateway=named(hostname=host))["hostname-not-public"].subject == "vllm-fleet:gateway.hostname"
+    assert "hostname-not-public" not in found(gateway=named(hostname=host, tls={"certificate": "own"}))
+
+
 def test_a_host_name_alone_is_enough() -> None:
     assert [one for one in found(gateway=named()).values() if one.severity == "error"] == []
 
