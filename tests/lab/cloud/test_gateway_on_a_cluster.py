@@ -176,7 +176,9 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
             if one["kind"] != "HealthCheckPolicy":
                 place.api.apply(one, field_manager="helm")
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
-        place.apply(BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds))
+        place.apply(
+            BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds)
+        )
         place.until(BACKEND_POLICY, "streams", holds("Attached", "False"))
 
 
