@@ -496,9 +496,21 @@ def _disaggregation() -> Iterator[str]:
         for name, one in measured["decode"].items()
     ]
     yield from _table(("each alone on one H200, vLLM 0.33.0, no drafts", "measured", "note"), rows)
+    yield from _together_and_apart()
     published = ledger.section("disaggregation", "published").values()
     rows = [(one["title"], one["result"], one["origin"]) for one in published]
     yield from _table(("published by others", "result", "origin"), rows)
+
+
+def _together_and_apart() -> Iterator[str]:
+    """Two GPUs, together and apart."""
+    rows = []
+    for name, one in ledger.section("disaggregation", "pair")["runs"].items():
+        first, gap = one["ttft_s"], one["itl_ms"]
+        each = f"{one['requests_per_s']} requests/s, {one['output']:,} output tok/s"
+        latency = f"TTFT {first[0]} and {first[1]} s, TPOT {one['tpot_ms'][0]} ms, ITL {gap[0]} and {gap[1]} ms"
+        rows.append((name.replace("-", " "), each, latency, one.get("note", "")))
+    yield from _table(("two H200, vLLM 0.33.0, no drafts", "measured", "median and p99", "note"), rows)
 
 
 def _fp8_products() -> Iterator[str]:
@@ -510,6 +522,12 @@ def _fp8_products() -> Iterator[str]:
         for name, one in content["prefill"].items()
     ]
     yield from _table(("tokens of a prompt, one H200, vLLM 0.33.0 with CUTLASS", "so many", "one less"), rows)
+    rows = [
+        (name.removeprefix("rows-"), f"{one['plain_us']:,} us", f"{one['padded_us']:,} us")
+        for name, one in content["padded"].items()
+        if name != "source"
+    ]
+    yield from _table(("rows of one product, H200, vLLM 0.33.0 with CUTLASS", "as called", "rows padded first"), rows)
     rows = [
         (name.removeprefix("rows-"), f"{one['before_us']:,} us", f"{one['after_us']:,} us")
         for name, one in content["published"].items()

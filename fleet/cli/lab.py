@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def prerequisites() -> tuple[Callable[[], Prerequisite], ...]:
     """Checks of what a rehearsal needs, for `fleet doctor`. Imported when asked for: they would take a tenth of `fleet --help`."""
-    from lab.commands.prerequisites import go, system
+    from lab.commands.prerequisites import go, haproxy, system
 
-    return system, go
+    return system, go, haproxy

@@ -166,7 +166,8 @@ def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:
     path = program_folder(root) / file
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
-        if match:
+        # The one marker that these files have.
+        if match and ('sys_platform == "linux"' not in line or sys.platform == "linux"):
             yield match[1], match[2]
 
 

@@ -19,7 +19,7 @@ from fleet.verify import declared, questions
 from fleet.verify.ask_answers import Engine, ask_answers, ask_tool
 from fleet.verify.client import Client
 from fleet.verify.cluster import READ_SECONDS
-from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Server, Target, Told, Twice
+from fleet.verify.facts import OUT_OF_TIME, Burst, Chat, Reply, Routed, Server, Target, Told, Twice
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -52,6 +52,7 @@ class Asked:
     twice_trouble: str
     told: tuple[Told, ...] = ()
     tool: Reply | None = None
+    routed: Routed | None = None
 
 
 async def ask(
@@ -59,6 +60,7 @@ async def ask(
     *,
     door: Target | None,
     pods: tuple[Target, ...],
+    router: Target | None = None,
     one_server: bool,
     api_key: str | None,
     until: float,
@@ -84,6 +86,7 @@ async def ask(
         bursts = await asyncio.gather(*(_burst(client, settings, one, greeted[one]) for one in counted))
         for one, burst in zip(counted, bursts, strict=True):
             greeted[one] = replace(greeted[one], burst=burst)
+        routed = None if router is None else await _routed(client, settings, router, counted, greeted)
         twice, twice_trouble = await _twice(client, settings, counted, greeted)
         told: tuple[Told, ...] = ()
         through = next((one for one in everybody if greeted[one].answers), None)
@@ -112,6 +115,7 @@ async def ask(
         twice_trouble=twice_trouble,
         told=told,
         tool=tool,
+        routed=routed,
     )
 
 
@@ -199,6 +203,48 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
         after=after,
         late=sum(reply.late for reply in replies),
         cut_short=any(reply.trouble == OUT_OF_TIME for reply in replies),
+    )
+
+
+async def _routed(
+    client: Client, settings: Settings, router: Target, pods: list[Target], greeted: Mapping[Target, Server]
+) -> Routed:
+    """As many requests for each server as `REQUESTS_PER_RANK`, all through one router, and wrong ones."""
+
+    async def finished() -> dict[str, float | None]:
+        scrapes = await asyncio.gather(*(client.metrics(pod.url, GREETING_SECONDS) for pod in pods))
+        return {
+            pod.name: None if found is None else found.total("vllm:request_success_total") or 0.0
+            for pod, (found, _) in zip(pods, scrapes, strict=True)
+        }
+
+    model = _model(settings, greeted[pods[0]]) if pods else declared.model_name(settings)
+    before, seed = await finished(), secrets.randbits(32)
+    until = min(BURST_SECONDS, client.seconds_left)
+    replies = await asyncio.gather(
+        *(
+            client.post(router.url, "/v1/completions", questions.short(model, seed + number), until)
+            for number in range(max(1, len(pods)) * questions.REQUESTS_PER_RANK)
+        )
+    )
+    after = await finished()
+    unknown = questions.short("no-such-model", seed)
+    refused = {"another model": await client.post(router.url, "/v1/completions", unknown, GREETING_SECONDS)}
+    if settings.guards_v1_only:
+        refused["no key"] = await client.get(router.url, "/v1/models", GREETING_SECONDS, with_key=False)
+        refused["a path outside /v1"] = await client.get(router.url, "/metrics", GREETING_SECONDS)
+    counts = {
+        name: None if then is None or (now := after[name]) is None else round(now - then)
+        for name, then in before.items()
+    }
+    troubles = Counter(reply.summary for reply in replies if not reply.ok)
+    return Routed(
+        router=router.name,
+        asked=len(replies),
+        answered=sum(reply.ok for reply in replies),
+        troubles=tuple(words for words, _ in troubles.most_common(3)),
+        shares=counts,
+        refused=refused,
     )
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.names import HTTP_PORT, epp_name
+from facts.names import HTTP_PORT, ROUTER_APP, epp_name
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
-from fleet.verify.facts import Backend, Cluster, Node, Pod
+from fleet.verify.facts import Backend, Cluster, Node, Pod, RouterPod
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
@@ -55,6 +55,8 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
             "nodes", selector=f"cloud.google.com/gke-accelerator={settings.machine.accelerator}", seconds=READ_SECONDS
         ),
     }
+    if settings.has_router:
+        reads["routers"] = lambda: kubectl.list_all("pods", selector=f"app={ROUTER_APP}", seconds=READ_SECONDS)
     if gateway.enabled:
         reads |= {
             "gateway": lambda: _one(kubectl, GATEWAYS, gateway.name),
@@ -81,6 +83,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
             found[name] = value
     return Cluster(
         pods=found["pods"],
+        routers=_routers(found.get("routers", [])),
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
         gateway=found.get("gateway"),
         route=found.get("route"),
@@ -190,6 +193,19 @@ def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")[:200]
     return str(ready.get("reason") or status.get("phase") or "not ready")
+
+
+def _routers(manifests: Iterable[Mapping[str, Any]]) -> tuple[RouterPod, ...]:
+    """Those that are not ending, by name."""
+    found = []
+    for manifest in manifests:
+        pod = _pod(manifest)
+        if not (pod.going or _has_ended(manifest)):
+            grace = int(manifest.get("spec", {}).get("terminationGracePeriodSeconds") or 0)
+            found.append(
+                RouterPod(name=pod.name, ready=pod.ready, why_not_ready=pod.why_not_ready, grace_seconds=grace)
+            )
+    return tuple(sorted(found, key=lambda router: router.name))
 
 
 def _node(manifest: Mapping[str, Any]) -> Node:

@@ -179,6 +179,31 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RouterPod:
+    """A router's pod in the cluster."""
+
+    name: str
+    ready: bool
+    why_not_ready: str
+    grace_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """A burst through one router, and its answers to wrong requests."""
+
+    router: str
+    asked: int
+    answered: int
+    troubles: tuple[str, ...]
+    """The most frequent reasons for a missing answer."""
+    shares: Mapping[str, int | None]
+    """Requests that each server finished meanwhile, by pod; None without its metrics."""
+    refused: Mapping[str, Reply]
+    """By what was wrong with the request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A GPU node of the cluster."""
 
@@ -202,6 +227,7 @@ class Cluster:
     """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
 
     pods: tuple[Pod, ...] = ()
+    routers: tuple[RouterPod, ...] = ()
     nodes: tuple[Node, ...] = ()
     gateway: Manifest | None = None
     route: Manifest | None = None
@@ -231,6 +257,8 @@ class Facts:
     cluster: Cluster | None = None
     cluster_trouble: str = ""
     """Why there is no cluster to check."""
+    routed: Routed | None = None
+    """None without a router that this machine reaches."""
     chats: tuple[Chat, ...] = ()
     chat_through: str = ""
     twice: Twice | None = None

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from fleet.verify import (
     checks_answers,
     checks_cluster,
     checks_engine,
+    checks_router,
     checks_service,
     checks_traffic,
     cluster,
@@ -79,6 +80,7 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
     """All checks, in report order."""
     checks = (
         checks_cluster.replicas(facts, settings),
+        checks_router.routers(facts, settings),
         checks_service.reachable(facts),
         host_name.host_name(facts.name, settings, facts.door_trouble),
         checks_service.model(facts, settings),
@@ -91,6 +93,8 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
         checks_engine.configuration(facts, settings),
         checks_engine.engines(facts, settings),
         checks_engine.kv_tokens(facts, settings),
+        checks_router.balance(facts, settings),
+        checks_router.refusals(facts, settings),
         checks_traffic.ranks(facts, settings),
         checks_traffic.speculation(facts, settings),
         checks_traffic.prefix_caching(facts, settings),
@@ -119,6 +123,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
     # Internal addresses may be reachable (a VPN); only cluster-internal names are skipped.
     door = Target(name=ENDPOINT, url=url) if url and not door_trouble else None
     seen: Cluster | None = None
+    router: Mapping[str, str] = {}
     cluster_trouble = "" if asking.has_cluster else NOT_GIVEN
     with contextlib.ExitStack() as stack:
         kubectl = stack.enter_context(_kubectl(settings, asking)) if asking.has_cluster else None
@@ -131,6 +136,8 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
             else:
                 ready = tuple(pod.name for pod in seen.pods if pod.ready and not pod.going)
                 tunnels = stack.enter_context(cluster.tunnels(kubectl, ready, settings.status_port))
+                routers = tuple(one.name for one in seen.routers if one.ready)[:1]
+                router = stack.enter_context(cluster.tunnels(kubectl, routers)).urls
         if seen is None and door is None:
             raise LiveError(f"nothing to check: {'; '.join(w for w in (door_trouble, cluster_trouble) if w)}")
         asked = asyncio.run(
@@ -138,6 +145,7 @@ def _look(settings: Settings, asking: Asking, until: float) -> Facts:
                 settings,
                 door=door,
                 pods=tuple(Target(name=name, url=one) for name, one in sorted(tunnels.urls.items())),
+                router=next((Target(name=name, url=one) for name, one in router.items()), None),
                 one_server=_is_one_server(url, settings),
                 api_key=asking.api_key if settings.guards_v1_only else None,
                 until=until,
@@ -185,6 +193,7 @@ def _facts(
         tunnel_troubles=dict(tunnels.troubles),
         cluster=seen,
         cluster_trouble=cluster_trouble,
+        routed=asked.routed,
         chats=asked.chats,
         chat_through=asked.chat_through,
         twice=asked.twice,

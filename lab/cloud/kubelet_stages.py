@@ -16,7 +16,7 @@ from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED
 from lab.control_plane.api import Manifest
 from lab.results.clock import Clock
-from workloads.names import BENCHMARK_APP, WRITER_APP
+from workloads.names import BENCHMARK_APP, ROUTER_APP, WRITER_APP
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"
 RUN_SECONDS: Final = f"{_OURS}/run-seconds"
@@ -25,6 +25,8 @@ EXIT_CODE: Final = f"{_OURS}/exit-code"
 """Annotation of a Job's pod: its exit code; default 0."""
 LEADER: Final = f"{_OURS}/leader"
 """Annotation of the leading endpoint picker; the others stay unready."""
+ANSWERS: Final = f"{_OURS}/answers"
+"""Annotation of a router's pod: "true" once the program that it runs here answers its readiness probe."""
 LEADER_FLAG: Final = "--ha-enable-leader-election"
 """Argument of endpoint pickers with leader election. Source: chart inferencepool v1.4.0, for more than one replica."""
 LARGE_IMAGE: Final = "vllm-openai"
@@ -48,6 +50,7 @@ _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
     f' and ((any(.spec.containers[].args[]?; startswith("{LEADER_FLAG}")) | not)'
     f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
+    f' and (.metadata.labels.app != "{ROUTER_APP}" or (.metadata.annotations["{ANSWERS}"] // "") == "true")'
 )
 _HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"])'
 

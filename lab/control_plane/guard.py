@@ -1,9 +1,9 @@
 """Parent process of one program that ends the program with the rehearsal.
 
 Script: `guard.py LIFELINE_FD ORPHANED_FOLDER PROGRAM ARGUMENT...`. It imports nothing of this project and starts in about ten
-milliseconds. The lifeline is a pipe from the rehearsal: "i" means interrupt the program as Ctrl-C does, another byte means stop, its
-end means that the rehearsal has ended, even by SIGKILL. PR_SET_PDEATHSIG is not enough: Linux sends it when the starting *thread*
-ends, and other systems do not have it.
+milliseconds. The lifeline is a pipe from the rehearsal: "i" means interrupt the program as Ctrl-C does; "k", "t" and "u" send it
+SIGKILL, SIGTERM and SIGUSR1; another byte means stop; its end means that the rehearsal has ended, even by SIGKILL. PR_SET_PDEATHSIG is
+not enough: Linux sends it when the starting *thread* ends, and other systems do not have it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import FrameType
 
 LOOK_SECONDS = 2.0
 """Interval of checks for a changed parent, in case a fork of the rehearsal keeps the lifeline open. Assumed."""
+SIGNALS = {b"i": signal.SIGINT, b"k": signal.SIGKILL, b"t": signal.SIGTERM, b"u": signal.SIGUSR1}
 _PR_SET_PDEATHSIG = 1
 """Source: Linux, include/uapi/linux/prctl.h."""
 
@@ -51,8 +52,8 @@ def main(arguments: list[str]) -> int:
             return status
         ready, _, _ = select.select([lifeline, woken], [], [], LOOK_SECONDS)
         told = os.read(lifeline, 1) if lifeline in ready else None
-        if told == b"i":
-            os.kill(program, signal.SIGINT)  # Not reaped yet: the number cannot be another program's.
+        if told in SIGNALS:
+            os.kill(program, SIGNALS[told])  # Not reaped yet: the number cannot be another program's.
             continue
         orphaned = told == b"" or os.getppid() != parent
         if told or orphaned or asked_to_end:

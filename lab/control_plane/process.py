@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from lab.control_plane.guard import SIGNALS
 from lab.results.result import RehearsalError
 
 LAST_LINES: Final = 12
@@ -86,8 +88,13 @@ class Process:
 
     def interrupt(self) -> None:
         """Ask it to end, as Ctrl-C does; returns at once."""
+        self.send(signal.SIGINT)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it SIGINT, SIGKILL, SIGTERM or SIGUSR1; returns at once."""
+        (told,) = (byte for byte, known in SIGNALS.items() if known == number)
         with contextlib.suppress(OSError):  # it ended by itself
-            os.write(self._lifeline, b"i")
+            os.write(self._lifeline, told)
 
     def tell_to_stop(self) -> None:
         """Have it killed; returns at once. What it works on is thrown away, so there is nothing to end in order."""

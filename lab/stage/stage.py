@@ -20,6 +20,7 @@ from lab.cloud.chart import Charts
 from lab.cloud.gateway import GatewayController
 from lab.cloud.keda.operator import A_MONDAY, Keda
 from lab.cloud.provisioner import Provisioner
+from lab.cloud.routers.routers import Routers
 from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
@@ -117,6 +118,8 @@ class Stage:
     """Addresses, certificates and public DNS."""
     writer: Writer
     guards: SpendingGuards
+    routers: Routers | None
+    """None where the system has one loopback address only."""
     autoscaler: Keda | None
     """None unless the stack scales by KEDA."""
     updates: Updates
@@ -162,6 +165,7 @@ class Stage:
                 load=load_of(self.settings),
                 ranks=self.settings.serving.engine.data_parallel_size,
                 route=self.backends if self.settings.gateway.enabled else None,
+                routers=self.routers,
             )
         )
         self.closing.enter_context(LivenessProbes(self.world, traffic.targets))
@@ -201,6 +205,11 @@ class Stage:
             return max(1, policy.min)
         here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
+
+    @property
+    def servers_now(self) -> int:
+        """Ready replicas, as a drill's change of the stack may have more."""
+        return self.meter.ready_servers.now
 
     @property
     def server(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -18,6 +19,8 @@ from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
+from lab.cloud.routers.program import require_programs
+from lab.cloud.routers.routers import Routers
 from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
@@ -53,11 +56,13 @@ QUICK_SPEED: Final = 300.0
 def started(opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> Iterator[Stage]:
     """A stage whose stack has not been applied yet; leaving the block stops everything.
 
-    Raises RehearsalError if a program does not start.
+    Raises RehearsalError if a program is missing or does not start.
     """
     # A declared canary would change every count; the canary drills add one themselves.
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
+    if opened.settings.has_router:
+        require_programs("haproxy", *(("vllm-router",) if opened.settings.endpoint_kind == "prefixAware" else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:
@@ -78,6 +83,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
         writer, standby = Writer(world, timings), Standby(world, timings)
         guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
+        # Elsewhere than on Linux, a machine has one loopback address.
+        routers = closing.enter_context(Routers(world, control_plane.kubeconfig)) if sys.platform == "linux" else None
         provisioner = Provisioner(world, stock, timings, project=settings.project)
         disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
         cloud, named = SimulatedCloud(), settings.gateway
@@ -123,6 +130,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             domain=domain,
             writer=writer,
             guards=guards,
+            routers=routers,
             autoscaler=autoscaler,
             updates=updates,
             history=history,

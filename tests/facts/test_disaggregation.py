@@ -12,6 +12,7 @@ from facts.memory import CacheLayout
 from tests.support.rows import each_row
 
 MEASURED = ledger.section("disaggregation", "measured")
+PAIR = ledger.section("disaggregation", "pair")
 STEP_S = 0.0147
 """Fixed part of a decode step, with SEQUENCE_S from the two measured TPOT: 21 ms with 64 sequences, 40 ms with 256."""
 SEQUENCE_S = 0.000099
@@ -52,6 +53,15 @@ def test_the_measured_parts_give_the_known_ratios() -> None:
     assert 5 < ratio(LONG_PROMPTS, 8, 8 * 16) < 9
     found = [best(times, 8, 8 * 64) for times in (ARTICLE, LONG_PROMPTS)]
     assert [(one.prefill, one.decode) for one in found if one] == [(4, 4), (7, 1)]
+
+
+@each_row("times, name, in_flight", [(ARTICLE, "article-128", 128), (LONG_PROMPTS, "5000-250", 48)])
+def test_one_and_one_of_the_measured_parts_is_the_measured_pair(times: EngineTimes, name: str, in_flight: int) -> None:
+    runs = PAIR["runs"]
+    split, whole = apart(times, 1, 1, in_flight), together(times, 2, in_flight)
+    assert split.requests_per_s == pytest.approx(runs[f"{name}-apart"]["requests_per_s"], rel=0.1)
+    assert 1_000 * split.tpot_s == pytest.approx(runs[f"{name}-apart"]["tpot_ms"][0], rel=0.1)
+    assert whole.requests_per_s == pytest.approx(runs[f"{name}-together"]["requests_per_s"], rel=0.25)
 
 
 def test_with_the_measured_parts_two_and_six_lose_a_third() -> None:

@@ -117,7 +117,7 @@ def checks() -> Iterator[Check]:
         kept, fetched, without = _ours(ASKED[1])
         assert kept is not None
         _equal(_fetched(kept), (fetched, 1), "tokens from prefill")
-        # vLLM asks nobody, but still expects the tokens; ours computes them.
+        # vLLM sends no request, but still expects the tokens; ours computes them.
         _equal(
             _fetched({key: one for key, one in kept.items() if key != "remote_host"})[1],
             0,

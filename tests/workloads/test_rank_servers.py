@@ -109,6 +109,8 @@ def test_each_rank_has_its_port_its_gpus_and_no_option_of_the_whole_pod(tmp_path
             assert told["key"] == "Bearer key"
         status, said = pod.ask("POST", "/v1/completions", "a prompt", {"X-data-parallel-rank": "1"})
         assert (status, said) == (200, f"{pod.first + 1} a prompt")
+        turns = [pod.ask("POST", "/v1/completions", "a", None)[1] for _ in range(RANKS)]
+        assert sorted(turns) == [f"{pod.first + rank} a" for rank in range(RANKS)]
         assert pod.get("/v1/models", {"X-data-parallel-rank": "3"})[0] == 400
 
 
@@ -190,4 +192,9 @@ def test_ranks_that_share_experts_know_one_another() -> None:
 def test_a_rank_sees_its_part_of_the_gpus_that_the_pod_sees() -> None:
     words = ["--tensor-parallel-size=2"]
     assert program.environment_of(1, words, {"CUDA_VISIBLE_DEVICES": "7,5,3,1"})["CUDA_VISIBLE_DEVICES"] == "3,1"
-    assert program.environment_of(1, words, {})["CUDA_VISIBLE_DEVICES"] == "2,3"
+    assert program.environment_of(1, words, {}) == {"CUDA_VISIBLE_DEVICES": "2,3"}
+
+
+def test_a_rank_compiles_into_a_folder_of_its_own() -> None:
+    made = [program.environment_of(rank, [], {"VLLM_CACHE_ROOT": "/cache/vllm"})["VLLM_CACHE_ROOT"] for rank in (0, 7)]
+    assert made == ["/cache/vllm/rank-0", "/cache/vllm/rank-7"]

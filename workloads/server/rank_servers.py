@@ -7,7 +7,7 @@ model without experts (0.33.0, engine/arg_utils.py) and has no metrics of the wh
 
 starts eight servers on the ports 8000 to 8007, each with the GPUs of its rank. The status port answers for all of them: `/health` and
 `/readyz` are 200 while every rank's `/health` is, `/metrics` is one page with the label `engine` of each rank, and other requests go to
-the rank of the header `X-data-parallel-rank`, the first without one. The status port is for probes and tools, not for load.
+the rank of the header `X-data-parallel-rank`, to the ranks in turn without one. The status port is for probes and tools, not for load.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import http.client
 import http.server
+import itertools
 import json
 import os
 import re
@@ -60,12 +61,16 @@ def command_of(rank: int, ranks: int, words: Sequence[str], experts: bool) -> li
 
 
 def environment_of(rank: int, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of one rank's server: it sees the GPUs of its rank alone."""
+    """The environment of one rank's server: the GPUs of its rank alone, and a folder of its own for compiled graphs, which vLLM names by
+    its number of the rank, 0 in every server of its own (compilation/backends.py).
+    """
     each = option(words, "--tensor-parallel-size", 1)
     given = [one for one in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
     mine = range(rank * each, (rank + 1) * each)
     visible = [given[number] for number in mine] if given else [str(number) for number in mine]
-    return {**environment, "CUDA_VISIBLE_DEVICES": ",".join(visible)}
+    root = environment.get("VLLM_CACHE_ROOT")
+    own = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} | ({"VLLM_CACHE_ROOT": f"{root}/rank-{rank}"} if root else {})
+    return {**environment, **own}
 
 
 class Ranks:
@@ -74,6 +79,7 @@ class Ranks:
     def __init__(self, commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], ports: Sequence[int]) -> None:
         self.ports = tuple(ports)
         self.is_stopping = False
+        self.turn = itertools.count()
         self._wake = threading.Event()
         # A session each: what a server leaves behind can be killed with it.
         self._servers = [
@@ -225,7 +231,7 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
             return 200 if told else 404, "application/json", json.dumps({"is_paused": paused})
 
         def _pass_on(self) -> None:
-            rank = self.headers.get(RANK_HEADER, "0")
+            rank = self.headers.get(RANK_HEADER) or str(next(ranks.turn) % len(ranks.ports))
             if not rank.isdecimal() or int(rank) >= len(ranks.ports):
                 self.send_error(400, f"{RANK_HEADER} is 0 to {len(ranks.ports) - 1}")
                 return

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from facts.names import CANARY_ENDING, spending_namespace
+from facts.names import CANARY_ENDING, ROUTER_APP, ROUTER_METRICS_PORT, spending_namespace
 from facts.signals.catalogue import catalogue
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.control_plane.api import DEPLOYMENT, ApiUnreachableError
@@ -66,7 +66,9 @@ class AlertWatch:
         self._rules = self.catalogue.rule_groups()
         rules = [rule for group in self._rules["groups"] for rule in group["rules"]]
         self._read = {
-            name for rule in rules for name in re.findall(r"(?:vllm:\w+|http_requests_total)(?=\{)", rule["expr"])
+            name
+            for rule in rules
+            for name in re.findall(r"(?:vllm:\w+|haproxy_\w+|http_requests_total)(?=\{)", rule["expr"])
         }
         bounds = {bound for rule in rules for bound in re.findall(r'le=~?"([^"]+)"', rule["expr"])}
         self._bounds = re.compile(rf'le="({"|".join(bounds)})"')
@@ -164,16 +166,24 @@ class AlertWatch:
         ]
         for app, pod, node, url in targets:
             own = f'app="{app}",namespace="{stage.namespace}",job="{app}",container="vllm"'
-            try:
-                with urllib.request.urlopen(f"{url}/metrics", timeout=SCRAPE_WALL_SECONDS) as response:  # noqa: S310 - loopback
-                    lines = response.read().decode().splitlines()
-            except OSError:
-                continue  # A failed scrape leaves a gap.
-            for line in lines:
-                name, _, rest = line.partition("{")
-                if name in self._read and (not name.endswith("_bucket") or self._bounds.search(rest)):
-                    labels, _, value = rest.rpartition(" ")
-                    yield f'{name}{{{own},pod="{pod}",instance="{pod}:8000",node="{node}",{labels}', value
+            yield from self._lines(f"{url}/metrics", f'{own},pod="{pod}",instance="{pod}:8000",node="{node}"')
+        for router in () if stage.routers is None else stage.routers.pods():
+            own = f'app="{ROUTER_APP}",namespace="{stage.namespace}",job="{ROUTER_APP}",container="haproxy"'
+            instance = f"{router.name}:{ROUTER_METRICS_PORT}"
+            yield from self._lines(router.metrics_url, f'{own},pod="{router.name}",instance="{instance}"')
+
+    def _lines(self, url: str, own: str) -> Iterator[tuple[str, str]]:
+        """What the alerts read of one scrape. `own`: labels of the target."""
+        try:
+            with urllib.request.urlopen(url, timeout=SCRAPE_WALL_SECONDS) as response:  # noqa: S310 - loopback
+                lines = response.read().decode().splitlines()
+        except OSError:
+            return  # A failed scrape leaves a gap.
+        for line in lines:
+            name, _, rest = line.partition("{")
+            if name in self._read and (not name.endswith("_bucket") or self._bounds.search(rest)):
+                labels, _, value = rest.rpartition(" ")
+                yield f"{name}{{{own},{labels}", value
 
     def _of_kubernetes(self) -> Iterator[tuple[str, str]]:
         space = self._stage.namespace

@@ -141,7 +141,7 @@ class Transferred:
         yield sizes
         for name, text, value in (
             ("nixl_num_failed_transfers", "Number of failed transfers.", self.moved.failed),
-            ("nixl_num_kv_expired_reqs", "Requests whose cache nobody fetched in time.", self.moved.expired),
+            ("nixl_num_kv_expired_reqs", "Requests whose cache was not fetched in time.", self.moved.expired),
         ):
             counter = CounterMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
             counter.add_metric(labels, value)

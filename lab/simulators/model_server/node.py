@@ -85,7 +85,7 @@ class Transfer:
     recomputes: bool = False
     """`kv_load_failure_policy`: whether decode reads the prompt itself after a failed transfer, instead of an error."""
     lease_seconds: float = 30.0
-    """Source: vLLM 0.33.0, `kv_lease_duration`: how long prefill keeps what nobody fetched."""
+    """Source: vLLM 0.33.0, `kv_lease_duration`: how long prefill keeps what was not fetched."""
     bytes_per_s: float = 50e9
     """Assumed: one direction of a part of NVLink."""
 

@@ -54,6 +54,8 @@ class ModelServer(Listener):
         figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
         self.failing = False
         """Whether every request is answered with 500."""
+        self.key = ""
+        """Key that requests need, as with vLLM's --api-key; empty: none."""
         self._answered = metrics.Answered("/v1/completions")
         self.kind: answers.Kind = "usual"
         """Of answers that name their tokens."""
@@ -93,6 +95,8 @@ class ModelServer(Listener):
         if self._refuse_after_the_end(request):
             return web.Response()
         try:
+            if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+                raise BadRequestError(401, "Unauthorized", "Unauthorized")
             if not self.ready:
                 raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
             asked = answers.read_request("completions", await request.read(), self._limits)

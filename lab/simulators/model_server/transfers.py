@@ -43,7 +43,7 @@ class Moved:
     """Of each transfer to this server."""
     failed: int = 0
     expired: int = 0
-    """Prompts that nobody fetched within the lease."""
+    """Prompts that were not fetched within the lease."""
 
 
 class Transfers:

@@ -15,6 +15,7 @@ from lab.control_plane.api import Manifest
 from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.server import Ending, ModelServer
 from lab.stage.traffic.pod_end import grace_left
+from workloads.names import HTTP_PORT
 from workloads.server.pod_end import PodEnd, pod_end
 
 if TYPE_CHECKING:
@@ -88,11 +89,16 @@ class Fleet:
         server: str,
         namespace: str,
         ranks: int = 1,
+        address: Callable[[str], str] | None = None,
     ) -> None:
-        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod."""
+        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod. `address`: the address of a pod's
+        UID, where its server has its own port; None: it has
+        any port of 127.0.0.1.
+        """
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
+        self._address, self._key = address, ""
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
         """What a Spot notice leaves pods, by node."""
@@ -118,7 +124,8 @@ class Fleet:
     def endpoints(self, selector: Mapping[str, str] | None = None) -> list[str]:
         """URLs of pods with these labels, by default the Service's, to which nodes route now."""
         wanted = (selector or {"app": self._app}).items()
-        return [url for url, labels in self._routes.items() if wanted <= labels.items()]
+        # A copy: a nameserver asks from another thread.
+        return [url for url, labels in list(self._routes.items()) if wanted <= labels.items()]
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
@@ -135,6 +142,20 @@ class Fleet:
 
     def _of(self, app: str | None) -> list[_Served]:
         return [one for one in self._served.values() if one.labels["app"] == (app or self._app)]
+
+    def require(self, key: str) -> None:
+        """Make present and later servers ask for this key; empty: for none."""
+        self._key = key
+        for one in self._served.values():
+            one.server.key = key
+
+    def in_flight_by_pod(self) -> dict[str, int]:
+        """Open requests of every pod's server."""
+        return {one.name: one.server.in_flight for one in self._served.values()}
+
+    def accepted_by_pod(self) -> dict[str, int]:
+        """Requests that have reached every pod's server."""
+        return {one.name: one.server.accepted for one in self._served.values()}
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
@@ -231,12 +252,22 @@ class Fleet:
             restarts=restarts_of(pod),
             server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
         )
+        one.server.key = self._key
         self._served[one.uid] = one
         self._servers.add(one.server)
         self._spawn(self._serve(one))
 
     async def _serve(self, one: _Served) -> None:
-        await one.server.start()
+        if self._address is None:
+            await one.server.start()
+        else:
+            address = self._address(one.uid)
+            try:
+                await one.server.start(address, HTTP_PORT)
+            except (
+                OSError
+            ):  # Another program listens there on every address of this machine; only routers need this port.
+                await one.server.start(address)
         one.server.ready = True
         await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)
 

@@ -6,10 +6,11 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 from facts.machines import DEFAULT
 from fleet.plan.modelled import modelled
@@ -23,13 +24,14 @@ from lab.simulators.model_server.timing import (
     published_timing,
 )
 from lab.stage.traffic.driver import Driver, sample_rate
-from lab.stage.traffic.entrance import RouteEntrance, ServiceEntrance
+from lab.stage.traffic.entrance import Entrance, RouteEntrance, ServiceEntrance
 from lab.stage.traffic.fleet import Fleet, Objects, PodEnding
 from lab.stage.traffic.outcomes import LoadName, TrafficReport
 from lab.stage.traffic.steady_loop import SteadyLoop
 
 if TYPE_CHECKING:
     from lab.cloud.gateway_split import Backend
+    from lab.cloud.routers.routers import Routers
     from lab.results.clock import Clock
     from lab.results.timeline import Timeline
     from settings.stack import Settings
@@ -103,11 +105,13 @@ class Traffic:
         load: Load | None = None,
         ranks: int = 1,
         route: Callable[[], Sequence[Backend]] | None = None,
+        routers: Routers | None = None,
     ) -> None:
         """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod. `route`: backends
-        through which a gateway sends the requests; None: they go to the Service.
+        through which a gateway sends the requests; None: they go to the Service. `routers`: while there are some, they
+        get the requests that would go to the Service.
         """
-        self._route = route
+        self._route, self._routers = route, routers
         self.load = load or published_load()
         self._clock, self._model = clock, model
         self._pods, self._nodes = pods, nodes
@@ -122,6 +126,7 @@ class Traffic:
             server=server,
             namespace=namespace,
             ranks=ranks,
+            address=None if routers is None else routers.network.address,
         )
         self._driver: Driver | None = None
         self._running: concurrent.futures.Future[None] | None = None
@@ -133,11 +138,15 @@ class Traffic:
     def __enter__(self) -> Traffic:
         self._thread.start()
         self.fleet.follow(self._pods, self._nodes)
+        if self._routers is not None:
+            self._routers.serve_names(self._hosts)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._routers is not None:
+            self._routers.serve_names(lambda _: ())
         with contextlib.suppress(concurrent.futures.TimeoutError):
             self._do(self._end(), _CLOSE_WALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -145,19 +154,25 @@ class Traffic:
         self._loop.close()
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
-        """Wait until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
+        """Wait until the Service has that many endpoints and routers know them. Raises RehearsalError after that much wall time."""
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
+        routers = () if self._routers is None else self._routers.pods()
         for _ in range(max(1, int(wall_seconds / 0.02))):
-            if len(self.endpoints()) >= number:
+            if len(self.endpoints()) >= number and all(router.servers() >= number for router in routers):
                 return
             waited.wait(min(0.02, max(0.002, delay)))
+        known = "".join(f"; {router.name} knows {router.servers()}" for router in routers)
         raise RehearsalError(
-            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s: are they Ready?"
+            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s{known}: are they Ready?"
         )
 
+    def _hosts(self, selector: Mapping[str, str]) -> list[str]:
+        """Addresses of the pods with these labels to which nodes route now."""
+        return [host for url in self.fleet.endpoints(selector) if (host := urlsplit(url).hostname) is not None]
+
     def endpoints(self) -> list[str]:
-        """The Service's current URLs."""
+        """The servers' Service's current URLs."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
@@ -171,6 +186,18 @@ class Traffic:
     def fail(self, app: str) -> None:
         """Make the present servers of this `app` answer every request with 500."""
         self._do(_call(lambda: self.fleet.fail(app)), ENDPOINTS_WALL_SECONDS)
+
+    def require(self, key: str) -> None:
+        """Make present and later servers ask for this key; empty: for none."""
+        self._do(_call(lambda: self.fleet.require(key)), ENDPOINTS_WALL_SECONDS)
+
+    def in_flight(self) -> dict[str, int]:
+        """Open requests of every pod's server."""
+        return self._do(_call(self.fleet.in_flight_by_pod), ENDPOINTS_WALL_SECONDS)
+
+    def accepted_by_pod(self) -> dict[str, int]:
+        """Requests that have reached every pod's server."""
+        return self._do(_call(self.fleet.accepted_by_pod), ENDPOINTS_WALL_SECONDS)
 
     def hang(self, pod: str, rank: int) -> None:
         """Make one engine of a pod hang: it returns no more tokens."""
@@ -243,8 +270,14 @@ class Traffic:
         await asyncio.sleep(_CLOSING_WALL_SECONDS)
 
     async def _make_driver(self, rate: float, retry: bool) -> Driver:
-        fleet, route = self.fleet, self._route
-        entrance = ServiceEntrance(fleet.endpoints) if route is None else RouteEntrance(route, fleet.endpoints)
+        fleet, route, routers = self.fleet, self._route, self._routers
+        entrance: Entrance
+        if route is not None:
+            entrance = RouteEntrance(route, fleet.endpoints)
+        elif routers is not None and routers.pods():
+            entrance = ServiceEntrance(routers.endpoints)
+        else:
+            entrance = ServiceEntrance(fleet.endpoints)
         return Driver(
             clock=self._clock,
             entrance=entrance,

@@ -1,7 +1,8 @@
 """What stands for kubectl: answers from files, and forwards ports for real. Standard library; started as a program of its own.
 
 The folder FAKE_CLUSTER holds `KIND.json` (a list), `KIND-NAME.json` (an object), `logs-POD.txt`, `forwards.json` (pod -> host:port)
-and may hold `trouble-KIND.txt` (what goes to stderr instead). Its calls are written to `calls.txt`, what is applied to `applied.json`.
+and may hold `KIND SELECTOR.json` (a list by labels) and `trouble-KIND.txt` (what goes to stderr instead). Its calls are written to
+`calls.txt`, what is applied to `applied.json`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ def main() -> int:
         sys.stderr.write(trouble.read_text())
         return 1
     file = folder / (f"{kind}-{rest[1]}.json" if len(rest) > 1 else f"{kind}.json")
+    selected = next((one.partition("=")[2] for one in sys.argv if one.startswith("--selector=")), "")
+    if (folder / f"{kind} {selected}.json").exists():
+        file = folder / f"{kind} {selected}.json"
     if not file.exists():
         sys.stderr.write(f'Error from server (NotFound): {rest[0]} "{rest[-1]}" not found\n')
         return 1

@@ -15,6 +15,8 @@ from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.questions import BURST_TOKENS, LOAD_PER_RANK
 from fleet.verify.report import outline
 from fleet.verify.verification import judge, judge_answers
+from settings.load import parse
+from settings.stack_file import read
 from tests.fleet.verify.made_cluster import node_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import ROOT, good, settings_of
 from workloads.answers import judgement
@@ -35,6 +37,15 @@ def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> N
     table = GUIDE[GUIDE.index("| check | passes if |") :].partition("\n\n")[0]
     described = re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)
     assert described == ids
+
+
+def test_every_check_of_routers_is_described_in_the_order_of_the_report() -> None:
+    config = dict(read(ROOT, "dev").config) | {"vllm-fleet:endpoint": json.dumps({"kind": "leastRequest"})}
+    facts = Facts(endpoint="", door=None)
+    without = [check[0].id for check in judge(facts, settings_of("dev"))]
+    ids = [check[0].id for check in judge(facts, parse("dev", config)) if check[0].id not in without]
+    table = GUIDE[GUIDE.index("## Routers") :].partition("## Answers")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == ids
 
 
 def test_every_check_of_answers_is_described_in_the_order_of_the_report() -> None:

@@ -1,0 +1,1 @@
+"""Router pods: their own programs, run on this machine."""

@@ -1,0 +1,63 @@
+"""The files that a router's pod mounts, in folders of this machine."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab.control_plane.api import CONFIG_MAP, SECRET, Kind
+from lab.results.result import RehearsalError
+
+if TYPE_CHECKING:
+    from lab.control_plane.api import ClusterApi, Manifest
+
+SECRET_PROVIDER_CLASS: Final = Kind("secrets-store.csi.x-k8s.io/v1", "SecretProviderClass")
+
+
+def stored_value(resource: str) -> str:
+    """What the simulated Secret Manager holds: `projects/P/secrets/NAME/versions/V`. A made-up value of the name."""
+    return f"value-of-{resource.split('/')[3]}"
+
+
+def mounted(api: ClusterApi, pod: Manifest, container: Mapping[str, Any], folder: Path) -> dict[str, Path]:
+    """Write what the container mounts below `folder`; the folder of each path. Raises RehearsalError for what is not there."""
+    volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
+    found: dict[str, Path] = {}
+    for mount in container.get("volumeMounts") or ():
+        # The account's token is a kubeconfig here.
+        if mount["mountPath"].startswith("/var/run/secrets/kubernetes.io/"):
+            continue
+        here = folder / mount["name"]
+        here.mkdir(parents=True, exist_ok=True)
+        for name, content in _content(api, pod["metadata"]["namespace"], volumes[mount["name"]]):
+            (here / name).write_bytes(content)
+        found[mount["mountPath"].rstrip("/")] = here
+    return found
+
+
+def _content(api: ClusterApi, namespace: str, volume: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    if "configMap" in volume:
+        object_ = _object(api, CONFIG_MAP, volume["configMap"]["name"], namespace)
+        yield from ((name, text.encode()) for name, text in (object_.get("data") or {}).items())
+    elif "secret" in volume:
+        object_ = _object(api, SECRET, volume["secret"]["secretName"], namespace)
+        yield from ((name, base64.b64decode(value)) for name, value in (object_.get("data") or {}).items())
+    elif "csi" in volume:
+        name = volume["csi"]["volumeAttributes"]["secretProviderClass"]
+        object_ = _object(api, SECRET_PROVIDER_CLASS, name, namespace)
+        for one in json.loads(object_["spec"]["parameters"]["secrets"]):
+            yield one["path"], stored_value(one["resourceName"]).encode()
+    elif "emptyDir" not in volume:
+        raise RehearsalError(
+            f"volume {volume['name']}: a router's pod mounts ConfigMaps, secrets and empty folders here"
+        )
+
+
+def _object(api: ClusterApi, kind: Kind, name: str, namespace: str) -> Manifest:
+    found = api.get(kind, name, namespace)
+    if found is None:
+        raise RehearsalError(f"{kind.kind}/{name} does not exist, which a router's pod mounts")
+    return found

@@ -1,0 +1,221 @@
+"""A stack with routers whose cluster can be looked at: a real HAProxy with the program's own configuration, and servers behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from facts.names import ROUTER_APP
+from fleet.verify.checks_router import balance, refusals, routers
+from fleet.verify.facts import Cluster, Facts, Reply, Routed, RouterPod
+from fleet.verify.findings import Report
+from fleet.verify.verification import Asking, verify
+from settings.load import parse
+from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
+from settings.stack import Settings
+from settings.stack_file import read
+from tests.fleet.verify.made_cluster import MadeCluster
+from tests.fleet.verify.stacks import (
+    KEY,
+    ROOT,
+    check_of,
+    differing,
+    node_of,
+    said_in,
+    served,
+    state_of,
+    where_of,
+)
+from tests.support.rows import each_row
+from workloads.router.haproxy import Fixed, Haproxy, config
+
+KEY_FOR_ALL = 'http-request set-header Authorization "Bearer sk-of-the-tests"'
+SERVERS = 2
+ROUTER = "router-00000"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Settings:
+    """Stack dev with two guarded servers and routers."""
+    dev = dict(read(ROOT, "dev").config)
+    server = {**json.loads(dev["vllm-fleet:server"]), "replicas": SERVERS, "apiKeySecret": "vllm-api-key"}
+    endpoint = {"kind": "leastRequest"}
+    return parse("dev", dev | {"vllm-fleet:server": json.dumps(server), "vllm-fleet:endpoint": json.dumps(endpoint)})
+
+
+def grace(settings: Settings) -> int:
+    return ROUTER_PRE_STOP_SECONDS + settings.endpoint.router.drain_seconds + ROUTER_EXIT_SECONDS
+
+
+def router_pod(settings: Settings, number: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"router-{number:05d}"},
+        "spec": {"terminationGracePeriodSeconds": grace(settings), "containers": []},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port
+
+
+@contextmanager
+def routed(folder: Path, urls: list[str], text: str = "", instead: str = "") -> Iterator[str]:
+    """HOST:PORT of an HAProxy in front of these servers; its configuration has `instead` for `text`."""
+    port = free_port()
+    args = Haproxy(
+        servers=Fixed(addresses=tuple(url.removeprefix("http://") for url in urls)),
+        max_connections=1_000,
+        max_in_flight=100,
+        max_queued=100,
+        v1_only=True,
+        address="127.0.0.1",
+        port=port,
+        metrics_port=free_port(),
+        admin_port=free_port(),
+    )
+    file = folder / "haproxy.cfg"
+    file.write_text(config(args).replace(text, instead) if text else config(args))
+    with subprocess.Popen(
+        ["haproxy", "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as router:
+        try:
+            until = time.monotonic() + 10
+            while time.monotonic() < until:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    time.sleep(0.01)
+            yield f"127.0.0.1:{port}"
+        finally:
+            router.kill()
+
+
+def look(stack: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch, text: str = "", instead: str = "") -> Report:
+    """`fleet verify` of the stack whose router is broken like that."""
+    with ExitStack() as closing:
+        urls = [closing.enter_context(served(node_of(stack), guarded=True)) for _ in range(SERVERS)]
+        made = MadeCluster(folder / "cluster", stack, urls)
+        made.objects[f"pods app={ROUTER_APP}"] = {"items": [router_pod(stack, number) for number in range(2)]}
+        made.forwards[ROUTER] = closing.enter_context(routed(folder, urls, text, instead))
+        made.write()
+        monkeypatch.setenv("PATH", made.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+        (folder / "kubeconfig").write_text("")
+        return verify(stack, "vllm-fleet", Asking(kubeconfig=folder / "kubeconfig", api_key=KEY, seconds=30))
+
+
+NEEDS_HAPROXY = pytest.mark.skipif(
+    not os.environ.get("CI") and shutil.which("haproxy") is None, reason="haproxy is not installed"
+)
+
+
+@NEEDS_HAPROXY
+@pytest.mark.slow
+def test_a_router_as_declared_passes(stack: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = look(stack, tmp_path, monkeypatch)
+    assert [state_of(check_of(report, id_)) for id_ in ("routers", "balance", "refusals")] == ["passed"] * 3
+    assert "8 of 8" in said_in(check_of(report, "balance"))
+
+
+@NEEDS_HAPROXY
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "text", "instead", "where"),
+    [
+        ("balance", "balance leastconn", "balance first", "qwen35-server-00001"),
+        (
+            "refusals",
+            "default_backend servers",
+            f"{KEY_FOR_ALL}\n    default_backend servers",
+            ROUTER,
+        ),
+        ("refusals", "Only paths under /v1 are served.", "Ask 10.4.0.7.", ROUTER),
+    ],
+    ids=["all to one server", "a key for everybody", "an address"],
+)
+def test_a_router_that_is_broken_is_named(
+    stack: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, text: str, instead: str, where: str
+) -> None:
+    found = check_of(look(stack, tmp_path, monkeypatch, text, instead), check)
+    assert state_of(found) == "error"
+    assert [where_of(one) for one in differing(found)] == [where]
+
+
+# By hand-made facts
+
+SOUND = Routed(
+    router=ROUTER,
+    asked=8,
+    answered=8,
+    troubles=(),
+    shares={"a": 4, "b": 4},
+    refused={"another model": Reply(status=404, body={"error": {"message": "The model does not exist."}})},
+)
+
+
+def facts(stack: Settings, routed: Routed | None = SOUND, **changes: Any) -> Facts:
+    pods = tuple(
+        RouterPod(name=f"router-{number:05d}", ready=True, why_not_ready="", grace_seconds=grace(stack))
+        for number in range(2)
+    )
+    return Facts(endpoint="", door=None, routed=routed, cluster=replace(Cluster(routers=pods), **changes))
+
+
+def test_a_router_that_is_missing_or_ends_too_soon_is_named(stack: Settings) -> None:
+    hasty = RouterPod(name=ROUTER, ready=True, why_not_ready="", grace_seconds=30)
+    found = routers(facts(stack, routers=(hasty,)), stack)
+    assert [one.subject for one in differing(found)] == [
+        "router · replicas",
+        f"{ROUTER} · terminationGracePeriodSeconds",
+    ]
+    assert state_of(routers(facts(stack), stack)) == "passed"
+    assert state_of(routers(facts(stack, troubles={"routers": "forbidden"}), stack)) == "unknown"
+
+
+@each_row(
+    ("changes", "state"),
+    [
+        ({}, "passed"),
+        ({"shares": {"a": 8, "b": 0}}, "error"),
+        ({"shares": {"a": 8, "b": None}}, "unknown"),
+        ({"answered": 7, "troubles": ("HTTP 503",)}, "error"),
+    ],
+)
+def test_shares(stack: Settings, changes: dict[str, Any], state: str) -> None:
+    assert state_of(balance(facts(stack, replace(SOUND, **changes)), stack)) == state
+
+
+@each_row(
+    ("body", "state"),
+    [
+        ("The model does not exist.", "passed"),
+        ("vLLM 0.18.1.2 has no such model", "passed"),
+        ("error sending request for url (http://10.4.0.7:8000/v1/completions)", "error"),
+        ("connect to 100.64.3.1 failed", "error"),
+        ("qwen35-server-pods.vllm.svc cannot be resolved", "error"),
+    ],
+)
+def test_what_refusals_tell(stack: Settings, body: str, state: str) -> None:
+    refused = {"another model": Reply(status=404, body=body)}
+    assert state_of(refusals(facts(stack, replace(SOUND, refused=refused)), stack)) == state
+
+
+def test_without_a_router_in_reach_nothing_is_judged(stack: Settings, dev: Settings) -> None:
+    assert state_of(balance(facts(stack, None), stack)) == "unknown"
+    assert state_of(refusals(facts(stack, None), stack)) == "unknown"
+    assert routers(facts(stack), dev) is balance(facts(stack), dev) is refusals(facts(stack), dev) is None
