@@ -13,6 +13,7 @@ from typing import Final, Literal
 from facts import ledger
 
 RouterKind = Literal["leastRequest", "prefixAware"]
+KINDS: Final[tuple[RouterKind, ...]] = ("leastRequest", "prefixAware")
 BUSY_SHARE: Final = 0.5
 """Planned load of a router's cores. Assumed: the other half is for bursts, and for a slower core than the measured one."""
 FEWEST: Final = 2
@@ -22,11 +23,9 @@ MOST_REPLICAS: Final = 20
 """Source: settings/sections/endpoint.py, Router.replicas."""
 STREAMS_PER_GIB: Final = 10_000
 """Connections for a GiB of a router's memory. Source: settings/derived/router.py, CONNECTIONS_PER_GIB; the measured memory is less."""
-_BEHIND: Final[dict[RouterKind, tuple[str, ...]]] = {
-    "leastRequest": ("haproxy",),
-    "prefixAware": ("haproxy", "vllm-router-cache-aware"),
-}
-"""Programs that a request passes: the second is behind the first in one pod."""
+_FEW_TARGETS: Final = 8
+_MANY_TARGETS: Final = 64
+"""Targets of the two measurements of vllm-router's cache_aware, which has each of them tokenize every prompt."""
 _S_PER_US: Final = 1e-6
 
 
@@ -68,11 +67,29 @@ def cost(program: str) -> RouterCost:
     )
 
 
+def prefix_cost(servers: int) -> RouterCost:
+    """What vllm-router's cache_aware costs before so many servers: on the line through what was measured with 8 and with 64 targets.
+
+    Fewer than 8 cost as much as 8.
+    """
+    few, many = cost("vllm-router-cache-aware-pods"), cost("vllm-router-cache-aware")
+    way = max(0.0, (servers - _FEW_TARGETS) / (_MANY_TARGETS - _FEW_TARGETS))
+    return RouterCost(
+        request_us=few.request_us + way * (many.request_us - few.request_us),
+        kib_us=few.kib_us + way * (many.kib_us - few.kib_us),
+        chunk_us=max(few.chunk_us, many.chunk_us),
+    )
+
+
 def size(
-    kind: RouterKind, *, requests_per_s: float, prompt_kib: float, chunks_per_s: float, in_flight: float
+    kind: RouterKind, *, servers: int, requests_per_s: float, prompt_kib: float, chunks_per_s: float, in_flight: float
 ) -> RouterSize | None:
-    """Routers that carry the load with one of them away. None above 20 routers of 16 vCPU. Raises ValueError for a negative load."""
+    """Routers that carry the load with one of them away. None above 20 routers of 16 vCPU. Raises ValueError for a negative load.
+
+    A request to a `prefixAware` router passes HAProxy and vllm-router, which are in one pod.
+    """
     for name, value in (
+        ("servers", servers),
         ("requests_per_s", requests_per_s),
         ("prompt_kib", prompt_kib),
         ("chunks_per_s", chunks_per_s),
@@ -80,7 +97,8 @@ def size(
     ):
         if value < 0:
             raise ValueError(f"{name} must be 0 or more, got {value}")
-    busy = sum(cost(program).cores(requests_per_s, prompt_kib, chunks_per_s) for program in _BEHIND[kind])
+    programs = (cost("haproxy"), *([prefix_cost(servers)] if kind == "prefixAware" else ()))
+    busy = sum(one.cores(requests_per_s, prompt_kib, chunks_per_s) for one in programs)
     needed = busy / BUSY_SHARE
     for cpu in CPU_STEPS:
         serving = max(1, ceil(needed / cpu))

@@ -23,8 +23,10 @@ TEMPLATE = Path(__file__).with_name("routers_page.md.template")
 NAMES: Mapping[str, str] = {
     "direct": "no router, a rank for each connection",
     "haproxy": "HAProxy, fewest requests",
+    "haproxy-without-mark-down": "HAProxy without `on-error mark-down`",
     "vllm-router-power-of-two": "vllm-router, power_of_two",
     "vllm-router-cache-aware": "vllm-router, cache_aware",
+    "vllm-router-cache-aware-pods": "vllm-router, cache_aware, eight targets",
     "picker": "endpoint picker",
     "picker-random": "endpoint picker, random picks",
 }
@@ -107,23 +109,24 @@ def _cost(rows: Mapping[str, Any]) -> Iterator[str]:
 
 def _sizes() -> Iterator[str]:
     workload = named_workload("article")
-    yield "| requests/s | chunks/s | leastRequest | prefixAware |"
-    yield "| ---: | ---: | --- | --- |"
-    for requests in (80, 320, 660, 1_300):
-        chunks = requests * workload.output_tokens / 1.9
+    yield "| servers | requests/s | chunks/s | leastRequest | prefixAware |"
+    yield "| ---: | ---: | ---: | --- | --- |"
+    for servers, requests in ((1, 83), (4, 320), (8, 620), (12, 930)):
+        chunks = requests * workload.output_tokens.mean / 1.9
         cells = []
         for kind in ("leastRequest", "prefixAware"):
             found = routers.size(
                 kind,
+                servers=servers,
                 requests_per_s=requests,
-                prompt_kib=workload.input_tokens * 4 / 1024,
+                prompt_kib=workload.input_tokens.mean * 4 / 1024,
                 chunks_per_s=chunks,
                 in_flight=24 * requests,
             )
             cells.append(
                 "too much" if found is None else f"{found.replicas} x {found.cpu} vCPU, {found.memory_gib} GiB"
             )
-        yield f"| {requests:,} | {chunks:,.0f} | {' | '.join(cells)} |"
+        yield f"| {servers} | {requests:,} | {chunks:,.0f} | {' | '.join(cells)} |"
 
 
 def _balance(rows: Mapping[str, Any]) -> Iterator[str]:
@@ -165,10 +168,11 @@ def _deaths(*tables: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _title(name: str) -> str:
+    if name in NAMES:
+        return NAMES[name]
     for id_, title in NAMES.items():
-        if name.removeprefix(id_) in ("", "-killed", "-stopped") and name.startswith(id_):
-            how = name.removeprefix(id_).lstrip("-")
-            return f"{title}, {how}" if how else title
+        if name.removeprefix(id_) in ("-killed", "-stopped") and name.startswith(id_):
+            return f"{title}, {name.removeprefix(id_).lstrip('-')}"
     return name
 
 

@@ -141,6 +141,7 @@ COST: Final = (
     programs.LEASTCONN,
     programs.POWER_OF_TWO,
     programs.CACHE_AWARE,
+    programs.CACHE_AWARE_OF_PODS,
     programs.PICKER,
     programs.PICKER_AT_RANDOM,
 )

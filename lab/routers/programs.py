@@ -57,15 +57,19 @@ class Router:
     """None: no router; a client's connection goes to a rank at random and stays there, as behind a Service of type ClusterIP."""
     choice: str = ""
     """vllm-router's `--policy`, or the picker's plugins; HAProxy takes the server with the fewest requests."""
+    pods_only: bool = False
+    """Whether it chooses among the pods' first ranks alone, as where a server has one port."""
 
 
 DIRECT: Final = Router(id="direct", program=None)
 LEASTCONN: Final = Router(id="haproxy", program="haproxy")
 POWER_OF_TWO: Final = Router(id="vllm-router-power-of-two", program="vllm-router", choice="power_of_two")
 CACHE_AWARE: Final = Router(id="vllm-router-cache-aware", program="vllm-router", choice="cache_aware")
+CACHE_AWARE_OF_PODS: Final = Router(
+    id="vllm-router-cache-aware-pods", program="vllm-router", choice="cache_aware", pods_only=True
+)
 PICKER: Final = Router(id="picker", program="picker", choice="default")
 PICKER_AT_RANDOM: Final = Router(id="picker-random", program="picker", choice="random")
-ALL: Final = (DIRECT, LEASTCONN, POWER_OF_TWO, CACHE_AWARE, PICKER, PICKER_AT_RANDOM)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,12 +193,12 @@ def haproxy_config(port: int, servers: Sequence[str]) -> str:
 def _haproxy(_: Router, programs: Programs, folder: Path, port: int) -> Process:
     file = folder / f"haproxy-{port}.cfg"
     file.write_text(haproxy_config(port, ranks.addresses()), encoding="utf-8")
-    command = [programs.haproxy, "-db", "-f", file]
+    command: list[str | Path] = [programs.haproxy, "-db", "-f", file]
     return Process("haproxy", command, folder=folder, log=folder / f"haproxy-{port}.log")
 
 
 def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) -> Process:
-    command = [
+    command: list[str | Path] = [
         programs.vllm_router,
         "--host=127.0.0.1",
         f"--port={port}",
@@ -207,7 +211,7 @@ def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) ->
         "--log-level=warning",
         "--worker-startup-check-interval=1",
         "--worker-urls",
-        *(f"http://{address}" for address in ranks.addresses()),
+        *(f"http://{address}" for address in ranks.addresses()[:: ranks.RANKS if router.pods_only else 1]),
     ]
     environment = {**os.environ, "OPENAI_API_KEY": "", "no_proxy": "*"}
     return Process(
@@ -218,13 +222,13 @@ def _vllm_router(router: Router, programs: Programs, folder: Path, port: int) ->
 def _picker(router: Router, programs: Programs, folder: Path, port: int) -> Process:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(_KUBECONFIG.replace("ADDRESS", ranks.API), encoding="utf-8")
-    command = [
+    command: list[str | Path] = [
         programs.routerload,
         "picker",
         "--pool-name=servers",
         "--pool-namespace=default",
         f"--grpc-port={port}",
-        # As the chart does: no traces; without an API server there is nobody to check who reads /metrics.
+        # As the chart does: no traces; no API server can check who reads /metrics.
         "--tracing=false",
         "--metrics-endpoint-auth=false",
         *([f"--config-text={PICKER_RANDOM}"] if router.choice == "random" else []),

@@ -81,7 +81,7 @@ def running(program: Path, pacing: Pacing, folder: Path, *, last_apart: bool = F
     with ExitStack() as stack:
         processes = []
         for number, (first, pods) in enumerate(groups):
-            command = [
+            command: list[str | Path] = [
                 program,
                 "ranks",
                 f"-first={first}",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
 from facts.finding import Finding
 from objects import named, namespace_of, of_kind, own_name, shown
+from pods import pods
 from routing import (
     GKE_API,
+    ROUTER,
     Backend,
     GatewayObject,
     gke_policies,
@@ -18,7 +22,7 @@ from routing import (
     servers_behind,
     stake,
 )
-from rule import Resource, Settings, StackRule, dig, finding, listed
+from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, listed
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
@@ -114,7 +118,34 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
             )
 
 
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
+    for pod in pods(resource):
+        for container in pod.every_container:
+            words = container.words
+            if not any(word == ROUTER or word.endswith(f"/{ROUTER}") for word in words):
+                continue
+            given = [word.partition("=")[2] for word in words if word.startswith("--host=")]
+            given += [after for word, after in pairwise(words) if word == "--host"]
+            if given and given[-1] not in _LOOPBACK:
+                yield finding(f"{container.path}: {ROUTER} listens on {given[-1]}", write="--host=127.0.0.1")
+
+
 RULES = (
+    ResourceRule(
+        name="prefix-router-reachable",
+        subject="network",
+        statement="vllm-router is reached only through a proxy in its own pod.",
+        evidence="vllm-router 0.1.17 checks no client's key, its --api-key neither; /add_worker and /remove_worker change where prompts "
+        "go, and its errors contain addresses. Source: the released wheel, tried on loopback. Mandatory: anyone who reaches it can read "
+        "prompts by adding a server",
+        fix="--host=127.0.0.1, and HAProxy in front that checks the key and passes only /v1",
+        level="mandatory",
+        severity="high",
+        judge=_reachable_router,
+    ),
     StackRule(
         name="open-to-the-internet",
         subject="network",

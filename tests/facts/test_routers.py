@@ -27,21 +27,29 @@ def test_a_program_that_was_not_measured_has_no_cost() -> None:
 
 
 def test_a_small_fleet_has_two_of_the_smallest() -> None:
-    found = size("leastRequest", requests_per_s=1, prompt_kib=3, chunks_per_s=200, in_flight=10)
+    found = size("leastRequest", servers=1, requests_per_s=1, prompt_kib=3, chunks_per_s=200, in_flight=10)
     assert found is not None
     assert (found.replicas, found.cpu, found.memory_gib) == (2, 2, 2)
 
 
+def test_a_prefix_aware_router_costs_more_before_more_servers() -> None:
+    few, some, many = (routers.prefix_cost(servers) for servers in (8, 36, 64))
+    assert routers.prefix_cost(1) == few
+    assert some.request_us == pytest.approx((few.request_us + many.request_us) / 2)
+    assert few.request_us < many.request_us
+    assert few.kib_us < many.kib_us
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_no_router_carries_has_no_size(kind: Kind) -> None:
-    assert size(kind, requests_per_s=1e6, prompt_kib=3, chunks_per_s=1e9, in_flight=10) is None
+    assert size(kind, servers=8, requests_per_s=1e6, prompt_kib=3, chunks_per_s=1e9, in_flight=10) is None
 
 
 @pytest.mark.parametrize("name", ["requests_per_s", "prompt_kib", "chunks_per_s", "in_flight"])
 def test_a_negative_load_is_refused(name: str) -> None:
     load = {"requests_per_s": 1.0, "prompt_kib": 1.0, "chunks_per_s": 1.0, "in_flight": 1.0, name: -1.0}
     with pytest.raises(ValueError, match=name):
-        size("leastRequest", **load)
+        size("leastRequest", servers=1, **load)
 
 
 @settings(deadline=None)
@@ -52,7 +60,7 @@ def test_a_negative_load_is_refused(name: str) -> None:
     in_flight=st.floats(0, 100_000),
 )
 def test_the_load_fits_with_one_router_away(kind: Kind, requests: float, chunks: float, in_flight: float) -> None:
-    found = size(kind, requests_per_s=requests, prompt_kib=3, chunks_per_s=chunks, in_flight=in_flight)
+    found = size(kind, servers=8, requests_per_s=requests, prompt_kib=3, chunks_per_s=chunks, in_flight=in_flight)
     if found is not None:
         left = found.replicas - 1
         assert found.busy_cores <= routers.BUSY_SHARE * left * found.cpu * (1 + 1e-9)

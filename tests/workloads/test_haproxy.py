@@ -260,6 +260,25 @@ def test_a_server_that_refuses_connections_costs_no_request(tmp_path: Path) -> N
         assert {router.ask()[0] for _ in range(6)} == {200}
 
 
+def test_ranks_that_die_together_attract_no_requests(tmp_path: Path) -> None:
+    with routed(tmp_path, servers=12) as (router, servers):
+        # Held streams: those with none are the dead ones, and the fewest is none.
+        for one in servers:
+            one.go_on.clear()
+        threads, _ = asked(router, 12)
+        within(lambda: [len(one.seen) for one in servers] == [1] * 12)
+        for one in servers[:8]:
+            one.close()
+            one.go_on.set()
+        for one in servers[8:]:
+            one.go_on.set()
+        for thread in threads:
+            thread.join()
+        statuses = [router.ask()[0] for _ in range(24)]
+        assert statuses.count(503) <= 2  # the first requests find the dead ranks, four each
+        assert statuses.count(200) >= 22
+
+
 def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Path) -> None:
     with routed(tmp_path, hides_errors=True) as (router, (server,)):
         for given, answered in ((500, 502), (502, 502), (503, 503), (422, 422)):

@@ -293,7 +293,10 @@ def _servers(args: Haproxy) -> Iterator[str]:
         yield f"http-response return status 503 {_body(*_ERRORS[503])} hdr Retry-After {RETRY_AFTER_SECONDS} if {{ status 503 }}"
     # /health is slow on a busy server: as its pod's readiness probe.
     found = args.servers
-    common = f"check inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
+    # A dead server has the fewest requests: unless the first refused connection marks it down, it attracts all others. Measured
+    # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 with it.
+    observed = "observe layer4 error-limit 1 on-error mark-down"
+    common = f"check {observed} inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
     if isinstance(found, Discovered):
         yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
         for index, port in enumerate(found.ports):

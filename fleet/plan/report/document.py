@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from facts.routers import KINDS
+from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
 
 if TYPE_CHECKING:
+    from facts.routers import RouterSize
     from facts.time_to_serve import TimeToServe
     from facts.workloads import Lengths
     from fleet.plan.model.estimates import Estimate
@@ -128,6 +131,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "batch": None if plan.batch is None else {**asdict(plan.batch), "total_hours": plan.batch.total_hours},
         "prefillApart": None if plan.prefill_apart is None else _prefill_apart(plan.prefill_apart),
         "sizing": asdict(sizing),
+        "routers": {kind: _router(routers_for(plan, kind)) for kind in KINDS},
         "timeToServe": _way(plan.time_to_serve),
         "restart": _way(plan.restart),
         "confidence": {"basis": plan.basis, "label": plan.label, "reasons": list(plan.reasons)},
@@ -140,6 +144,17 @@ def _plan(plan: Plan) -> dict[str, Any]:
             "outputTokensPerS": None if match.figure is None else match.figure.output_tokens_per_s,
         },
         "remarks": list(plan.remarks),
+    }
+
+
+def _router(found: RouterSize | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "replicas": found.replicas,
+        "cpu": found.cpu,
+        "memoryGib": found.memory_gib,
+        "busyCores": found.busy_cores,
     }
 
 

@@ -85,7 +85,7 @@ class Place:
         self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         self.chart()
         self.apply(HEALTH_CHECK_POLICY, POOL, health_check_policy(TARGET))
-        self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
+        self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds))
         self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, [TARGET], v1_only=False))
 
     def until(self, kind: Kind, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
@@ -176,7 +176,9 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
             if one["kind"] != "HealthCheckPolicy":
                 place.api.apply(one, field_manager="helm")
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
-        place.apply(BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN))
+        place.apply(
+            BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds)
+        )
         place.until(BACKEND_POLICY, "streams", holds("Attached", "False"))
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from lab.control_plane import build
 from lab.results.result import RehearsalError
 from lab.routers import measure, programs, ranks
 from lab.routers.measure import KIB, LONG_PROMPT, SHORT_PROMPT, Seen
+from settings.sections.gateway import Gateway
 
 
 def seen(cpu: float, requests: int, chunks: int, failures: dict[str, Any] | None = None) -> Seen:
@@ -74,3 +76,15 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: A
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(RehearsalError, match="apt-get install haproxy"):
         programs.found(tmp_path / "routerload")
+
+
+def test_the_picker_is_of_the_release_that_stacks_install() -> None:
+    assert build.ROUTERS.version == Gateway().chart_version
+    assert {file.name for file in build.ROUTERS.files} >= {
+        "go.mod",
+        "go.sum",
+        "main.go",
+        "ranks.go",
+        "clients.go",
+        "picker.go",
+    }

@@ -72,6 +72,31 @@ _INGRESS = _kubernetes(
     "door", "networking.k8s.io/v1:Ingress", {"defaultBackend": {"service": {"name": "qwen35-server"}}}
 )
 _GUARD = put(_SERVICE, "metadata.annotations", "cloud.google.com/backend-config", value='{"default": "guard"}')
+
+
+def _router(*command: str, **variables: str) -> Edit:
+    container = {
+        "name": "router",
+        "image": "router:1",
+        "command": [*command],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+    }
+    template = {"metadata": {"labels": {"app": "router"}}, "spec": {"containers": [container]}}
+    return _kubernetes(
+        "router", "apps/v1:Deployment", {"selector": {"matchLabels": {"app": "router"}}, "template": template}
+    )
+
+
+def _prefix_router(*options: str) -> Edit:
+    return _router("python3", "-c", "", "/usr/local/bin/vllm-router", *options)
+
+
+_ROUTER = _router("haproxy", SERVERS="qwen35-server-pods.vllm-gateway.svc.cluster.local")
+_ROUTERS_SERVICES = (
+    _kubernetes("routers", "core/v1:Service", {"selector": {"app": "router"}}),
+    _kubernetes("qwen35-server-pods", "core/v1:Service", {"clusterIP": "None", "selector": {"app": "qwen35-server"}}),
+)
+_TO_ROUTER = put(_ROUTE, "spec.rules.0.backendRefs", value=[{"name": "routers", "port": 8000}])
 _OWN_POOL = (
     _kubernetes(
         "pool", "inference.networking.k8s.io/v1:InferencePool", {"selector": {"matchLabels": {"app": "qwen35-server"}}}
@@ -198,6 +223,21 @@ CASES = (
         says=(_EXTERNAL, "$272.59 an hour"),
     ),
     _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
+    _broken(
+        "open-to-the-internet", "routers before servers without a key", _PUBLIC, _ROUTER, _TO_ROUTER, *_ROUTERS_SERVICES
+    ),
+    _sound(
+        "open-to-the-internet",
+        "routers before servers with a key",
+        _PUBLIC,
+        _KEYED,
+        _ROUTER,
+        _TO_ROUTER,
+        *_ROUTERS_SERVICES,
+    ),
+    _broken("prefix-router-reachable", "on every address", _prefix_router("--host=0.0.0.0")),
+    _broken("prefix-router-reachable", "in two words", _prefix_router("--host", "::")),
+    _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
     _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),
     _sound(

@@ -1,65 +1,86 @@
-"""What chooses a server, and what it excludes."""
+"""What the section `endpoint` refuses, and what it changes elsewhere."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from facts.finding import Finding
+from settings.derived.google_cloud_needs import secret_readers
+from settings.derived.router import router_needs, router_vcpus
 from settings.load import check
-from settings.problems import SettingsError
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
-KEYED = {"replicas": 2, "apiKeySecret": "servers"}
-DOOR = {"enabled": True}
+IMAGE = f"europe-west4-docker.pkg.dev/fleet-tests/images/vllm-router:0.1.17@sha256:{'a' * 64}"
+LEAST: dict[str, Any] = {"kind": "leastRequest"}
+PREFIX: dict[str, Any] = {"kind": "prefixAware", "router": {"image": IMAGE}}
+KEY = {"apiKeySecret": "k"}
+CLIENT = {"name": "a", "secret": "key-of-a"}
+LATEST = {"profile": "serve-chat", "replicas": 1}
 
 
-def found(**sections: Any) -> dict[str, Finding]:
-    return {problem.subject.removeprefix("vllm-fleet:"): problem for problem in check(make_settings(**sections))}
-
-
-def clients(*given: tuple[str, str]) -> dict[str, Any]:
-    return {"kind": "leastRequest", "router": {"clients": [{"name": name, "secret": secret} for name, secret in given]}}
+def found(**sections: Any) -> set[str]:
+    return {problem.id for problem in check(make_settings(**sections)) if problem.blocks}
 
 
 @each_row(
-    ("given", "subject"),
+    ("sections", "id_"),
     [
-        ((("a", "one"), ("a", "two")), "endpoint.router.clients[1].name"),
-        ((("a", "one"), ("b", "one")), "endpoint.router.clients[1].secret"),
-        ((("a", "servers"),), "endpoint.router.clients[0].secret"),
+        ({"endpoint": {"kind": "inferenceGateway"}}, "endpoint-without-gateway"),
+        ({"endpoint": {"router": {"replicas": 3}}}, "router-without-effect"),
+        ({"endpoint": {"kind": "prefixAware"}}, "router-image"),
+        ({"endpoint": {**LEAST, "router": {"image": IMAGE}}}, "router-image"),
+        ({"endpoint": LEAST, "server": {"internalLoadBalancer": True}}, "load-balancer-bypasses-router"),
+        ({"endpoint": LEAST, "server": {"replicas": 401}}, "router-too-many-servers"),
+        ({"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}}, "clients-without-server-key"),
+        ({"endpoint": {**LEAST, "router": {"clients": [CLIENT, CLIENT]}}, "server": KEY}, "client-twice"),
+        ({"endpoint": LEAST, "server": {"replicas": 100}}, "router-undersized"),
+        ({"endpoint": PREFIX, "server": LATEST}, "prefix-without-tokens"),
+        (
+            {
+                "endpoint": LEAST,
+                "gateway": {"enabled": True},
+                "rollout": {"canary": {"engine": {"seed": 1}, "weight": 5}},
+            },
+            "canary-weight-without-gateway",
+        ),
     ],
 )
-def test_a_key_stands_for_one_client(given: tuple[tuple[str, str], ...], subject: str) -> None:
-    assert found(server=KEYED, endpoint=clients(*given))[subject].id == "client-twice"
-
-
-def test_clients_with_keys_of_their_own_are_accepted() -> None:
-    problems = found(server=KEYED, endpoint=clients(("a", "one"), ("b", "two")))
-    assert [problem for problem in problems.values() if problem.blocks] == []
-
-
-def test_a_rate_that_no_window_counts_is_refused() -> None:
-    slow = clients(("a", "one"))
-    slow["router"]["clients"][0]["requestsPerSecond"] = 0.01
-    with pytest.raises(SettingsError, match=r"requestsPerSecond"):
-        make_settings(server=KEYED, endpoint=slow)
-
-
-@each_row("kind", ["clusterIp", "leastRequest"])
-def test_a_picker_is_set_only_where_there_is_one(kind: str) -> None:
-    door = {**DOOR, "epp": {"cpu": 12}}
-    assert found(gateway=door, endpoint={"kind": kind})["gateway.epp"].id == "picker-without-effect"
-    assert "gateway.epp" not in found(gateway=door)
+def test_what_cannot_work_is_refused(sections: dict[str, Any], id_: str) -> None:
+    assert id_ in found(**sections)
 
 
 @each_row(
-    ("gateway", "written"),
-    [({}, "no weight, or gateway: {enabled: true}"), (DOOR, "no weight, or endpoint: {kind: inferenceGateway}")],
+    "sections",
+    [
+        {"endpoint": LEAST},
+        {"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}, "server": KEY},
+        {"endpoint": LEAST, "gateway": {"enabled": True}},
+        {"endpoint": {"kind": "clusterIp"}, "gateway": {"enabled": True}},
+        {"endpoint": PREFIX},
+    ],
 )
-def test_a_canary_among_users_is_told_what_it_lacks(gateway: dict[str, Any], written: str) -> None:
-    canary = {"canary": {"engine": {"seed": 1}, "weight": 5}}
-    problem = found(gateway=gateway, endpoint={"kind": "leastRequest"}, rollout=canary)["rollout.canary.weight"]
-    assert (problem.id, problem.write) == ("canary-weight-without-gateway", written)
+def test_what_works_is_not_refused(sections: dict[str, Any]) -> None:
+    assert found(**sections) == set()
+
+
+def test_the_gateway_alone_keeps_its_picker_and_another_kind_has_none() -> None:
+    alone = make_settings(gateway={"enabled": True})
+    assert (alone.has_picker, alone.pickers, alone.routing) == (True, 1, "inference-gateway")
+    before = make_settings(gateway={"enabled": True}, endpoint=LEAST)
+    assert (before.has_picker, before.pickers, before.routing) == (False, 0, "router")
+    assert make_settings(gateway={"enabled": True}, endpoint={"kind": "clusterIp"}).routing == "load-balancer"
+
+
+def test_routers_read_only_the_keys_that_they_check() -> None:
+    assert ("router", "k") not in secret_readers(make_settings(endpoint=LEAST, server=KEY))
+    assert ("router", "k") in secret_readers(make_settings(endpoint=PREFIX, server=KEY))
+    clients = make_settings(endpoint={**LEAST, "router": {"clients": [CLIENT]}}, server=KEY)
+    assert {("router", "k"), ("router", "key-of-a")} <= set(secret_readers(clients))
+
+
+def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
+    needs = router_needs(make_settings(endpoint={**LEAST, "router": {"memoryGib": 20}}, server={"replicas": 40}))
+    assert needs is not None
+    assert needs["slots"] == 80
+    assert router_vcpus(make_settings(endpoint=LEAST)) == 4
+    assert router_vcpus(make_settings()) == 0
