@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
+from operator import mul
 from statistics import NormalDist
 from typing import Final
 
@@ -22,7 +23,8 @@ TAIL: Final = 0.99
 """Share of the time for `Picks.crowded`."""
 _ENDS_AT: Final = 12
 """Most requests at a server, as a multiple of the mean: beyond it a geometric distribution has e^-12 of its weight."""
-_HALVINGS: Final = 50
+_CLOSE: Final = 1e-9
+"""Relative error of the mean at which its search ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,18 +82,22 @@ def per_connection(server: Served, servers: int, mean: float) -> Picks:
 def _weights(server: Served, mean: float) -> Sequence[float]:
     """Weights of 0, 1, ... requests at one of many servers with that mean: arrivals at random, at a rate that depends on nothing."""
     slow = [0.0, *_running_sum(-log(server.rate(count)) for count in range(1, int(_ENDS_AT * mean) + 12))]
-    # The rate of arrivals lies between none and that of a full server.
-    low, high = 1e-12, server.rate(server.limit * server.engines) + 1e-12
-    found: list[float] = []
-    for _ in range(_HALVINGS):
-        arrivals = (low + high) / 2
-        steps = log(arrivals)
-        heights = [count * steps + height for count, height in enumerate(slow)]
+    # The logarithm of the rate of arrivals lies between these two: of none, and of a full server. Newton's steps, or half of the way
+    # where one leads out: the mean grows by the variance.
+    low, high = log(1e-12), log(server.rate(server.limit * server.engines) + 1e-12)
+    arrivals = log(server.rate(mean))
+    while True:
+        heights = [count * arrivals + height for count, height in enumerate(slow)]
         top = max(heights)
         found = [exp(height - top) for height in heights]
-        here = sum(count * weight for count, weight in enumerate(found)) / sum(found)
+        total = sum(found)
+        here = sum(map(mul, found, range(len(found)))) / total
+        if abs(here - mean) < _CLOSE * mean or high - low < _CLOSE:
+            return found
         low, high = (arrivals, high) if here < mean else (low, arrivals)
-    return found
+        variance = sum(weight * (count - here) ** 2 for count, weight in enumerate(found)) / total
+        step = arrivals + (mean - here) / variance if variance else low
+        arrivals = step if low < step < high else (low + high) / 2
 
 
 def _running_sum(values: Iterator[float]) -> Iterator[float]:

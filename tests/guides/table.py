@@ -248,6 +248,18 @@ PAGES: Final[Mapping[str, Page]] = {
         {"…": "my-project"},
         {"dev": True},
     ),
+    "docs/gateway.md": Page(
+        (
+            Typed(
+                "pulumi up --stack STACK",
+                (CREATED,),
+                before=("pulumi config set --path vllm-fleet:gateway.hostname llm.acme.dev --stack gateway",),
+            ),
+            Typed("pulumi stack output dns --stack STACK --json", ('"CNAME"', "llm.acme.dev")),
+        ),
+        {"STACK": "gateway"},
+        {"gateway": False},
+    ),
     "docs/google-cloud.md": Page(
         (Typed("pulumi up --skip-preview", (UNCHANGED,)),),
         has={"dev": True},
