@@ -101,6 +101,7 @@ def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
         "canary-among-users",
         "disk-quota",
         "flex-recycled",
+        "gateway-name",
         "gateway-without-subnet",
         "spending-limit",
         *(drill.name for drill in autoscaling.DRILLS),
