@@ -241,7 +241,7 @@ def _certificate(settings: Settings, found: Mapping[str, Any], authorization: An
 
 
 def _record(settings: Settings, authorization: Any) -> str:
-    """The CNAME record to create, as far as the DNS authorization is known."""
+    """The CNAME record to create, if its authorization is known."""
     if isinstance(authorization, NoAnswerError) or not authorization:
         where = f"--location={settings.region} --project={settings.project}"
         return f"gcloud certificate-manager dns-authorizations list {where}"

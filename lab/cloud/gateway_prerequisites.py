@@ -47,7 +47,7 @@ def certificates_of(gateway: dict[str, Any]) -> tuple[str, ...]:
 
 
 def missing_names(gateway: dict[str, Any], names: Names) -> tuple[str, ...]:
-    """What a Gateway names and nobody has made. The state of a certificate is not asked: whether GKE programs a Gateway whose certificate
+    """What a Gateway names and does not exist. The state of a certificate is not asked: whether GKE programs a Gateway whose certificate
     is PROVISIONING is unknown; assumed, because a target proxy accepts one.
 
     Source: GoogleCloudPlatform/gke-managed-certs#55, where a listener whose certificate does not exist is invalid.

@@ -18,7 +18,7 @@ SECRET_PROVIDER_CLASS: Final = Kind("secrets-store.csi.x-k8s.io/v1", "SecretProv
 
 
 def stored_value(resource: str) -> str:
-    """What the simulated Secret Manager holds: `projects/P/secrets/NAME/versions/V`. A made-up value of the name."""
+    """What the simulated Secret Manager holds: `projects/P/secrets/NAME/versions/V`. A placeholder of the name."""
     return f"value-of-{resource.split('/')[3]}"
 
 
