@@ -14,6 +14,8 @@ from facts.names import HTTP_PORT as HTTP_PORT
 from facts.names import PROBE_APP as PROBE_APP
 from facts.names import ROUTER_ADMIN_PORT as ROUTER_ADMIN_PORT
 from facts.names import ROUTER_APP as ROUTER_APP
+from facts.names import ROUTER_BACKEND as ROUTER_BACKEND
+from facts.names import ROUTER_FRONTEND as ROUTER_FRONTEND
 from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from facts.names import PROBE_APP, spending_namespace
+from facts.names import PROBE_APP, ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
 from facts.signals import logs
 from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
 from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
@@ -213,8 +213,11 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
     yield _stopped(watched, of)
     if watched.probe:
         yield from _answers(watched, of)
+    if watched.routers:
+        yield from _routers(of, meant)
     if watched.gateway_pool is not None:
         yield _picker(watched, watched.gateway_pool, meant)
+    if watched.gateway:
         yield _balancer(of, meant)
 
 
@@ -299,6 +302,34 @@ def _balancer(of: Series, meant: str) -> Alert:
     )
 
 
+def _routers(of: Series, meant: str) -> Iterator[Alert]:
+    """A fleet that is not `meant` to serve has no server to choose."""
+    server = of.watched.server
+    yield Alert(
+        name="RoutersGone",
+        expr=f"({_gone(of.watched.namespace, ROUTER_APP)}) and on () ({meant})",
+        for_seconds=180,
+        severity="page",
+        question="serving",
+        summary=f"{server}: no router is available, so no client reaches the replicas",
+        panel="Routers",
+    )
+    failed, every = (
+        f"sum(rate({of.routed('haproxy_frontend_http_responses_total', ROUTER_FRONTEND, *matchers)}[5m]))"
+        for matchers in (('code="5xx"',), ())
+    )
+    chosen_from = of.routed("haproxy_backend_active_servers", ROUTER_BACKEND)
+    yield Alert(
+        name="RoutersFail",
+        expr=f"(max({chosen_from}) == 0 or {failed} / ({every} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}) and {meant}",
+        for_seconds=180,
+        severity="page",
+        question="serving",
+        summary=f"{server}: the routers see no replica or answer more than {FAILED_SHARE:.0%} of requests with HTTP 5xx",
+        panel="Routers",
+    )
+
+
 def _picker(watched: Watched, pool: str, meant: str) -> Alert:
     """A fleet that is not `meant` to serve has no pod to pick."""
     ours = f'namespace="{watched.namespace}"'
@@ -360,6 +391,16 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         summary=f"{watched.server}: requests queue, more than {QUEUE_SHARE:.0%} of the running ones",
         panel="Requests in flight",
     )
+    if watched.routers:
+        yield Alert(
+            name="RoutersQueue",
+            expr=f"sum({of.routed('haproxy_backend_current_queue', ROUTER_BACKEND)}) > {QUEUE_FLOOR}",
+            for_seconds=300,
+            severity="page",
+            question="full",
+            summary=f"{watched.server}: requests queue in the routers, because every replica has as many as a router may send",
+            panel="Waiting in routers",
+        )
     cache, waiting = (of.of(f"vllm:{name}") for name in ("kv_cache_usage_perc", "num_requests_waiting"))
     yield Alert(
         name="CacheFull",

@@ -75,8 +75,12 @@ class Watched:
     """Whether each replica downloads its weights at every start."""
     measures_on_update: bool = False
     """Whether each `pulumi up` starts the benchmark, which refuses a paused fleet."""
+    routers: bool = False
+    """Whether routers choose a server."""
+    gateway: bool = False
+    """Whether a gateway is in front."""
     gateway_pool: str | None = None
-    """InferencePool of the gateway; None without one."""
+    """InferencePool of its endpoint picker; None without one."""
     gateway_is_external: bool = False
     """Whether the gateway's load balancer is the external one."""
     cluster: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.names import ROUTER_BACKEND, ROUTER_FRONTEND
 from facts.signals import alerts as limits
 from facts.signals import logs
 from facts.signals.model import LogSignal, Panel, Query, Watched
@@ -75,7 +76,15 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
             unit="1",
             queries=(Query(expr=f"sum by (step) (increase({steps}[1h]))", legend="{{step}}"),),
         )
-    if watched.gateway_pool is not None:
+    if watched.routers:
+        answered = of.routed("haproxy_frontend_http_responses_total", ROUTER_FRONTEND)
+        yield Panel(
+            title="Routers",
+            section="serving",
+            unit="{request}/s",
+            queries=(Query(expr=f"sum by (code) (rate({answered}[5m]))", legend="{{code}}"),),
+        )
+    if watched.gateway:
         yield Panel(
             title="Load balancer",
             section="serving",
@@ -86,6 +95,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
                 ),
             ),
         )
+    if watched.gateway_pool is not None:
         ours = f'namespace="{watched.namespace}",name="{watched.gateway_pool}"'
         yield Panel(
             title="Endpoint picker",
@@ -135,6 +145,15 @@ def _full(watched: Watched, of: Series) -> Iterator[Panel]:
         unit="{request}",
         queries=(Query(expr=of.running, legend="running"), Query(expr=of.waiting, legend="waiting"), *reasons),
     )
+    if watched.routers:
+        waiting = of.routed("haproxy_backend_current_queue", ROUTER_BACKEND)
+        yield Panel(
+            title="Waiting in routers",
+            section="full",
+            unit="{request}",
+            queries=(Query(expr=f"sum by (pod) ({waiting})", legend="{{pod}}"),),
+            thresholds=(limits.QUEUE_FLOOR,),
+        )
     yield Panel(
         title=limits.FULLEST,
         section="full",

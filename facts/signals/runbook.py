@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from facts.names import epp_name, spending_namespace
+from facts.names import ROUTER_APP, epp_name, spending_namespace
 from facts.signals.model import Watched
 
 FILE: Final = Path(__file__).with_name("runbook.md")
@@ -43,6 +43,7 @@ def section(alert: str, watched: Watched) -> str:
         "STACK": watched.stack,
         "PROJECT": watched.project or "$(gcloud config get project)",
     }
+    named["ROUTER"] = ROUTER_APP
     named["PICKER"] = epp_name(watched.gateway_pool or "")
     named["GUARD_NAMESPACE"] = spending_namespace(watched.namespace)
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
@@ -57,7 +58,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
     """What the sections tell apart."""
     return {
         "drafts": watched.speculative,
-        "gateway": watched.gateway_pool is not None,
+        "gateway": watched.gateway,
         "heartbeat": watched.restarts_stalled,
         "keda": watched.by_keda,
         "ladder": watched.ladder,
@@ -65,8 +66,10 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "nightly": watched.autoscaler is not None and not watched.reserved,
         "pause": watched.spending == "pause",
         "pausing": not watched.measures_on_update and not watched.reserved,
+        "picker": watched.gateway_pool is not None,
         "prefixes": watched.prefix_caching,
         "reserved": watched.reserved,
+        "routers": watched.routers,
         "several": watched.max_replicas not in (0, 1),
         "shared": watched.canary_has_users,
         "spot": watched.spot,

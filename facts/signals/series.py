@@ -57,6 +57,12 @@ PICKER: Final = (
     "inference_objective_request_error_total",
 )
 """Series of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+ROUTER: Final = (
+    "haproxy_frontend_http_responses_total",
+    "haproxy_backend_active_servers",
+    "haproxy_backend_current_queue",
+)
+"""Series of the routers. Source: HAProxy 2.6, its Prometheus exporter."""
 
 TTFT_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0),
@@ -121,6 +127,11 @@ class Series:
         )
         named = (f'monitored_resource="{resource}"', f'forwarding_rule_name=~"gkegw1-[^-]+-{begins}.*"')
         return f"loadbalancing_googleapis_com:https_{kind}_request_count{{{','.join((*named, *matchers))}}}"
+
+    def routed(self, metric: str, proxy: str, *matchers: str) -> str:
+        """A series of the routers, of one of their two sides."""
+        ours = (f'namespace="{self.watched.namespace}"', f'proxy="{proxy}"')
+        return f"{metric}{{{','.join((*ours, *matchers))}}}"
 
     def own(self, label: str) -> str:
         """Matcher of the Deployment's pods, excluding servers with this name as a prefix, such as a canary."""

@@ -62,6 +62,8 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         restarts_stalled=settings.server.restart_stalled_seconds is not None,
         downloads=not settings.weights.has_volume,
         measures_on_update=settings.benchmark.enabled and settings.benchmark.run_on_update,
+        routers=settings.has_router,
+        gateway=settings.gateway.enabled,
         gateway_pool=settings.gateway.pool if settings.has_picker else None,
         gateway_is_external=settings.gateway.is_public,
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,

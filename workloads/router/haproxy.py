@@ -22,10 +22,8 @@ KEY_VARIABLE: Final = "VLLM_API_KEY"
 READY_PATH: Final = "/ready"
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
-BACKEND: Final = "servers"
-"""Label `proxy` of the servers' series."""
-FRONTEND: Final = "requests"
-"""Label `proxy` of the clients' series."""
+BACKEND: Final = names.ROUTER_BACKEND
+FRONTEND: Final = names.ROUTER_FRONTEND
 CONNECT_SECONDS: Final = 5
 RETRY_AFTER_SECONDS: Final = 1
 """What a refused client waits. Assumed: a slot is free again after a fraction of a second on a fleet with a hundred requests a second."""

@@ -25,6 +25,8 @@ EIGHT = Watched(
     priced_by_guard=True,
     probe=True,
     spot=True,
+    routers=True,
+    gateway=True,
     gateway_pool="pool",
     cluster="cluster",
     zones=("us-central1-b",),
@@ -68,6 +70,7 @@ _OWN = {
         "monitored_resource": "http_external_regional_lb_rule",
         "forwarding_rule_name": "gkegw1-x4f2-{namespace}-gateway-78qnvyiusmha",
     },
+    "haproxy_": {**_GMP, "container": "haproxy", "job": "router"},
     "DCGM": {**_GMP, "pod": "{pod}", "Hostname": "gk3-{pod}", "gpu": "{engine}"},
     "logging_googleapis_com:": {},
 }
@@ -189,6 +192,16 @@ def picker(ready: str, failed: str, asked: str) -> list[Of]:
             for code, values in (("Internal", failed), ("BadRequest", asked))
         ),
         of(f"{requests}_total", asked),
+    ]
+
+
+def routed(active: str, good: str, failed: str) -> list[Of]:
+    """The routers' page for operations says nothing."""
+    responses = "haproxy_frontend_http_responses_total"
+    return [
+        *one("haproxy_backend_active_servers", active, proxy="servers"),
+        *(of(responses, values, proxy="requests", code=code) for code, values in (("2xx", good), ("5xx", failed))),
+        of(responses, good, proxy="operations", code="5xx"),
     ]
 
 
@@ -343,6 +356,12 @@ def _serving() -> Iterator[Case]:
     serves = deployment("2x140", "2x140")
     for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
         yield Case("BalancerFails", fires, [*serves, *balanced(f"0+{good}x120", f"0+{bad}x120")], decoys=False)
+    yield Case("RoutersFail", True, [*serves, *routed("0x120", "0x120", "0x120")], decoys=False)
+    for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
+        yield Case("RoutersFail", fires, [*serves, *routed("2x120", f"0+{good}x120", f"0+{bad}x120")], decoys=False)
+    available = "kube_deployment_status_replicas_available"
+    for fires, routers in ((True, "2x20 0x100"), (False, "2x20 1x100"), (False, "2x20 0x4 2x96")):
+        yield Case("RoutersGone", fires, [*serves, of(available, routers, deployment="router")], decoys=False)
     yield Case("PickerFails", True, [*serves, *picker("1x20 0x100", "0x120", "0x120")], decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
         seen = picker("1x120", f"0+{bad}x120", f"0+{every}x120")
@@ -351,6 +370,8 @@ def _serving() -> Iterator[Case]:
     for name, fails in (
         ("BalancerFails", balanced("0x140", "0x20 0+9x120")),
         ("PickerFails", picker("1x20 0x120", "0x140", "0x140")),
+        ("RoutersFail", routed("2x20 0x120", "0x140", "0x20 0+9x120")),
+        ("RoutersGone", [of(available, "2x20 0x120", deployment="router")]),
         ("PickerFails", picker("1x20 0x120", "0x20 0+9x120", "0x20 0+9x120")),
     ):
         canary = [replace(each, labels={"deployment": "{server}-canary"}) for each in serves]
@@ -391,6 +412,9 @@ def _fast() -> Iterator[Case]:
 def _full() -> Iterator[Case]:
     for fires, waiting, at_work in ((True, 30, 100), (False, 15, 100), (True, 15, 50), (False, 8, 10)):
         yield Case("Backlog", fires, [*one(WAITING, f"{waiting}x120"), *one(RUNNING, f"{at_work}x120")])
+    for fires, proxy, waiting in ((True, "servers", 12), (False, "servers", 8), (False, "operations", 12)):
+        queue = [of("haproxy_backend_current_queue", f"{waiting}x120", pod=0, engine=0, proxy=proxy)]
+        yield Case("RoutersQueue", fires, queue, decoys=False)
     for fires, cache, waiting in ((True, "0.97x120", "2x120"), (False, "0.9x120", "2x120"), (False, "1x120", "0x120")):
         yield Case("CacheFull", fires, [*one(CACHE, cache), *one(WAITING, waiting)])
     for fires, each in ((True, 0.8), (False, 0.3)):

@@ -16,7 +16,19 @@ from facts.names import spending_namespace
 from facts.signals import runbook
 from facts.signals.catalogue import Alert, Catalogue, catalogue
 from facts.signals.model import QUESTIONS, Watched
-from facts.signals.series import DCGM, GOOGLE, KUBERNETES, PICKER, SERVER, TPOT_BOUNDS, TTFT_BOUNDS, VLLM, bound, has
+from facts.signals.series import (
+    DCGM,
+    GOOGLE,
+    KUBERNETES,
+    PICKER,
+    ROUTER,
+    SERVER,
+    TPOT_BOUNDS,
+    TTFT_BOUNDS,
+    VLLM,
+    bound,
+    has,
+)
 from fleet.cli.app import app
 from settings.derived.figures import figures
 from settings.derived.watched import watched
@@ -38,6 +50,7 @@ LABELS = {
         (GOOGLE, "monitored_resource namespace_name container_name pod_name forwarding_rule_name response_code_class"),
         (DCGM, "namespace pod exported_namespace exported_pod Hostname gpu"),
         (PICKER, "namespace name error_code"),
+        (ROUTER, "namespace pod proxy code"),
         (SERVER, "app namespace status"),
         (VLLM, "app namespace pod engine le finished_reason reason"),
     )
@@ -171,7 +184,9 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
         ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer", "AnswersUnwatched"}),
         ({"spot": False}, {"SpotTaken"}),
-        ({"gateway_pool": None}, {"PickerFails", "BalancerFails"}),
+        ({"routers": False}, {"RoutersGone", "RoutersFail", "RoutersQueue"}),
+        ({"gateway_pool": None}, {"PickerFails"}),
+        ({"gateway": False}, {"BalancerFails"}),
         ({"planned_usd_per_million_output": None}, {"TokensDear"}),
         ({"node_usd_per_hour": None, "priced_by_guard": False}, {"TokensDear"}),
     ],
