@@ -52,6 +52,13 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "ranks behind the gateway": {**GATEWAY, "server": {"replicas": 2, "rankPorts": True}},
+    "routers": {
+        "endpoint": {"kind": "leastRequest"},
+        "benchmark": {"enabled": True},
+        "monitoring": {"probe": True},
+    },
+    "routers behind the gateway": {**GATEWAY, "endpoint": {"kind": "leastRequest"}},
+    "routers by prefix": {"endpoint": {"kind": "prefixAware", "router": {"image": f"r.example/r:1@sha256:{'a' * 64}"}}},
     "gateway with a name": {
         "gateway": {"enabled": True, "hostname": "llm.acme.dev"},
         "benchmark": {"enabled": True, "runOnUpdate": False},
@@ -90,6 +97,7 @@ def outside(address: str) -> Endpoint:
 
 SERVER = pod(app="qwen35-server")
 PICKER = pod(inferencepool="qwen35-pool-epp")
+ROUTER = pod(app="router")
 WRITER = pod(app="weights-writer")
 BENCHMARK = pod(app="vllm-benchmark")
 STRANGER = pod(app="something-else")
@@ -153,7 +161,7 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     """Every pair of known endpoints on every known port: allowed exactly where a line of the table says so."""
     settings = make_settings(**SHAPES[shape])
     made, table = specs(settings), flows(traffic(settings))
-    pods = [SERVER, PICKER, WRITER, BENCHMARK, STRANGER, CLIENT]
+    pods = [SERVER, PICKER, ROUTER, WRITER, BENCHMARK, STRANGER, CLIENT]
     others = [OTHER_NAMESPACE, CLIENT_NAMESPACE, COLLECTOR, PROXY, PROBE, OFFICE, HUB, METADATA, CONTROL_PLANE]
     others += [KUBE_DNS, DNS_CACHE, SYSTEM_POD, FALSE_DNS, outside("10.32.0.10"), outside("34.118.224.10")]
     others += [outside("100.70.0.9"), outside("224.0.0.251"), outside("240.0.0.9"), outside("198.18.0.1")]
@@ -163,7 +171,7 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
         for destination in pods + others:
             if source is destination or not (source in pods or destination in pods):
                 continue
-            for port in (22, 53, 80, 443, 6443, 8000, 8001, 8008, 9002, 9003, 9090, 9256):
+            for port in (22, 53, 80, 443, 6443, 8000, 8001, 8008, 8404, 9002, 9003, 9090, 9256):
                 for protocol in ("TCP", "UDP"):
                     wanted = _table_says(table, source, destination, port, protocol)
                     got = allowed(made, source=source, destination=destination, port=port, protocol=protocol)
