@@ -81,12 +81,18 @@ def prefix_cost(servers: int) -> RouterCost:
     )
 
 
+def cpu_steps(kind: RouterKind) -> tuple[int, ...]:
+    """Sizes of a router: two programs of 16 vCPU would be more than a pod on Autopilot's general-purpose nodes has."""
+    return CPU_STEPS if kind == "leastRequest" else CPU_STEPS[:-1]
+
+
 def size(
     kind: RouterKind, *, servers: int, requests_per_s: float, prompt_kib: float, chunks_per_s: float, in_flight: float
 ) -> RouterSize | None:
-    """Routers that carry the load with one of them away. None above 20 routers of 16 vCPU. Raises ValueError for a negative load.
+    """Routers that carry the load with one of them away. None above 20 routers of the largest size. Raises ValueError for a negative load.
 
-    A request to a `prefixAware` router passes HAProxy and vllm-router, which are in one pod.
+    A request to a `prefixAware` router passes HAProxy and vllm-router, which are in one pod and have `cpu` and `memory_gib` each: more than
+    enough, since the sum of both decides.
     """
     for name, value in (
         ("servers", servers),
@@ -100,9 +106,10 @@ def size(
     programs = (cost("haproxy"), *([prefix_cost(servers)] if kind == "prefixAware" else ()))
     busy = sum(one.cores(requests_per_s, prompt_kib, chunks_per_s) for one in programs)
     needed = busy / BUSY_SHARE
-    for cpu in CPU_STEPS:
+    steps = cpu_steps(kind)
+    for cpu in steps:
         serving = max(1, ceil(needed / cpu))
-        if serving + 1 <= (4 if cpu < CPU_STEPS[-1] else MOST_REPLICAS):
+        if serving + 1 <= (4 if cpu < steps[-1] else MOST_REPLICAS):
             memory = max(FEWEST, ceil(in_flight / serving / STREAMS_PER_GIB))
             return RouterSize(replicas=max(FEWEST, serving + 1), cpu=cpu, memory_gib=memory, busy_cores=busy)
     return None

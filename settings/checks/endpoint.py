@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SLOTS
+from settings.sections.endpoint import MOST_CPU
 from settings.sections.section import NAMESPACE, key
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _clients(settings: Settings, router: Router) -> Iterator[Finding]:
             subject=key("endpoint.router.clients"),
             found=f"{len(router.clients)} clients",
             allowed="clients with server.apiKeySecret",
-            why="a router replaces a client's key by the servers' own; without one the servers accept everybody who reaches them",
+            why="a router replaces a client's key by the servers' own; without one the servers accept every request",
             write=f"pulumi config set --secret {NAMESPACE}:apiKey, or server: {{apiKeySecret: NAME-OF-A-SECRET}}",
         )
     servers = settings.server.api_key_secret
@@ -139,6 +140,15 @@ def _size(settings: Settings, router: Router) -> Iterator[Finding]:
             why=f"{connections:,} requests in flight are declared, each with a connection, and while a router is replaced "
             f"{left} hold{'s' if left == 1 else ''} them; a GiB is for {CONNECTIONS_PER_GIB:,}",
             write=f"memoryGib: {least}, or more replicas",
+        )
+    if settings.endpoint_kind == "prefixAware" and router.cpu > MOST_CPU // 2:
+        yield Finding(
+            id="router-pod-too-large",
+            subject=key("endpoint.router.cpu"),
+            found=router.cpu,
+            allowed=f"up to {MOST_CPU // 2} with prefixAware",
+            why="its pod runs two programs, HAProxy and vllm-router, and each gets this",
+            write=f"cpu: {MOST_CPU // 2}, and more replicas",
         )
     if router.replicas == 1:
         yield Finding(

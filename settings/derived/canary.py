@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from settings.stack import Settings
 
+_ADDED_LATER = ("streamInterval", "prefillScheduleInterval")
+"""Engine settings that did not exist when results got their release: unused, they must not change it, or a benchmark runs again."""
 ENDING_DIGITS = 7
 """Digits of a revision in the names of its weights' objects."""
 
@@ -15,10 +17,11 @@ ENDING_DIGITS = 7
 def release(settings: Settings) -> dict[str, Any]:
     """Everything of a server's pod that a canary can change."""
     serving = settings.serving
+    engine = serving.engine.model_dump(mode="json", by_alias=True)
     return {
         "image": serving.image.reference,
         "model": [serving.model.id, serving.model.revision],
-        "engine": serving.engine.model_dump(mode="json", by_alias=True),
+        "engine": {name: value for name, value in engine.items() if value is not None or name not in _ADDED_LATER},
         "resources": asdict(settings.resources),
     }
 

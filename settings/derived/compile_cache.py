@@ -33,7 +33,7 @@ def cache_key(settings: Settings) -> str | None:
         return None
     model, engine = settings.serving.model, settings.serving.engine
     unused = {field for field in _ADDED_LATER if getattr(engine, field) is None}
-    parts = {
+    parts: dict[str, object] = {
         "format": FORMAT,
         "image": settings.serving.image.reference,
         "model": [model.id, model.revision],
@@ -41,6 +41,8 @@ def cache_key(settings: Settings) -> str | None:
         "engine": engine.model_dump(mode="json", exclude=unused),
         "machine": [settings.machine.type, settings.gpus_per_replica, DRIVER_VERSION],
     }
+    if settings.server.rank_ports:  # a folder for each rank
+        parts["ranks"] = settings.rank_ports
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

@@ -105,6 +105,9 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
     benchmark = settings.benchmark.model_dump(
         mode="json", exclude={"enabled", "run_on_update", "slo", "concurrency"}, exclude_none=True
     )
+    chosen: dict[str, Any] = {} if settings.endpoint.kind is None else {"endpoint": settings.endpoint_kind}
+    if settings.server.rank_ports:
+        chosen["ranks"] = settings.rank_ports
     return {
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),
@@ -119,6 +122,7 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         if settings.gateway.enabled
         else None,
         "key": settings.guards_v1_only,
+        **chosen,
     } | ({} if settings.machine.type == machines.DEFAULT else {"machine": settings.machine.type})
 
 

@@ -14,6 +14,8 @@ ROUTER_PRE_STOP_SECONDS: Final = 15
 nothing in it."""
 ROUTER_EXIT_SECONDS: Final = 5
 """What a router needs to exit after its last stream. Assumed."""
+MOST_CPU: Final = 28
+"""vCPU of a pod. Source: GKE Autopilot, resource requests of the general-purpose platform: 30 with DaemonSets (unverified)."""
 LONGEST_ROUTER_DRAIN: Final = 600 - ROUTER_PRE_STOP_SECONDS - ROUTER_EXIT_SECONDS
 """Source: GKE Autopilot, a grace period of 600 s at most."""
 _HOST = r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?(:[0-9]{1,5})?"
@@ -37,14 +39,14 @@ class Router(Section):
 
     replicas: Annotated[int, Field(ge=1, le=20)] = 2
     """Routers. Each chooses by the requests that it has itself; all of them serve."""
-    cpu: Annotated[int, Field(ge=1, le=28)] = 2
+    cpu: Annotated[int, Field(ge=1, le=MOST_CPU)] = 2
     """vCPU of one router, and its threads."""
-    memory_gib: Annotated[int, Field(ge=1, le=110)] = 4
-    """Memory of one router in GiB, for 10,000 connections each."""
+    memory_gib: Annotated[int, Field(ge=1, le=50)] = 4
+    """Memory of one router in GiB, for 10,000 connections each: with more than 500,000 it would need more files than a process may have."""
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Requests in flight at one server, or with `server.rankPorts` at one rank, through one router; further ones wait in the router.
     Default: what its engines run at once, or `server.needs.concurrencyPerReplica` if that is more."""
-    max_queued: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
+    max_queued: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
     """Requests that wait in one router; further ones get 429 with Retry-After."""
     queue_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
     """Seconds that a request waits in a router before it gets 503 with Retry-After."""

@@ -455,6 +455,19 @@ def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:
     assert found.inputs["metadata"]["name"] != other.inputs["metadata"]["name"]
 
 
+@pytest.mark.parametrize("server", [{"replicas": 12}, {"replicas": 12, "rankPorts": True}])
+def test_what_chooses_a_server_bears_on_the_figures(server: dict[str, Any]) -> None:
+    door: dict[str, Any] = {"gateway": {"enabled": True}, "server": server}
+    kinds = [None, "clusterIp", "leastRequest"] if "rankPorts" not in server else [None, "leastRequest"]
+    named = {
+        job(record(**door, **({} if kind is None else {"endpoint": {"kind": kind}}))).inputs["metadata"]["name"]
+        for kind in kinds
+    }
+    plain = job(record(gateway={"enabled": True})).inputs["metadata"]["name"]
+    assert len(named) == len(kinds)
+    assert (plain in named) is ("rankPorts" not in server)
+
+
 def test_pulumi_waits_as_long_as_the_job_may_take() -> None:
     found = job(record(server={"replicas": 12, "startupMinutes": 20}))
     seconds = manifest(found)["spec"]["activeDeadlineSeconds"]

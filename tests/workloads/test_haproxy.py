@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from workloads.router.haproxy import KEY_VARIABLE, SERVERS_VARIABLE, Client, Discovered, Fixed, Haproxy, config
+from lab.cloud.routers.network import PodNetwork
+from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, KEY_VARIABLE, Client, Discovered, Fixed, Haproxy, config
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("CI") and shutil.which("haproxy") is None,
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.skipif(
 )
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
-    SERVERS_VARIABLE: "servers.vllm.svc.cluster.local",
+    DOMAIN_VARIABLE: "vllm.svc.cluster.local",
     KEY_VARIABLE: "the-servers",
 }
 BODY = json.dumps({"prompt": "p"})
@@ -58,7 +59,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
         "threads": draw(st.integers(1, 28)),
         "max_connections": draw(st.integers(100, 20_000)),
         "max_in_flight": draw(st.integers(1, 1_000_000)),
-        "max_queued": draw(st.integers(0, 1_000_000)),
+        "max_queued": draw(st.integers(1, 1_000_000)),
         "queue_seconds": draw(st.integers(1, 3_600)),
         "timeout_seconds": draw(st.integers(30, 86_400)),
         "drain_seconds": draw(st.integers(5, 580)),
@@ -97,6 +98,7 @@ class Server:
         self.go_on = threading.Event()
         self.go_on.set()
         self.dies = False
+        self.streams = False
         self.status = 200
         outer = self
 
@@ -112,13 +114,16 @@ class Server:
                 if outer.dies:
                     self.close_connection = True
                     return
-                outer.go_on.wait(10)
+                if not outer.streams:
+                    outer.go_on.wait(10)
                 self._answer(outer.status, b'{"address": "10.0.0.7"}')
 
             def _answer(self, status: int, body: bytes) -> None:
                 self.send_response(status)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
+                if outer.streams and self.command == "POST":
+                    outer.go_on.wait(10)
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
@@ -176,9 +181,13 @@ class Router:
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
 
     def metrics(self) -> str:
-        with closing(http.client.HTTPConnection("127.0.0.1", self.metrics_port, timeout=5)) as connection:
-            connection.request("GET", "/metrics")
-            return connection.getresponse().read().decode()
+        return fetched(self.metrics_port, "/metrics")
+
+
+def fetched(port: int, path: str) -> str:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
 
 
 def free_ports(number: int) -> list[int]:
@@ -203,6 +212,11 @@ def routed(folder: Path, servers: int = 1, **given: Any) -> Iterator[tuple[Route
         router.process.wait()
         for one in made:
             one.close()
+
+
+def refuses(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def within(holds: Any, seconds: float = 10) -> None:
@@ -341,6 +355,51 @@ def test_clients_have_keys_and_limits_of_their_own_and_the_servers_get_theirs(tm
     assert "key-of" not in (tmp_path / "log").read_text()
 
 
+def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path: Path) -> None:
+    """HAProxy gives an address to one server of each name."""
+    servers = [Server(), Server()]
+    listen, metrics, admin = free_ports(3)
+    found = Discovered(slots=3, ports=(servers[0].port, servers[1].port))
+    made = Haproxy(
+        servers=found,
+        max_connections=100,
+        max_in_flight=10,
+        max_queued=10,
+        address="127.0.0.1",
+        port=listen,
+        metrics_port=metrics,
+        admin_port=admin,
+    )
+    with PodNetwork() as network:
+        network.resolve = lambda _: ["127.0.0.1"]
+        file = tmp_path / "haproxy.cfg"
+        file.write_text(config(made).replace("parse-resolv-conf", f"nameserver here {network.nameserver}"))
+        with subprocess.Popen(["haproxy", "-db", "-f", str(file)], env=ENVIRONMENT) as process:
+            try:
+                up = f'haproxy_backend_active_servers{{proxy="{BACKEND}"}} 2'
+                within(lambda: up in fetched(metrics, "/metrics"))
+            finally:
+                process.kill()
+                for one in servers:
+                    one.close()
+
+
+def test_a_stopping_router_answers_what_comes_on_a_connection_that_had_a_stream(tmp_path: Path) -> None:
+    with routed(tmp_path) as (router, (server,)):
+        server.streams = True
+        server.go_on.clear()
+        with closing(http.client.HTTPConnection("127.0.0.1", router.port, timeout=10)) as kept:
+            kept.request("POST", "/v1/completions", BODY)
+            stream = kept.getresponse()  # its head, which promises to keep the connection
+            router.process.send_signal(10)
+            within(lambda: refuses(router.port))
+            server.go_on.set()
+            stream.read()
+            kept.request("POST", "/v1/completions", BODY)
+            again = kept.getresponse()
+            assert (again.status, again.getheader("connection")) == (200, "close")
+
+
 def test_a_stopped_router_finishes_its_streams_and_accepts_no_more(tmp_path: Path) -> None:
     with routed(tmp_path) as (router, (server,)):
         server.go_on.clear()
@@ -348,11 +407,7 @@ def test_a_stopped_router_finishes_its_streams_and_accepts_no_more(tmp_path: Pat
         within(lambda: len(server.seen) == 1)
         router.process.send_signal(10)  # SIGUSR1, the image's stop signal
 
-        def refuses() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", router.port)) != 0
-
-        within(refuses)
+        within(lambda: refuses(router.port))
         server.go_on.set()
         for thread in threads:
             thread.join()

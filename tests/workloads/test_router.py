@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from typing import Any
 
 import pulumi
@@ -12,7 +14,8 @@ from settings.derived.router import router_needs
 from settings.stack import Settings
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
-from tests.workloads.args import server_args, space
+from tests.workloads.args import benchmark_args, server_args, space
+from workloads.benchmark.benchmark import Benchmark
 from workloads.router.router import Router, RouterArgs
 from workloads.server.server import Server
 
@@ -49,8 +52,33 @@ def test_every_object_would_be_accepted(mode: Mode, kind: str, sections: dict[st
     assert found == {key: [] for key in found}
 
 
+@pytest.mark.parametrize("ranks", [1, 8])
+def test_servers_are_found_by_a_name_for_each_rank_that_no_other_object_has(ranks: int) -> None:
+    def with_benchmark(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+        server = Server("server", server_args(settings), opts)
+        needs = router_needs(settings)
+        assert needs is not None
+        Benchmark("benchmark", benchmark_args(settings, server), opts)
+        return Router("router", RouterArgs(space=space(settings), server=server, **needs), opts)
+
+    recording = recorded_component(
+        with_benchmark,
+        server={"replicas": 1, "rankPorts": ranks == 8},
+        benchmark={"enabled": True},
+        endpoint={"kind": "leastRequest"},
+    )
+    made = [manifest(one) for one in recording.resources if one.is_kubernetes and "metadata" in one.inputs]
+    names = Counter((one["kind"], one["metadata"]["name"]) for one in made)
+    assert max(names.values()) == 1
+    (text,) = (one["data"]["haproxy.cfg"] for one in made if "haproxy.cfg" in one.get("data", {}))
+    asked = re.findall(r'server-template \S+ \d+ "([a-z0-9-]+)\.', text)
+    headless = [one["metadata"]["name"] for one in made if one.get("spec", {}).get("clusterIP") == "None"]
+    assert len(set(asked)) == len(asked) == ranks
+    assert set(asked) <= set(headless)
+
+
 @pytest.mark.parametrize("kind", ["leastRequest", "prefixAware"])
-def test_no_key_is_in_a_manifest_and_no_router_reads_one_that_it_does_not_check(kind: str) -> None:
+def test_no_router_reads_a_key_that_it_does_not_check(kind: str) -> None:
     for recording in (record(kind=kind, **KEY), record(kind=kind)):
         pod = manifest(objects(recording)["Deployment/router"])["spec"]["template"]["spec"]
         keyed = {

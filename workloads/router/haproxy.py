@@ -14,9 +14,12 @@ from typing import Final
 from settings.arguments import checked, refuse_field
 from settings.derived.router import MOST_SLOTS
 from workloads import names
+from workloads.names import ROUTER_APP
 
-SERVERS_VARIABLE: Final = "SERVERS"
-"""Environment variable with the DNS name of the servers: the text, and so the name of its ConfigMap, is the same in every namespace."""
+DOMAIN_VARIABLE: Final = "DOMAIN"
+"""Environment variable with the DNS suffix of the namespace's Services: the text, and so the name of its ConfigMap, is the same in every
+namespace.
+"""
 KEY_VARIABLE: Final = "VLLM_API_KEY"
 """Environment variable with the servers' key, which replaces a client's own."""
 READY_PATH: Final = "/ready"
@@ -37,7 +40,7 @@ RATE_WINDOW_SECONDS: Final = 10
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
-    """Servers behind a DNS name with the address of each ready one, such as a headless Service's."""
+    """Servers behind DNS names with the address of each ready one: headless Services, one for each port (`servers_service`)."""
 
     slots: int
     """Most servers, 1 to 400. Further ones would get no requests."""
@@ -93,7 +96,7 @@ class Haproxy:
     max_in_flight: int
     """Requests in flight at one server (each port is one) through this router; further ones wait here."""
     max_queued: int
-    """Waiting requests in this router; further ones get 429."""
+    """Waiting requests in this router, 1 or more; further ones get 429."""
     queue_seconds: int = 30
     """How long a request waits before it gets 503."""
     timeout_seconds: int = 3_600
@@ -130,6 +133,13 @@ class Haproxy:
                 why="the router replaces a client's key by the servers' own, and needs that one",
                 write="key_file=PATH",
             )
+
+
+def servers_service(index: int) -> str:
+    """Name of the headless Service by which the servers' port with this index is found: HAProxy gives an address to one server only of
+    each name, whatever the port.
+    """
+    return f"{ROUTER_APP}-servers" + (f"-{index}" if index else "")
 
 
 def config(args: Haproxy) -> str:
@@ -224,7 +234,8 @@ def _requests(args: Haproxy) -> Iterator[str]:
     yield f"http-request return status 200 content-type text/plain string ok if {{ path {HEALTH_PATH} }} {{ nbsrv({BACKEND}) ge 1 }}"
     yield (
         f"{_answer(503, *_ERRORS[503], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ path {HEALTH_PATH} }}"
-        f" || {{ nbsrv({BACKEND}) eq 0 }}"
+        # A stopping router counts no servers, and still has the next requests of connections with streams.
+        f" || {{ nbsrv({BACKEND}) eq 0 }} !{{ stopping }}"
     )
     if args.v1_only:
         unknown = _answer(404, "invalid_request_error", "Only paths under /v1 are served.")
@@ -298,7 +309,7 @@ def _servers(args: Haproxy) -> Iterator[str]:
     if isinstance(found, Discovered):
         yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
         for index, port in enumerate(found.ports):
-            yield f'server-template s{index}- {found.slots} "${{{SERVERS_VARIABLE}}}:{port}"'
+            yield f'server-template s{index}- {found.slots} "{servers_service(index)}.${{{DOMAIN_VARIABLE}}}:{port}"'
     else:
         yield f"default-server {common}"
         for index, address in enumerate(found.addresses):

@@ -104,18 +104,19 @@ class Router(pulumi.ComponentResource):
         metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": marks}
         # Pulumi would wait for ready servers, which a paused fleet has not.
         at_once = {"pulumi.com/skipAwait": "true"}
-        every = f"{args.server.name}-pods"
-        k8s.core.v1.Service(
-            f"{name}-servers",
-            metadata=metadata | {"name": every, "annotations": at_once},
-            spec={
-                "type": "ClusterIP",
-                "cluster_ip": "None",
-                "selector": names.selector(args.server.name),
-                "ports": [names.http_service_port()],
-            },
-            opts=child,
-        )
+        for index in range(len(args.server.ports) if args.kind == "leastRequest" else 0):
+            service = haproxy.servers_service(index)
+            k8s.core.v1.Service(
+                service.replace(ROUTER_APP, name, 1),
+                metadata=metadata | {"name": service, "annotations": at_once},
+                spec={
+                    "type": "ClusterIP",
+                    "cluster_ip": "None",
+                    "selector": names.selector(args.server.name),
+                    "ports": [names.http_service_port()],
+                },
+                opts=child,
+            )
         data = {CONFIG_FILE: haproxy.config(haproxy_args(args))}
         config = pod_programs.named_by_content(ROUTER_APP, data)
         needed: list[pulumi.Resource] = [
@@ -152,7 +153,7 @@ class Router(pulumi.ComponentResource):
             },
             opts=child,
         )
-        address = pulumi.Output.format("{0}.{1}.svc.cluster.local", every, namespace)
+        domain = pulumi.Output.format("{0}.svc.cluster.local", namespace)
         k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata,
@@ -165,7 +166,7 @@ class Router(pulumi.ComponentResource):
                 "progress_deadline_seconds": UPDATE_MINUTES * 60,
                 "template": {
                     "metadata": {"labels": marks, "annotations": versions},
-                    "spec": pod_spec(args, config, address),
+                    "spec": pod_spec(args, config, domain),
                 },
             },
             opts=pulumi.ResourceOptions(
@@ -248,8 +249,8 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     )
 
 
-def pod_spec(args: RouterArgs, config: str, servers: pulumi.Input[str]) -> PodSpecArgsDict:
-    """Spec of a router's pod. `config`: name of its ConfigMap. `servers`: DNS name of the servers."""
+def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpecArgsDict:
+    """Spec of a router's pod. `config`: name of its ConfigMap. `domain`: DNS suffix of the namespace's Services."""
     spec: PodSpecArgsDict = {
         "service_account_name": ROUTER_APP,
         "automount_service_account_token": args.kind == "prefixAware",
@@ -270,7 +271,7 @@ def pod_spec(args: RouterArgs, config: str, servers: pulumi.Input[str]) -> PodSp
                 "label_selector": {"match_labels": names.selector(ROUTER_APP)},
             }
         ],
-        "containers": [_haproxy(args, servers)],
+        "containers": [_haproxy(args, domain)],
         "volumes": _volumes(args, config),
     }
     if args.kind == "prefixAware":
@@ -278,14 +279,14 @@ def pod_spec(args: RouterArgs, config: str, servers: pulumi.Input[str]) -> PodSp
     return spec
 
 
-def _haproxy(args: RouterArgs, servers: pulumi.Input[str]) -> ContainerArgsDict:
+def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
     run = ["haproxy", "-db", "-f", f"{_CONFIG_DIR}/{CONFIG_FILE}"]
     if args.router.clients:
         # The key of the servers, for a client that does not know it; the image has no Python.
         run = ["sh", "-c", f'{haproxy.KEY_VARIABLE}="$(cat {api_key.PATH})" exec {" ".join(run)}']
     environment: list[EnvVarArgsDict] = []
     if args.kind == "leastRequest":
-        environment.append({"name": haproxy.SERVERS_VARIABLE, "value": servers})
+        environment.append({"name": haproxy.DOMAIN_VARIABLE, "value": domain})
     mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": _CONFIG_DIR, "read_only": True}]
     if reads_key(args):
         mounts.append(api_key.mount())
@@ -332,6 +333,12 @@ def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
         "resources": _resources(args),
         "security_context": _restricted(),
         "volume_mounts": [{"name": "tmp", "mount_path": "/tmp"}],
+        "liveness_probe": {
+            "exec_": {"command": ["python3", "-c", vllm_router.PROBE]},
+            "period_seconds": 30,
+            "timeout_seconds": 10,
+            "failure_threshold": 3,
+        },
     }
 
 

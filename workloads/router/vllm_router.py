@@ -15,6 +15,8 @@ from workloads import names
 
 PORT: Final = 8100
 METRICS_PORT: Final = 8101
+PROBE: Final = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
+"""Python that fails where it does not answer: the kubelet does not reach its address, and HAProxy only turns away from it."""
 HEALTH_PATH: Final = "/readiness"
 """200 while a healthy server is known, else 503; /health is 503 as soon as one is not."""
 WHOLE_REQUEST_SECONDS: Final = 86_400

@@ -42,7 +42,7 @@ RANK_HEADER = "X-data-parallel-rank"
 ADDRESS = "127.0.0.1"
 SAMPLE = re.compile(r"(?P<name>[A-Za-z_:][\w:]*)(?:\{(?P<labels>.*)\})?(?P<rest> .*)")
 ENGINE = re.compile(r'(^|,)engine="[^"]*"')
-PASSED_ON = ("Authorization", "Content-Type", "Accept", RANK_HEADER)
+PASSED_ON = ("Authorization", "Content-Type", "Accept")
 REPLACED = ("--data-parallel-size", "--api-server-count", "--port")
 """Options of the whole pod, which a rank gets otherwise or not at all."""
 
@@ -236,7 +236,7 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
                 self.send_error(400, f"{RANK_HEADER} is 0 to {len(ranks.ports) - 1}")
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            headers = {name: self.headers[name] for name in PASSED_ON if name in self.headers and name != RANK_HEADER}
+            headers = {name: self.headers[name] for name in PASSED_ON if name in self.headers}
             connection = http.client.HTTPConnection(ADDRESS, ranks.ports[int(rank)], timeout=REQUEST_SECONDS)
             with contextlib.closing(connection):
                 try:

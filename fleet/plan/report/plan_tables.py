@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from facts.cost import LineItem
-from facts.routers import CPU_STEPS, KINDS, MOST_REPLICAS, RouterKind
+from facts.routers import KINDS, MOST_REPLICAS, RouterKind, cpu_steps
 from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.estimates import Estimate
@@ -244,7 +244,7 @@ def _routers(plan: Plan) -> Iterator[tuple[str, str, str]]:
             yield (
                 what,
                 "too many",
-                f"endpoint.kind {kind} would take more than {MOST_REPLICAS} routers of {CPU_STEPS[-1]} vCPU",
+                f"endpoint.kind {kind} would take more than {MOST_REPLICAS} routers of {cpu_steps(kind)[-1]} vCPU",
             )
             continue
         why = (

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from settings.derived.google_cloud_needs import secret_readers
 from settings.derived.router import router_needs, router_vcpus
 from settings.load import check
+from settings.problems import SettingsError
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -82,3 +85,55 @@ def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
     assert needs["slots"] == 80
     assert router_vcpus(make_settings(endpoint=LEAST)) == 4
     assert router_vcpus(make_settings()) == 0
+
+
+def test_a_queue_for_no_request_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"maxQueued"):
+        make_settings(endpoint={**LEAST, "router": {"maxQueued": 0}})
+
+
+def test_a_rate_that_no_window_counts_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"requestsPerSecond"):
+        make_settings(server=KEY, endpoint={**LEAST, "router": {"clients": [{**CLIENT, "requestsPerSecond": 0.01}]}})
+
+
+@each_row(("endpoint", "cpu", "refused"), [(PREFIX, 15, True), (PREFIX, 14, False), (LEAST, 28, False)])
+def test_a_pod_of_two_programs_fits_a_node(endpoint: dict[str, Any], cpu: int, refused: bool) -> None:
+    router = {**endpoint.get("router", {}), "cpu": cpu}
+    assert ("router-pod-too-large" in found(endpoint={**endpoint, "router": router})) is refused
+
+
+@each_row(
+    ("clients", "subject"),
+    [
+        ([CLIENT, {**CLIENT, "secret": "another"}], "clients[1].name"),
+        ([CLIENT, {**CLIENT, "name": "other"}], "clients[1].secret"),
+        ([{**CLIENT, "secret": KEY["apiKeySecret"]}], "clients[0].secret"),
+    ],
+)
+def test_a_key_stands_for_one_client(clients: list[dict[str, Any]], subject: str) -> None:
+    refused = {
+        one.subject: one.id
+        for one in check(make_settings(server=KEY, endpoint={**LEAST, "router": {"clients": clients}}))
+    }
+    assert refused[f"vllm-fleet:endpoint.router.{subject}"] == "client-twice"
+
+
+@each_row("kind", ["clusterIp", "leastRequest"])
+def test_a_picker_is_set_only_where_there_is_one(kind: str) -> None:
+    door = {"enabled": True, "epp": {"cpu": 12}}
+    assert "picker-without-effect" in found(gateway=door, endpoint={"kind": kind})
+    assert "picker-without-effect" not in found(gateway=door)
+
+
+@each_row(
+    ("gateway", "written"),
+    [
+        ({}, "no weight, or gateway: {enabled: true}"),
+        ({"enabled": True}, "no weight, or endpoint: {kind: inferenceGateway}"),
+    ],
+)
+def test_a_canary_among_users_is_told_what_it_lacks(gateway: dict[str, Any], written: str) -> None:
+    canary = {"canary": {"engine": {"seed": 1}, "weight": 5}}
+    said = {one.id: one.write for one in check(make_settings(gateway=gateway, endpoint=LEAST, rollout=canary))}
+    assert said["canary-weight-without-gateway"] == written

@@ -37,8 +37,9 @@ def test_an_account_is_named_after_its_key() -> None:
         {"server": {"profile": "serve-chat"}},
         {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION, "sizeGb": 29}},
         {"weights": {"source": "huggingface"}},
+        {"server": {"rankPorts": True}},
     ],
-    ids=["image", "engine", "longer context", "environment", "profile", "revision", "path of the model"],
+    ids=["image", "engine", "longer context", "environment", "profile", "revision", "path of the model", "folders"],
 )
 def test_what_bears_on_compilation_makes_another_key(other: dict[str, Any]) -> None:
     assert key(**other) != key()
