@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support.installed import copy_checkout, make_environment
 from tests.workflows.steps import ROOT
@@ -52,20 +54,26 @@ def test_the_wheel_takes_one_name(wheel: Path) -> None:
     assert names == {"vllm_fleet", "vllm_fleet-0.1.0.dist-info"}
 
 
+def _extra_of(requirement: Requirement) -> str:
+    found = re.search(r'extra == "([a-z]+)"', str(requirement.marker or ""))
+    return found[1] if found else ""
+
+
 def test_its_requirements_are_those_of_the_repository(wheel: Path) -> None:
     from tests.test_requirements import normal, pins
 
     text = zipfile.ZipFile(wheel).read("vllm_fleet-0.1.0.dist-info/METADATA").decode()
-    lines = [line.removeprefix("Requires-Dist: ") for line in text.splitlines() if line.startswith("Requires-Dist: ")]
+    declared = [
+        Requirement(line.removeprefix("Requires-Dist: "))
+        for line in text.splitlines()
+        if line.startswith("Requires-Dist: ")
+    ]
     for extra, files in {"": ("", "-fleet"), "rehearsal": ("-rehearsal",), "benchmark": ("-benchmark",)}.items():
-        suffix = f"; extra == '{extra}'" if extra else ""
-        declared = {line.removesuffix(suffix) for line in lines if line.partition(";")[2] == suffix[1:]}
+        mine = [one for one in declared if _extra_of(one) == extra]
         wanted = {
             f"{name}=={version}" for file in files for name, version in pins(ROOT / f"requirements{file}.txt").items()
         }
-        assert {
-            f"{normal(name)}=={version}" for name, _, version in (one.partition("==") for one in declared)
-        } == wanted
+        assert {f"{normal(one.name)}{one.specifier}" for one in mine} == wanted
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ HAProxy is the real program, with the pod's own configuration (lab/cloud/routers
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections import Counter
@@ -268,6 +269,8 @@ def _can_have_routers(settings: Settings) -> str:
     """Not where requests enter elsewhere, or another server would need weights of its own."""
     if sys.platform != "linux":
         return "each router needs a loopback address of its own, which only Linux has"
+    if shutil.which("haproxy") is None:
+        return "HAProxy is not installed, which routers run (apt-get install haproxy)"
     if settings.gateway.enabled:
         return "requests enter by the gateway"
     alone = settings.replicas < SERVERS and not settings.weights.has_volume
