@@ -42,7 +42,7 @@ class Router(Section):
     cpu: Annotated[int, Field(ge=1, le=MOST_CPU)] = 2
     """vCPU of one router, and its threads."""
     memory_gib: Annotated[int, Field(ge=1, le=50)] = 4
-    """Memory of one router in GiB, for 10,000 connections each: with more than 500,000 it would need more files than a process may have."""
+    """Memory of one router in GiB, for 10,000 connections each. More would need more files than a process may have."""
     max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Requests in flight at one server, or with `server.rankPorts` at one rank, through one router; further ones wait in the router.
     Default: what its engines run at once, or `server.needs.concurrencyPerReplica` if that is more."""
