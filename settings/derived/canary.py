@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from settings.derived.added_later import SINCE_RELEASES, unset
+
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_ADDED_LATER = ("streamInterval", "prefillScheduleInterval")
-"""Engine settings that did not exist when results got their release: unused, they must not change it, or a benchmark runs again."""
 ENDING_DIGITS = 7
 """Digits of a revision in the names of its weights' objects."""
 
@@ -17,11 +17,11 @@ ENDING_DIGITS = 7
 def release(settings: Settings) -> dict[str, Any]:
     """Everything of a server's pod that a canary can change."""
     serving = settings.serving
-    engine = serving.engine.model_dump(mode="json", by_alias=True)
+    later = unset(serving.engine, SINCE_RELEASES)
     return {
         "image": serving.image.reference,
         "model": [serving.model.id, serving.model.revision],
-        "engine": {name: value for name, value in engine.items() if value is not None or name not in _ADDED_LATER},
+        "engine": serving.engine.model_dump(mode="json", by_alias=True, exclude=later),
         "resources": asdict(settings.resources),
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from facts.machines import DRIVER_VERSION
 from facts.names import SERVER_ACCOUNT
+from settings.derived.added_later import SINCE_CACHES, unset
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -16,10 +17,6 @@ FORMAT = 1
 """Version of the archive's format; increase it for an incompatible change."""
 KEY_IN_A_NAME = 12
 """Characters of the key in an account's name: 48 bits are enough for the releases of one stack."""
-_ADDED_LATER = frozenset(
-    {"yarn", "enable_lora", "max_loras", "max_lora_rank", "stream_interval", "prefill_schedule_interval"}
-)
-"""Engine settings that did not exist when stacks made their first keys: unused, they must not change a key, which restarts servers."""
 
 
 def cache_key(settings: Settings) -> str | None:
@@ -32,13 +29,12 @@ def cache_key(settings: Settings) -> str | None:
     if not settings.server.compile_cache.enabled:
         return None
     model, engine = settings.serving.model, settings.serving.engine
-    unused = {field for field in _ADDED_LATER if getattr(engine, field) is None}
     parts: dict[str, object] = {
         "format": FORMAT,
         "image": settings.serving.image.reference,
         "model": [model.id, model.revision],
         "mounted": settings.weights.has_volume,
-        "engine": engine.model_dump(mode="json", exclude=unused),
+        "engine": engine.model_dump(mode="json", exclude=unset(engine, SINCE_CACHES)),
         "machine": [settings.machine.type, settings.gpus_per_replica, DRIVER_VERSION],
     }
     if settings.server.rank_ports:  # a folder for each rank

@@ -14,7 +14,6 @@ from typing import Final
 from settings.arguments import checked, refuse_field
 from settings.derived.router import MOST_SLOTS
 from workloads import names
-from workloads.names import ROUTER_APP
 
 DOMAIN_VARIABLE: Final = "DOMAIN"
 """Environment variable with the DNS suffix of the namespace's Services: the text, and so the name of its ConfigMap, is the same in every
@@ -139,7 +138,7 @@ def servers_service(index: int) -> str:
     """Name of the headless Service by which the servers' port with this index is found: HAProxy gives an address to one server only of
     each name, whatever the port.
     """
-    return f"{ROUTER_APP}-servers" + (f"-{index}" if index else "")
+    return f"{names.ROUTER_APP}-servers" + (f"-{index}" if index else "")
 
 
 def config(args: Haproxy) -> str:
