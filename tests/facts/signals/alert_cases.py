@@ -196,10 +196,11 @@ def picker(ready: str, failed: str, asked: str) -> list[Of]:
 
 
 def routed(active: str, good: str, failed: str) -> list[Of]:
-    """The routers' page for operations says nothing."""
+    """Neither the page for operations nor another HAProxy of the namespace says anything of them."""
     responses = "haproxy_frontend_http_responses_total"
     return [
         *one("haproxy_backend_active_servers", active, proxy="servers"),
+        *one("haproxy_backend_active_servers", "1x140", proxy="another"),
         *(of(responses, values, proxy="requests", code=code) for code, values in (("2xx", good), ("5xx", failed))),
         of(responses, good, proxy="operations", code="5xx"),
     ]
