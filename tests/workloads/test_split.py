@@ -148,15 +148,19 @@ def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 @pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])
-def test_the_routers_check_the_key_that_the_pods_do_not(secret: dict[str, str]) -> None:
+def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[str, str]) -> None:
     server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **secret}
     recording = recorded_component(build, "known", server=server, endpoint={"kind": "leastRequest"})
     made = {key: manifest(one) for key, one in objects(recording).items()}
     assert {key: found for key, one in made.items() if (found := problems(one))} == {}
     pods = {app: made[f"Deployment/{app}"]["spec"]["template"] for app in ("qwen35-server", "router")}
-    keyed = {app for app, pod in pods.items() if any("key" in volume["name"] for volume in pod["spec"]["volumes"])}
-    assert keyed == ({"router"} if secret else set())
-    assert "vllm-fleet.dev/api-key-version" not in pods["qwen35-server"]["metadata"]["annotations"]
+    keyed = {
+        container["name"]: "OPENAI_API_KEY" in container["command"]
+        for pod in pods.values()
+        for container in pod["spec"]["containers"]
+        if any("api-key" in mount["name"] for mount in container["volumeMounts"])
+    }
+    assert keyed == ({"vllm": False, "vllm-router": True, "haproxy": False} if secret else {})
     [told] = [one["data"]["haproxy.cfg"] for one in made.values() if "haproxy.cfg" in one.get("data", {})]
     assert "path_beg /v1/" in told
     assert "GET uri /readiness" in told

@@ -116,7 +116,8 @@ class ServerPod:
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shape: Shape | None = None
     """Engines that only read prompts and engines that only answer, with a router in the pod; `engine` then has the connector
-    (`settings.shaped_engine.shaped`). The pod checks no API key: routers in front of it do. None: every engine does both."""
+    (`settings.shaped_engine.shaped`). The pods' router sends the engines the API key and checks none: routers in front of the pods do.
+    None: every engine does both."""
     shares_experts: bool = False
     """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -208,11 +209,6 @@ class ServerPod:
         return None if self.shape is None else split.split(self.shape, self.engine.tensor_parallel_size)
 
     @property
-    def mounts_key(self) -> bool:
-        """Whether the servers check the API key: not behind the pod's router, which drops it."""
-        return self.api_key is not None and self.shape is None
-
-    @property
     def _ranks(self) -> int:
         return self.engine.data_parallel_size if self.rank_ports else 1
 
@@ -220,7 +216,7 @@ class ServerPod:
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template. Secrets are read once, at start, so a new version changes the template."""
     versions = {
-        API_KEY_VERSION: api_key_version if args.mounts_key else None,
+        API_KEY_VERSION: api_key_version,
         HF_TOKEN_VERSION: args.hf_token_version if args.weights is None else None,
     }
     annotations = {**args.annotations, **{name: version for name, version in versions.items() if version is not None}}
@@ -317,7 +313,12 @@ def router(args: ServerPod) -> list[ContainerArgsDict]:
     minutes = args.startup_minutes
     return [
         split.container(
-            args.shape, args.split, args.drain, startup_minutes=minutes, period_seconds=PROBE_PERIOD_SECONDS
+            args.shape,
+            args.split,
+            args.drain,
+            startup_minutes=minutes,
+            period_seconds=PROBE_PERIOD_SECONDS,
+            has_key=args.key_store is not None,
         )
     ]
 
@@ -354,7 +355,7 @@ def command(args: ServerPod) -> list[pulumi.Input[str]]:
         plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts)
     if args.split is not None:
         plain = ranks.serving(plain, args.engine.data_parallel_size, options=split.options(args.split, args.drain))
-    if args.mounts_key:
+    if args.key_store is not None:
         plain = api_key.command_with_key("VLLM_API_KEY", plain)
     return [*plain] if args.compile_cache is None else compile_cache.restoring(args.compile_cache, plain)
 
@@ -425,7 +426,7 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes.append(args.weights.volume())
     elif args.hf_token is not None:
         pod_volumes.append(hf_token.token_volume(args.hf_token))
-    if args.mounts_key and args.key_store is not None:
+    if args.key_store is not None:
         pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
         pod_volumes += compile_cache.volumes(args.name)
@@ -449,7 +450,7 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(args.weights.volume_mount())
     elif args.hf_token is not None:
         volume_mounts.append(hf_token.token_mount())
-    if args.mounts_key:
+    if args.key_store is not None:
         volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
         volume_mounts.append(compile_cache.program_mount())
