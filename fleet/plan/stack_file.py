@@ -77,7 +77,7 @@ def write_stack(
     ]
     if problems:
         raise ArgumentsError(stack, problems)
-    limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
+    limits = policy_limits(plan, place.router_image)
     return write_files(
         root, stack, stack_text(plan, place, config=_from(root, config), heading=heading), limits, replace=replace
     )
@@ -141,14 +141,26 @@ def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterat
     yield f"fleet check --stack {stack}"
 
 
-def policy_limits(plan: Plan) -> str:
-    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused."""
+def policy_limits(plan: Plan, router_image: str | None = None) -> str | None:
+    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused, and the repository of a
+    router's image. None without either.
+    """
+    registries = None if router_image is None else {"registries": [router_image.rpartition("/")[0]]}
+    limits = {
+        "hourly-cost-above-ceiling": None if plan.money.usd_per_node_hour is None else _ceiling(plan),
+        "image-from-elsewhere": registries,
+    }
+    given = {rule: limit for rule, limit in limits.items() if limit is not None}
+    return json.dumps(given, indent=2) + "\n" if given else None
+
+
+def _ceiling(plan: Plan) -> dict[str, float]:
     ceiling: dict[str, float] = {"maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour * 100) / 100}
     usd = plan.money.usd_per_node_hour
     if usd is not None and (plan.question.usd_per_node_hour is not None or plan.question.capacity in _NAMED):
         # Pods show their reservation but not its negotiated price.
         ceiling["usdPerNodeHour"] = usd
-    return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
+    return ceiling
 
 
 def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = None, heading: str | None = None) -> str:

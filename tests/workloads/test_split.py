@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from settings.derived.router import router_needs
 from settings.sections.server import Resources
 from settings.sections.shape import ShapeRouter
-from settings.shaped_engine import shaped
+from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
@@ -31,6 +33,7 @@ from workloads.server.pod_end import pod_end
 from workloads.server.server import Server, ServerArgs
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+SHOWN = ("command", "args", "env", "ports", "resources", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle")
 SHAPE = {"prefillGpus": 3, "decodeGpus": 5, "router": {"image": IMAGE}}
 
 
@@ -204,6 +207,16 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
     sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
     found = structural_problems(make_settings(**sections))
     assert problem in {one.id for one in found if one.severity == "error"}
+
+
+def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:
+    pod = spec()
+    shown = {
+        container.pop("name"): {key: container[key] for key in SHOWN if key in container}
+        for container in pod["containers"]
+    }
+    shown["vllm"]["env"] = [one for one in shown["vllm"]["env"] if one["name"] in OWN_VARIABLES]
+    golden("preview/split-pod.yaml", yaml.safe_dump(shown, sort_keys=False, width=140))
 
 
 def test_a_sound_shape_is_not_refused() -> None:
