@@ -16,6 +16,7 @@ from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import CURRENT, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
+from settings.kv_transfer import with_role
 from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
@@ -96,7 +97,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
         fitted["enablePrefixCaching"] = None
     adapters = _for_adapters(own_model) if own_model else {}
-    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **server.engine}
+    own = with_role(server.engine, server.transfer_role, is_hybrid=shape is not None and LINEAR in shape.parts)
+    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **own}
     engine = chosen.engine
     try:
         if changes:

@@ -58,6 +58,15 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
         "benchmark": {"enabled": True},
     },
+    "prefill and decode on nodes of their own": {
+        "capacity": {"mode": "ladder", "flexStartSeconds": None},
+        "cluster": {"minVersion": "1.35.2-gke.1842000"},
+        "server": {"profile": "serve-chat", "replicas": 2, "prefillNodes": 1, "engine": {"version": "0.33.0"}},
+        "endpoint": {
+            "router": {"image": f"europe-docker.pkg.dev/fleet-tests/images/vllm-router:0.1.17@sha256:{'a' * 64}"}
+        },
+        **_TRIAL,
+    },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }
 NOT_SERVED: dict[str, dict[str, Any]] = {

@@ -25,7 +25,7 @@ from settings.sections.server import Image, PodResources, Resources, Server
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, heartbeat, ranks, vllm_args
+from workloads.server import api_key, compile_cache, heartbeat, ranks, rdma, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pulumi
     from pulumi_kubernetes.core.v1 import (
         ContainerArgsDict,
+        ContainerPortArgsDict,
         EnvVarArgsDict,
         HTTPGetActionArgsDict,
         PodSpecArgsDict,
@@ -109,6 +110,9 @@ class ServerPod:
     are done, within the placement's grace period."""
     restart_stalled_seconds: int | None = None
     """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
+    rdma: bool = False
+    """Whether the pod claims the RDMA network cards of its node, over which it hands caches to other servers or takes them. For an `engine`
+    with `--kv-transfer-config`, and a `placement` by a ladder's class with `rdma`."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shares_experts: bool = False
@@ -231,6 +235,8 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     if args.compile_cache is not None:
         image = args.space.image(args.image.reference)
         spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args), args.status_port)]
+    if args.rdma:
+        spec["resource_claims"] = rdma.pod_claims(args.name)
     if len(placement.zones) > 1:
         # Spread over the zones with the weights; a replica in a fuller zone is better than none.
         spec["topology_spread_constraints"] = [
@@ -258,10 +264,8 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "command": command(args),
         "args": arguments(args),
         "env": environment(args),
-        "ports": ranks.container_ports(len(args.ports))
-        if args.rank_ports
-        else [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
-        "resources": resources(args.asks_for, args.placement.gpus),
+        "ports": container_ports(args),
+        "resources": resources(args.asks_for, args.placement.gpus, claims_rdma=args.rdma),
         "security_context": {
             "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -276,6 +280,16 @@ def container(args: ServerPod) -> ContainerArgsDict:
         # The kubelet implements the sleep; no shell is needed.
         spec["lifecycle"] = {"pre_stop": {"sleep": {"seconds": sleep}}}
     return spec
+
+
+def container_ports(args: ServerPod) -> list[ContainerPortArgsDict]:
+    """The ports of the API, and those where other servers ask for caches."""
+    if args.rank_ports:
+        return ranks.container_ports(len(args.ports))
+    own: list[ContainerPortArgsDict] = [
+        {"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}
+    ]
+    return [*own, *(rdma.ports(args.engine.data_parallel_size) if args.rdma else ())]
 
 
 def engine(args: ServerPod) -> Engine:
@@ -318,12 +332,14 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
     variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
+    if args.rdma:
+        variables += rdma.environment(args.engine.extra_env)
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
 
 
-def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
+def resources(asked: PodResources, gpus: int, *, claims_rdma: bool = False) -> ResourceRequirementsArgsDict:
     """Equal requests and limits: required for GPUs; Autopilot would change the rest, which would be a permanent diff."""
     amounts = {
         "cpu": str(asked.cpu),
@@ -331,7 +347,10 @@ def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
         "ephemeral-storage": f"{asked.ephemeral_storage_gib}Gi",
         "nvidia.com/gpu": str(gpus),
     }
-    return {"requests": amounts, "limits": dict(amounts)}
+    asks: ResourceRequirementsArgsDict = {"requests": amounts, "limits": dict(amounts)}
+    if claims_rdma:
+        asks["claims"] = [{"name": rdma.CLAIM}]
+    return asks
 
 
 def probes(startup_minutes: int, drain: Drain, port: str) -> dict[str, ProbeArgsDict]:
