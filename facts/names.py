@@ -60,6 +60,11 @@ STATUS_PORT: Final = 9256
 TRANSFER_PORT: Final = 5600
 """Port of a server's first engine where others ask for the addresses of its cache; the next engines have the next ones. Source: vLLM
 0.33.0, envs.py, VLLM_NIXL_SIDE_CHANNEL_PORT."""
+FIRST_ENGINE_PORT: Final = 8001
+"""With prefill apart from decode: port of a pod's first server on its loopback address; each further one has the next. 8000 is the
+router's."""
+POD_ROUTER_METRICS_PORT: Final = 29000
+"""With prefill apart from decode: port of the metrics of a pod's router on its loopback address. vllm-router's default."""
 ROUTER_METRICS_PORT: Final = 8404
 """Port of a router's metrics and readiness. Source: HAProxy's documentation of its Prometheus exporter."""
 ROUTER_ADMIN_PORT: Final = 9001

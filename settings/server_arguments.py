@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from settings.sections.engine import Engine
     from settings.sections.model import Model
     from settings.sections.server import Image, Resources
+    from settings.sections.shape import Shape
     from settings.stack import Settings
 
 
@@ -33,6 +34,7 @@ class ServerArguments(TypedDict):
     restart_stalled_seconds: int | None
     rdma: bool
     rank_ports: bool
+    shape: Shape | None
     shares_experts: bool
     internal_load_balancer: bool
     annotations: Mapping[str, str]
@@ -56,6 +58,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "restart_stalled_seconds": settings.server.restart_stalled_seconds,
         "rdma": settings.server.transfer_role is not None,
         "rank_ports": settings.server.rank_ports,
+        "shape": settings.server.shape,
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),

@@ -16,13 +16,13 @@ from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import CURRENT, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
-from settings.kv_transfer import with_role
 from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
+from settings.shaped_engine import apart, shaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
         fitted["enablePrefixCaching"] = None
     adapters = _for_adapters(own_model) if own_model else {}
-    own = with_role(server.engine, server.transfer_role, is_hybrid=shape is not None and LINEAR in shape.parts)
-    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **own}
+    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -107,6 +106,10 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         from settings.explain import explain
 
         problems += explain(error, Engine, "server.engine")
+    if server.shape is not None:
+        engine = shaped(engine, server.shape, shape)
+    if server.transfer_role is not None:
+        engine = apart(engine, server.transfer_role, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong
     try:

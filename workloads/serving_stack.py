@@ -269,7 +269,9 @@ class ServingStack:
 
     def _prefill(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
         prefill = self._args.prefill
-        return None if prefill is None else self._server("server-prefill", prefill, weights, weights.mount, nodes)
+        if prefill is None:
+            return None
+        return self._server("server-prefill", prefill, weights, weights.mount, nodes, beside=self.server)
 
     def _router(self, prefill: Server | None) -> Router | None:
         needs = self._args.router

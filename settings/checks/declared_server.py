@@ -12,7 +12,7 @@ from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
-from settings.kv_transfer import HOST, OPTION, PORT
+from settings import shaped_engine
 from settings.sections.capacity import Reservation
 from settings.sections.engine import (
     ALSO_EXTRA,
@@ -190,13 +190,10 @@ class DeclaredServer(EngineServer):
 
 
 def reasons(settings: Settings) -> dict[str, str]:
-    """Reasons for options and variables: `server.reasons`, and those of adapters and of prefill nodes, which settings have."""
+    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and of prefill apart from decode."""
     adapters = settings.serving.model.adapters
     pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
-    if settings.server.transfer_role is not None:
-        apart = f"{NAMESPACE}:server.prefillNodes: prompts are read on nodes of their own"
-        pinned |= dict.fromkeys((f"--{OPTION}", HOST, PORT), apart)
-    return {**pinned, **settings.server.reasons}
+    return {**pinned, **shaped_engine.reasons(settings.server), **settings.server.reasons}
 
 
 @cache

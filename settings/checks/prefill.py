@@ -10,15 +10,14 @@ from facts.gke_releases import RDMA_CLAIMS, has_rdma_claims
 from facts.machines import MACHINES
 from facts.names import MAX_SERVER_NAME, PREFILL_ENDING
 from facts.releases import number_of
-from settings.kv_transfer import own_options
+from settings.checks.shape import FIRST_RELEASE
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
+from settings.shaped_engine import set_twice
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-FIRST_RUN: Final = "0.33.0"
-"""First release with which a transfer was run. Earlier ones that should be right were only read: facts/data/disaggregation.yaml."""
 _PATH: Final = key("server.prefillNodes")
 
 
@@ -103,23 +102,23 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
 
 def _servers(settings: Settings) -> Iterator[Finding]:
     server, engine = settings.server, settings.serving.engine
-    if engine.release.number < number_of(FIRST_RUN):
+    if engine.release.number < number_of(FIRST_RELEASE):
         yield Finding(
             id="prefill-release",
             subject=key("server.engine.version"),
             found=engine.version,
-            allowed=f"{FIRST_RUN} or later, with server.prefillNodes",
+            allowed=f"{FIRST_RELEASE} or later, with server.prefillNodes",
             why="earlier releases were not run with a transfer, and those before 0.30.0 answer hybrid models wrongly with drafts",
-            write=f"engine: {{version: {FIRST_RUN}}}",
+            write=f"engine: {{version: {FIRST_RELEASE}}}",
         )
-    for option in own_options(server.engine):
+    for path, name in set_twice(server.engine):
         yield Finding(
-            id="prefill-option-set",
-            subject=key(f"server.engine.{'extraArgs' if option == option.lower() else 'extraEnv'}"),
-            found=option,
+            id="prefill-set-twice",
+            subject=key(path),
+            found=name,
             allowed="left out, with server.prefillNodes",
             why="prefill and decode nodes have different roles and addresses, which this program sets",
-            write=f"remove {option}",
+            write=f"remove {name}",
         )
     if len(server.name) + len(PREFILL_ENDING) > MAX_SERVER_NAME:
         yield Finding(
@@ -172,15 +171,6 @@ def _with(settings: Settings) -> Iterator[Finding]:
             "false",
             "one account may write the cache of one release, and the two sides have different flags",
             "compileCache: {enabled: false}",
-        ),
-        (
-            settings.guards_v1_only,
-            "prefill-with-key",
-            "server.apiKeySecret" if settings.api_key_secret else "apiKey",
-            "(set)",
-            "no API key",
-            "vllm-router 0.1.17 with prefill apart drops the clients' Authorization, so every request would be refused",
-            "remove it: without it, network policies admit only pods with the clients' label",
         ),
     )
     for wrong, id_, path, found, allowed, why, write in others:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
-from settings.kv_transfer import HOST, PORT
+from settings.shaped_engine import TRANSFER_HOST as HOST
+from settings.shaped_engine import TRANSFER_PORT as PORT
 from workloads.names import TRANSFER_PORT
 
 if TYPE_CHECKING:
