@@ -34,6 +34,7 @@ from lab.control_plane.custom_resources.install import install
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.kubernetes.waiter import SLACK_SECONDS
 from lab.results.clock import Clock
+from lab.results.result import RehearsalError
 from lab.results.timeline import Timeline
 from lab.stage.domain import Domain
 from lab.stage.meter import Meter
@@ -62,6 +63,11 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     # A declared canary would change every count; the canary drills add one themselves.
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
+    if opened.settings.server.prefill_nodes is not None:
+        raise RehearsalError(
+            "a stack with server.prefillNodes is not rehearsed: its servers' transfers over RDMA are not simulated. Rehearse it without "
+            "prefillNodes and endpoint.kind prefillApart; `fleet preview` shows every object"
+        )
     if opened.settings.has_router:
         require_programs("haproxy", *(("vllm-router",) if opened.settings.has_vllm_router else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()

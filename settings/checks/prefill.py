@@ -10,7 +10,7 @@ from facts.gke_releases import RDMA_CLAIMS, has_rdma_claims
 from facts.machines import MACHINES
 from facts.names import MAX_SERVER_NAME, PREFILL_ENDING
 from facts.releases import number_of
-from settings.checks.shape import FIRST_RELEASE
+from settings.checks.shape import FIRST_RELEASE, unequal_drafts
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
 from settings.shaped_engine import set_twice
@@ -51,8 +51,8 @@ def prefill_problems(settings: Settings) -> Iterator[Finding]:
         id="prefill-not-tried",
         subject=_PATH,
         found=settings.server.prefill_nodes,
-        why="rendered and rehearsed only: whether a pod may register GPU memory with the network cards without the capability IPC_LOCK, "
-        "which Autopilot refuses, is not known",
+        why="checked against Kubernetes' schemas and scheduler only: whether a pod may register GPU memory with the network cards without "
+        "the capability IPC_LOCK, which Autopilot refuses, is not known",
         write="try one prefill and one decode node, and look for rc_mlx5 in the server's log with UCX_LOG_LEVEL=info",
         severity="note",
     )
@@ -111,6 +111,7 @@ def _servers(settings: Settings) -> Iterator[Finding]:
             why="earlier releases were not run with a transfer, and those before 0.30.0 answer hybrid models wrongly with drafts",
             write=f"engine: {{version: {FIRST_RELEASE}}}",
         )
+    yield from unequal_drafts("prefill-with-drafts", _PATH, engine)
     for path, name in set_twice(server.engine):
         yield Finding(
             id="prefill-set-twice",
@@ -162,6 +163,15 @@ def _with(settings: Settings) -> Iterator[Finding]:
             "false",
             "the router sees one address of each pod, and would reach its first rank only",
             "remove rankPorts",
+        ),
+        (
+            server.shape is not None,
+            "prefill-with-shape",
+            "server.shape",
+            "(set)",
+            "no shape",
+            "the engines of these pods all have one role",
+            "remove shape, or remove prefillNodes",
         ),
         (
             server.compile_cache.enabled,

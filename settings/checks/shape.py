@@ -57,9 +57,14 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
             why="a canary has no shape of its own, so `fleet rollout judge` would compare engines of two kinds",
             write="remove shape while there is a canary, or upgrade without a canary",
         )
+    yield from unequal_drafts("shape-with-drafts", path, engine)
+
+
+def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
+    """A doubt about drafts with prefill apart. `path`: of the setting."""
     if engine.speculative_tokens:
         yield Finding(
-            id="shape-with-drafts",
+            id=id_,
             subject=path,
             found=f"{engine.speculative_tokens} draft tokens",
             allowed="without speculative, whose answers were equal token by token",
