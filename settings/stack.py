@@ -404,7 +404,7 @@ class Settings(Section):
     def routing(self) -> Routing:
         """How requests reach a server, for matching with published figures."""
         if self.has_picker:
-            return "inference-gateway"
+            return "inference-gateway" if self.gateway.epp.picks is None else "random-picks"
         if self.has_router:
             return "router"
         return "load-balancer" if self.gateway.enabled else "cluster-ip"
