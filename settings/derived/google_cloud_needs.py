@@ -151,7 +151,7 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         if settings.monitoring.has_probe:
             readers.add((PROBE_APP, key.name))
         # vllm-router checks no key, wherever it runs, and clients may have keys of their own.
-        by_router = settings.endpoint_kind == "prefixAware" or settings.server.shape is not None
+        by_router = settings.has_vllm_router or settings.server.shape is not None
         if settings.has_router and (by_router or settings.endpoint.router.clients):
             readers.add((ROUTER_APP, key.name))
     if settings.has_router:
