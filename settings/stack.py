@@ -353,7 +353,7 @@ class Settings(Section):
     def canary_pool(self) -> str | None:
         """InferencePool of a canary with a share of the users' requests; None of an offline trial."""
         canary = self.rollout.canary
-        return None if canary is None or canary.weight is None else self.gateway.pool + CANARY_ENDING
+        return None if canary is None or canary.weight is None else self.gateway.pool_name + CANARY_ENDING
 
     @property
     def canary_weight(self) -> int:
@@ -402,7 +402,7 @@ class Settings(Section):
         if not self.has_picker:
             return {}
         others = {} if self.canary_pool is None else {self.canary_pool: self.canary_weight}
-        return {self.gateway.pool: 100 - self.canary_weight, **others}
+        return {self.gateway.pool_name: 100 - self.canary_weight, **others}
 
     @property
     def pickers(self) -> int:
