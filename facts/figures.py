@@ -16,8 +16,9 @@ from facts import ledger
 from facts.engines import Scalar, normalise_environment, normalise_flags
 from facts.ledger import Dispute, Source
 
-Routing = Literal["cluster-ip", "inference-gateway", "router", "load-balancer"]
-"""`router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker. Neither has a published figure."""
+Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
+"""`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker. Only
+the first two have published figures."""
 
 NOT_STATED = "not stated"
 SETTINGS_LEFT_OPEN = "settings the article leaves open"
@@ -207,6 +208,7 @@ def _published_match(shape: ServingShape) -> Match:
     nodes = "1 node" if shape.replicas == 1 else f"{shape.replicas} nodes"
     behind = {
         "inference-gateway": " behind the Inference Gateway",
+        "llm-d-picker": " behind the Inference Gateway with llm-d's picker",
         "router": " behind a router",
         "load-balancer": " behind a load balancer",
     }.get(shape.routing, "")

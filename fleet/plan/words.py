@@ -32,6 +32,7 @@ ROUTINGS: Final[Mapping[str, str]] = {
     "cluster-ip": "a plain Service",
     "inference-gateway": "the Inference Gateway",
     "router": "routers",
+    "llm-d-picker": "the Inference Gateway with llm-d's picker",
     "load-balancer": "a load balancer",
 }
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.

@@ -187,6 +187,8 @@ def options(pool: str, replicas: int) -> list[str]:
         f"--pool-name={pool}",
         f"--config-file={_CONFIG_DIR}/{CONFIG_FILE}",
         "--zap-encoder=json",
+        # With its default of 2 it logs two lines for each request.
+        "--v=1",
         # No token on /metrics: network policies admit only the collectors.
         "--metrics-endpoint-auth=false",
         "--enable-pprof=false",

@@ -54,6 +54,8 @@ def test_another_picker_has_another_pool_and_the_same_route() -> None:
     settings = make_settings(gateway={**LLM_D, "pool": "p" * 34})
     assert "pool-name-too-long" not in found(gateway={**LLM_D, "pool": "p" * 34})
     assert settings.shares == {f"{'p' * 34}-llm-d": 100}
+    # The article's figures are of its own picker.
+    assert settings.routing == "llm-d-picker"
     assert make_settings(gateway={"enabled": True}).shares == {"qwen35-pool": 100}
 
 
