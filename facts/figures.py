@@ -17,8 +17,8 @@ from facts.engines import Scalar, normalise_environment, normalise_flags
 from facts.ledger import Dispute, Source
 
 Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
-"""`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker. Only
-the first two have published figures."""
+"""`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker.
+Only the first two have published figures."""
 
 NOT_STATED = "not stated"
 SETTINGS_LEFT_OPEN = "settings the article leaves open"

@@ -53,7 +53,8 @@ class Gateway(Section):
     name: Name = "inference-gateway"
     """Name of the Gateway."""
     pool: ShortName = "qwen35-pool"
-    """Name of the route, and of the InferencePool and the Helm release; with llm-d's picker the pool's ends in -llm-d. Default: the article's."""
+    """Name of the route, and of the InferencePool and the Helm release. With llm-d's picker the pool's name ends in -llm-d. Default: the
+    article's."""
     gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
     """GatewayClass: regional internal or regional external load balancer. InferencePool does not support global classes."""
     hostname: Hostname | None = None

@@ -201,9 +201,7 @@ CASES = (
     _sound("epp-undersized", "half a CPU for three replicas", _SMALL_PICKER, put(DEPLOYMENT, "spec.replicas", value=3)),
     _sound("epp-undersized", "half a CPU, agreed", _SMALL_PICKER, cpu=0.5),
     _program("epp-replicas-are-standby", "three pickers", settings={"gateway": {"epp": {"replicas": 3}}}),
-    _program(
-        "epp-replicas-are-standby", "three of llm-d's", settings={"gateway": {"epp": {**_LLM_D, "replicas": 3}}}
-    ),
+    _program("epp-replicas-are-standby", "three of llm-d's", settings={"gateway": {"epp": {**_LLM_D, "replicas": 3}}}),
     _broken("epp-replicas-are-standby", "eight pickers, for scale", put(_POOL, f"{_EPP}.replicas", value=8)),
     _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, says="epp: ", stack="dev"),
     _program(
