@@ -52,6 +52,11 @@ give a little less than the whole number."""
 LOOP_HOURS: Final = 6
 FELL_TO: Final = 0.8
 """Share of the value of the day before."""
+COMPUTED_PER_REQUEST: Final = 8
+"""Prompt tokens that a decode engine computes itself per request. One is right, a prompt whose transfer fails counts in full. Measured:
+exactly one (vLLM 0.33.0 on H200). Assumed: more than a failure in a hundred of the article's prompts is worth a ticket."""
+TRANSFER_FLOOR_GB_S: Final = 2
+"""Bytes by seconds of the transfers. Measured: 6.7 to 60 over NVLink, 0.5 over TCP (facts/data/disaggregation.yaml)."""
 DRAFTS_FLOOR: Final = 10
 """Draft or prompt tokens a second below which ratios are not evaluated."""
 HOT_CELSIUS: Final = 88
@@ -65,6 +70,8 @@ LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
+COMPUTED: Final = "Prompt tokens that decode computes, per request"
+TRANSFERRED: Final = "Caches from prefill, bytes by seconds"
 SERVED_MINUTES: Final = 20
 """Of available replicas until a failing answer pages: twice as long as the log is looked at, which may come minutes late."""
 SETTLED_MINUTES: Final = 30
@@ -457,7 +464,8 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
 
 
 def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
-    running, floor = of.of("vllm:num_requests_running"), BUSY_ENGINE * watched.engines_per_pod
+    running, sharing = of.of("vllm:num_requests_running"), watched.engines_per_pod - watched.prefill_engines
+    floor = BUSY_ENGINE * sharing
     if watched.max_replicas != 1:
         pods = f"sum by (pod) ({running})"
         others = f"(sum({pods}) - max({pods})) / (count({pods}) - 1 > 0)"
@@ -470,9 +478,9 @@ def _fair(watched: Watched, of: Series) -> Iterator[Alert]:
             summary=f"{watched.server}: one replica has more than {UNEQUAL_REPLICAS} times the requests of the others",
             panel="Requests by pod",
         )
-    if watched.engines_per_pod == 1:
+    if sharing == 1:
         return
-    most = unequal(watched)
+    running, most = of.of("vllm:num_requests_running", *of.role("decode")), unequal(watched)
     yield Alert(
         name="EnginesUnequal",
         expr=f"max by (pod) ({running}) > {most:g} * avg by (pod) ({running}) and sum by (pod) ({running}) > {floor}",
@@ -500,11 +508,31 @@ def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
             panel=panel,
             every_seconds=300,
         )
+    if not watched.prefill_engines:
+        return
+    yield Alert(
+        name="DecodeReadsPrompts",
+        expr=f"{of.computed_per_request} > {COMPUTED_PER_REQUEST}",
+        for_seconds=600,
+        severity="ticket",
+        question="itself",
+        summary=f"{watched.server}: decode engines read prompts that prefill has read: caches do not arrive",
+        panel=COMPUTED,
+    )
+    yield Alert(
+        name="TransfersSlow",
+        expr=f"{of.transferred_per_second} < {TRANSFER_FLOOR_GB_S * 10**9}",
+        for_seconds=600,
+        severity="ticket",
+        question="itself",
+        summary=f"{watched.server}: caches move from prefill to decode at less than {TRANSFER_FLOOR_GB_S} GB/s",
+        panel=TRANSFERRED,
+    )
 
 
 def unequal(watched: Watched) -> float:
-    """Allowed load of one engine, as a multiple of its pod's mean."""
-    return UNEQUAL if watched.engines_per_pod > 2 else UNEQUAL_OF_TWO
+    """Allowed load of one engine, as a multiple of the mean of its pod's engines that share requests."""
+    return UNEQUAL if watched.engines_per_pod - watched.prefill_engines > 2 else UNEQUAL_OF_TWO
 
 
 def restarts(watched: Watched) -> str:

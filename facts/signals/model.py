@@ -40,6 +40,8 @@ class Watched:
     """Google Cloud project of its logs; None for the one that `gcloud` is configured with."""
     engines_per_pod: int = 1
     """Data-parallel engines of one pod, each with its own series."""
+    prefill_engines: int = 0
+    """Those of them that only read prompts. With any, each series of vLLM has the label `role`, `prefill` or `decode`."""
     max_replicas: int | None = 1
     """Maximum declared replicas; None where replicas are managed externally."""
     release: tuple[int, int, int] = (0, 18, 1)

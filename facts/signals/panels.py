@@ -183,12 +183,13 @@ def _full(watched: Watched, of: Series) -> Iterator[Panel]:
 
 def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
     running = of.of("vllm:num_requests_running")
-    if watched.engines_per_pod > 1:
+    if watched.engines_per_pod - watched.prefill_engines > 1:
+        each = of.of("vllm:num_requests_running", *of.role("decode"))
         yield Panel(
             title="Busiest engine / mean",
             section="fair",
             unit="1",
-            queries=(Query(expr=f"max by (pod) ({running}) / (avg by (pod) ({running}) > 0)", legend="{{pod}}"),),
+            queries=(Query(expr=f"max by (pod) ({each}) / (avg by (pod) ({each}) > 0)", legend="{{pod}}"),),
             thresholds=(limits.unequal(watched),),
         )
     if watched.max_replicas != 1:
@@ -204,6 +205,8 @@ def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
     ):
         if there:
             yield Panel(title=title, section="itself", unit="1", queries=(Query(expr=of.of(series), legend="share"),))
+    if watched.prefill_engines:
+        yield from _apart(of)
     yield Panel(
         title="Tokens",
         section="itself",
@@ -212,6 +215,30 @@ def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
             Query(expr=of.of("fleet:total_tokens:rate"), legend="in and out"),
             Query(expr=of.of("fleet:output_tokens:rate"), legend="out"),
         ),
+    )
+
+
+def _apart(of: Series) -> Iterator[Panel]:
+    yield Panel(
+        title=limits.COMPUTED,
+        section="itself",
+        unit="{token}",
+        queries=(Query(expr=of.computed_per_request, legend="{{pod}}"),),
+        thresholds=(limits.COMPUTED_PER_REQUEST,),
+    )
+    yield Panel(
+        title=limits.TRANSFERRED,
+        section="itself",
+        unit="By/s",
+        queries=(Query(expr=of.transferred_per_second, legend="{{pod}}"),),
+        thresholds=(limits.TRANSFER_FLOOR_GB_S * 10**9,),
+    )
+    failed, expired = (of.rate(f"vllm:nixl_num_{kind}_total", "5m") for kind in ("failed_transfers", "kv_expired_reqs"))
+    yield Panel(
+        title="Caches that did not arrive",
+        section="itself",
+        unit="1/s",
+        queries=(Query(expr=failed, legend="failed"), Query(expr=expired, legend="not fetched in time")),
     )
 
 

@@ -19,7 +19,9 @@ SERVED = "fleet:served:bool"
 def recordings(watched: Watched) -> Iterator[Recording]:
     """Recordings of one fleet. The window is four scrapes, so that a missed scrape leaves no gap."""
     of, window = Series(watched), f"{4 * watched.interval_seconds}s"
-    prompts, output = (of.rate(f"vllm:{kind}_tokens_total", window) for kind in ("prompt", "generation"))
+    # Apart, prefill counts each prompt too, and one token of each answer.
+    decode = of.role("decode")
+    prompts, output = (of.rate(f"vllm:{kind}_tokens_total", window, *decode) for kind in ("prompt", "generation"))
     yield Recording(name="fleet:total_tokens:rate", expr=f"{prompts} + {output}")
     yield Recording(name=OUTPUT, expr=output)
     cache = of.of("vllm:kv_cache_usage_perc")

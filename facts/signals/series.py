@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from facts import pickers
 from facts.signals.model import Watched
@@ -16,6 +16,7 @@ VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
     "vllm:kv_cache_usage_perc": (0, 18, 1),
     "vllm:num_preemptions_total": (0, 18, 1),
     "vllm:prompt_tokens_total": (0, 18, 1),
+    "vllm:prompt_tokens_by_source_total": (0, 18, 1),
     "vllm:generation_tokens_total": (0, 18, 1),
     "vllm:request_success_total": (0, 18, 1),
     "vllm:prefix_cache_queries_total": (0, 18, 1),
@@ -29,6 +30,14 @@ VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
 }
 """Series of vLLM and the first checked release with each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
 wheels 0.18.1 and 0.33.0; `make vllm-check` checks names and buckets against both."""
+NIXL: Final = (
+    "vllm:nixl_bytes_transferred_sum",
+    "vllm:nixl_xfer_time_seconds_sum",
+    "vllm:nixl_num_failed_transfers_total",
+    "vllm:nixl_num_kv_expired_reqs_total",
+)
+"""Series of engines that hand caches to others: bytes and seconds of what came to decode, failures there, and caches that prefill gave
+up because nobody fetched them. Source: distributed/kv_transfer/kv_connector/v1/nixl/stats.py of the wheel 0.33.0; `make vllm-check`."""
 SERVER: Final = ("http_requests_total",)
 """Series of vLLM's web server, with status groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
 KUBERNETES: Final = (
@@ -60,6 +69,7 @@ ROUTER: Final = (
 )
 """Series of the routers. Source: HAProxy 2.6, its Prometheus exporter."""
 
+Role = Literal["prefill", "decode"]
 TTFT_BOUNDS: Final = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0),
     *(2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0, 160.0, 640.0, 2560.0),
@@ -139,6 +149,14 @@ class Series:
         each = (f'{metric}{{{at}namespace="{namespace}",{self.own(f"{at}pod")}}}' for at in ("", "exported_"))
         return f"({' or '.join(each)})"
 
+    def role(self, role: Role) -> tuple[str, ...]:
+        """Matcher of the engines of one role; empty where every engine reads prompts and answers."""
+        return (f'role="{role}"',) if self.watched.prefill_engines else ()
+
+    def _users(self, histogram: str) -> tuple[str, ...]:
+        """Matcher of the engines whose times users feel. Decode's first token is fetched, and prefill's only token has no next."""
+        return self.role("prefill" if histogram == TTFT else "decode")
+
     def rate(self, metric: str, window: str, *matchers: str) -> str:
         """Rate a second over the whole fleet."""
         return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
@@ -149,12 +167,33 @@ class Series:
 
     def late(self, histogram: str, seconds: float, window: str) -> str:
         """Share of requests above a bound; empty while there are too few requests."""
-        good = self.rate(f"{histogram}_bucket", window, bound(seconds))
-        return f"1 - {good} / ({self.rate(f'{histogram}_count', window)} > {REQUESTS_FLOOR:g})"
+        users = self._users(histogram)
+        good = self.rate(f"{histogram}_bucket", window, *users, bound(seconds))
+        return f"1 - {good} / ({self.rate(f'{histogram}_count', window, *users)} > {REQUESTS_FLOOR:g})"
 
     def quantile(self, share: float, histogram: str) -> str:
         """A percentile over the whole fleet."""
-        return f"histogram_quantile({share:g}, sum by (le) (rate({self.of(f'{histogram}_bucket')}[5m])))"
+        buckets = self.of(f"{histogram}_bucket", *self._users(histogram))
+        return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[5m])))"
+
+    def of_pods(self, above: str, below: str, window: str, *, floor: float) -> str:
+        """Ratio of two of decode's counters by pod; empty where the divisor's rate is at most the floor."""
+        over, under = (f"sum by (pod) (rate({series}[{window}]))" for series in (above, below))
+        return f"{over} / ({under} > {floor:g})"
+
+    @property
+    def computed_per_request(self) -> str:
+        """Prompt tokens that decode engines computed themselves, per request."""
+        decode = self.role("decode")
+        computed = self.of("vllm:prompt_tokens_by_source_total", *decode, 'source="local_compute"')
+        return self.of_pods(computed, self.of(f"{TTFT}_count", *decode), "15m", floor=REQUESTS_FLOOR)
+
+    @property
+    def transferred_per_second(self) -> str:
+        """Bytes that came to decode engines, by the seconds of their transfers."""
+        names = ("vllm:nixl_bytes_transferred_sum", "vllm:nixl_xfer_time_seconds_sum")
+        moved, seconds = (self.of(name, *self.role("decode")) for name in names)
+        return self.of_pods(moved, seconds, "15m", floor=0)
 
     @property
     def running(self) -> str:

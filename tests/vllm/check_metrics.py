@@ -17,7 +17,7 @@ from typing import Any
 
 from facts.releases import find
 from facts.signals.catalogue import Watched, catalogue
-from facts.signals.series import SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
+from facts.signals.series import NIXL, SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from tests.facts.signals.names import matchers, metrics
 from tests.vllm.check_parser import Check, _equal, report
 from workloads.server.check_heartbeat import Engine, engines_of
@@ -89,6 +89,17 @@ def checks() -> Iterator[Check]:
         if not any(metrics(query) & labels.keys() for query in queries):
             raise AssertionError("no query names a series of vLLM")
 
+    def same_transfers() -> None:
+        import prometheus_client
+        from vllm.distributed.kv_transfer.kv_connector.v1.nixl.stats import NixlPromMetrics
+
+        kinds: Any = {
+            kind: kind for kind in (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.Histogram)
+        }
+        NixlPromMetrics(_config(), kinds, ["model_name", "engine"], {0: ["model", "0"]})
+        seen = {sample.name for family in prometheus_client.REGISTRY.collect() for sample in family.samples}
+        _equal(set(NIXL) - seen, set(), "series of the connector that vLLM has not")
+
     def same_bounds() -> None:
         for name, bounds in ((TTFT, TTFT_BOUNDS), (TPOT, TPOT_BOUNDS)):
             seen = values[f"{name}_bucket", "le"] - {"+Inf"}
@@ -135,6 +146,9 @@ def checks() -> Iterator[Check]:
 
     yield "series of vLLM are those that the catalogue says", same_names
     yield "labels in expressions are vLLM's", same_labels
+    # Of the release that hands caches on here; earlier ones are refused (docs/prefill-apart.md).
+    if release >= (0, 33, 0):
+        yield "series of transfers are vLLM's", same_transfers
     yield "buckets are vLLM's", same_bounds
     yield "reasons of finished requests are vLLM's", same_reasons
     yield "each engine's steps show in its heartbeat, and only they do", heartbeat

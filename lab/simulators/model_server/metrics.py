@@ -29,6 +29,8 @@ FLOPS_PER_TOKEN: Final = 2 * 27e9
 """Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
 TRANSFER_BOUNDS: Final = tuple(2 ** (10 + exponent) for exponent in range(1, 25, 2))
 """Buckets of vllm:nixl_bytes_transferred, bytes."""
+TRANSFER_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0)
+"""Buckets of vllm:nixl_xfer_time_seconds. Source of both: vLLM 0.33.0, kv_connector/v1/nixl/stats.py."""
 BYTES_PER_STEP: Final = 28 * 2**30
 """Weights and draft, read once in every step. Source: facts/memory.py, WEIGHTS_AND_DRAFT_GIB."""
 
@@ -130,15 +132,8 @@ class Transferred:
     def families(self, engines: Sequence[Engine]) -> Iterator[Metric]:
         """Bytes of each transfer, and the counters of what failed or was not fetched."""
         labels = (str(engines[0].rank), engines[0].node.model)
-        counts = [0] * (len(TRANSFER_BOUNDS) + 1)
-        for number in self.moved.bytes_of:
-            counts[bisect_left(TRANSFER_BOUNDS, number)] += 1
-        bounds = (*(str(float(bound)) for bound in TRANSFER_BOUNDS), "+Inf")
-        sizes = HistogramMetricFamily(
-            "vllm:nixl_bytes_transferred", "Bytes transferred.", labels=("engine", "model_name")
-        )
-        sizes.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), sum(self.moved.bytes_of))
-        yield sizes
+        yield _observed("nixl_bytes_transferred", "Bytes transferred.", TRANSFER_BOUNDS, self.moved.bytes_of, labels)
+        yield _observed("nixl_xfer_time_seconds", "Transfer duration.", TRANSFER_SECONDS, self.moved.seconds_of, labels)
         for name, text, value in (
             ("nixl_num_failed_transfers", "Number of failed transfers.", self.moved.failed),
             ("nixl_num_kv_expired_reqs", "Requests whose cache was not fetched in time.", self.moved.expired),
@@ -146,6 +141,16 @@ class Transferred:
             counter = CounterMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
             counter.add_metric(labels, value)
             yield counter
+
+
+def _observed(name: str, text: str, bounds: Sequence[float], seen: Sequence[float], labels: Sequence[str]) -> Metric:
+    counts = [0] * (len(bounds) + 1)
+    for value in seen:
+        counts[bisect_left(bounds, value)] += 1
+    named = (*(str(float(bound)) for bound in bounds), "+Inf")
+    family = HistogramMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
+    family.add_metric(labels, list(zip(named, accumulate(counts), strict=True)), sum(seen))
+    return family
 
 
 class _Page(Collector):

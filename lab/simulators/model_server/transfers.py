@@ -41,6 +41,8 @@ class Moved:
 
     bytes_of: list[int] = field(default_factory=list)
     """Of each transfer to this server."""
+    seconds_of: list[float] = field(default_factory=list)
+    """Simulated, of each of them."""
     failed: int = 0
     expired: int = 0
     """Prompts that were not fetched within the lease."""
@@ -109,8 +111,10 @@ class Transfers:
             self.moved.failed += 1
             raise TransferError(str(error)) from None
         number = transfer_bytes(_LAYOUT, asked.input_tokens)
-        await asyncio.sleep(self._clock.wall_seconds(number / self._node.bytes_per_s))
+        seconds = number / self._node.bytes_per_s
+        await asyncio.sleep(self._clock.wall_seconds(seconds))
         self.moved.bytes_of.append(number)
+        self.moved.seconds_of.append(seconds)
         return asked.input_tokens - 1
 
     async def _ask(self, params: Mapping[str, Any]) -> None:

@@ -34,6 +34,8 @@ EIGHT = Watched(
     node_usd_per_hour=40.0,
     planned_usd_per_million_output=0.5,
 )
+APART = "prefill apart, 0.33.0"
+"""Asked about alerts on the engines of one role only: the others are the same."""
 SHAPES = {
     "eight engines, 0.18.1": EIGHT,
     "one engine, 0.33.0, warned, external": replace(
@@ -46,6 +48,7 @@ SHAPES = {
         gateway_is_external=True,
         picker=LLM_D,
     ),
+    APART: replace(EIGHT, release=(0, 33, 0), engines_per_pod=12, prefill_engines=4),
 }
 PODS = ("7c9d5f6b8-abcde", "7c9d5f6b8-fghij")
 _GMP = {"project_id": "p", "location": "us-central1", "cluster": "cluster", "namespace": "{namespace}"}
@@ -88,11 +91,20 @@ class Of:
     labels: dict[str, str]
     pod: int | None
     engine: int | None
+    role: str | None = None
+    """Of the engines, where prefill is apart; by default of those that the alerts ask."""
+
+    @property
+    def asked(self) -> str:
+        """The role of the engines that alerts ask about this metric."""
+        return self.role or ("prefill" if self.metric.startswith(TTFT) else "decode")
 
     def series(self, watched: Watched) -> Iterator[tuple[str, str]]:
         """Names with labels, and values; the same name several times where pod or engine is not part of it."""
         labels = next(own for prefix, own in _OWN.items() if self.metric.startswith(prefix)) | self.labels
-        for pod, engine in product(range(len(PODS)), range(watched.engines_per_pod)):
+        if watched.prefill_engines and self.metric.startswith("vllm:"):
+            labels["role"] = self.asked
+        for pod, engine in product(range(len(PODS)), range(watched.engines_per_pod - watched.prefill_engines)):
             if self.pod in (None, pod) and self.engine in (None, engine):
                 known = {"server": watched.server, "namespace": watched.namespace, "engine": engine}
                 name = ",".join(
@@ -140,6 +152,22 @@ SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource
 PRICED = "logging_googleapis_com:user_test_machines_usd_per_hour"
 WAITS = "kube_pod_container_status_waiting_reason"
 TTFT, TPOT = "vllm:time_to_first_token_seconds", "vllm:request_time_per_output_token_seconds"
+
+
+def sources(computed: float, requests: float) -> list[Of]:
+    """Per half minute: prompt tokens that decode computes, and its requests, whose prompts came from prefill."""
+    by_source = "vllm:prompt_tokens_by_source_total"
+    return [
+        of(by_source, f"0+{computed}x120", source="local_compute"),
+        of(by_source, f"0+{768 * requests}x120", source="external_kv_transfer"),
+        replace(of(f"{TTFT}_count", f"0+{requests}x120"), role="decode"),
+    ]
+
+
+def transfers(gb: float, seconds: float) -> list[Of]:
+    """What comes each half minute, and how long it takes."""
+    moved, took = ("vllm:nixl_bytes_transferred_sum", "vllm:nixl_xfer_time_seconds_sum")
+    return [of(moved, f"0+{gb * 1e9:.0f}x120"), of(took, f"0+{seconds}x120")]
 
 
 def deployment(spec: str, available: str) -> list[Of]:
@@ -200,9 +228,10 @@ def picker(ready: str, failed: str, asked: str) -> list[Of]:
 
 
 def routed(active: str, good: str, failed: str) -> list[Of]:
-    """The routers' page for operations says nothing."""
+    """The routers' page for operations says nothing, nor does another backend."""
     responses = "haproxy_frontend_http_responses_total"
     return [
+        of("haproxy_backend_active_servers", "1x140", proxy="another"),
         *one("haproxy_backend_active_servers", active, proxy="servers"),
         *(of(responses, values, proxy="requests", code=code) for code, values in (("2xx", good), ("5xx", failed))),
         of(responses, good, proxy="operations", code="5xx"),
@@ -456,6 +485,11 @@ def _rest() -> Iterator[Case]:
             early = every * 85 // 100
             above = f"0+{early}x240 {early * 241}+{later}x47"
             yield Case(name, fires, counters(above, f"0+{every}x288", name), minutes=1440, every=300)
+    # Each of eight engines, in half a minute. Both limits from both sides, and too few requests to tell.
+    for fires, computed, each in ((True, 12, 1), (False, 6, 1), (True, 9, 0.6), (False, 500, 0.3), (False, 1, 1)):
+        yield Case("DecodeReadsPrompts", fires, sources(computed * each, each))
+    for fires, gb, seconds in ((True, 1, 2), (True, 1.5, 1), (False, 3, 1), (False, 20, 2), (False, 0, 0)):
+        yield Case("TransfersSlow", fires, transfers(gb, seconds))
     restarted = "kubernetes_io:container_restart_count"
     yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
     yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])

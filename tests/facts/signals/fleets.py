@@ -48,5 +48,7 @@ FLEETS = {
         EVERYTHING, ladder=True, reserved_usd_per_hour=177.86, spending=None, priced_by_guard=False
     ),
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
+    "prefill apart": replace(EVERYTHING, release=(0, 33, 0), prefill_engines=4),
+    "a pair": replace(LITTLE, release=(0, 33, 0), engines_per_pod=2, prefill_engines=1),
     "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

@@ -20,6 +20,7 @@ from facts.signals.series import (
     DCGM,
     GOOGLE,
     KUBERNETES,
+    NIXL,
     PICKER,
     ROUTER,
     SERVER,
@@ -52,7 +53,8 @@ LABELS = {
         (PICKER, "namespace name error_code"),
         (ROUTER, "namespace pod proxy code"),
         (SERVER, "app namespace status"),
-        (VLLM, "app namespace pod engine le finished_reason reason"),
+        (VLLM, "app namespace pod engine role le finished_reason reason source"),
+        (NIXL, "app namespace pod role"),
     )
     for name in names
 }
@@ -68,8 +70,8 @@ def named(alerts: tuple[Alert, ...]) -> set[str]:
 
 
 def all_alerts() -> list[Alert]:
-    """Those of a fleet with everything, then those that it excludes."""
-    first = catalogue(EVERYTHING).alerts
+    """Those of a fleet with everything and prefill apart, then those that it excludes."""
+    first = catalogue(FLEETS["prefill apart"]).alerts
     return [*first, *(one for one in catalogue(WARNED).alerts if one.name not in named(first))]
 
 
@@ -103,7 +105,7 @@ def test_every_series_is_the_fleets_own(every: Catalogue) -> None:
                 assert balanced or any(
                     f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own
                 ), expr
-            if name in VLLM or name.startswith("fleet:"):
+            if name in VLLM or name.startswith(("fleet:", "vllm:")):
                 assert f'app="{fleet.server}"' in inner, expr
 
 
@@ -194,6 +196,21 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
 def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gone: set[str]) -> None:
     less = catalogue(replace(EVERYTHING, **change))  # type: ignore[arg-type]
     assert named(catalogue(EVERYTHING).alerts) - named(less.alerts) == gone
+
+
+def test_where_prefill_is_apart_users_are_asked_about_where_they_wait_and_the_rest_of_decode() -> None:
+    apart = catalogue(FLEETS["prefill apart"])
+    together = catalogue(replace(apart.watched, prefill_engines=0))
+    assert named(apart.alerts) - named(together.alerts) == {"DecodeReadsPrompts", "TransfersSlow"}
+    roles = {one.name: set(re.findall(r'role="(\w+)"', one.expr)) for one in (*apart.alerts, *apart.recordings)}
+    assert {name for name, found in roles.items() if found == {"prefill"}} == {"FirstTokenSlow", "FirstTokenBudget"}
+    assert {name for name, found in roles.items() if found == {"decode"}} == {
+        *("OutputSlow", "OutputBudget", "EnginesUnequal", "DecodeReadsPrompts", "TransfersSlow"),
+        *("fleet:total_tokens:rate", "fleet:output_tokens:rate"),
+    }
+    assert not any("role=" in expr for expr in expressions(together))
+    # One decode engine has nobody to share with.
+    assert "EnginesUnequal" not in named(catalogue(FLEETS["a pair"]).alerts)
 
 
 def test_the_guide_lists_every_alert_with_its_severity() -> None:

@@ -87,6 +87,7 @@ def test_decode_computes_one_token_of_a_prompt_that_prefill_read() -> None:
         found = read(decode)
         assert (found["external_kv_transfer"], found["local_compute"]) == (767, 1)
         assert found["nixl_bytes_transferred_sum"] / 1e6 == pytest.approx(MEGABYTES, rel=0.002)
+        assert found["nixl_bytes_transferred_sum"] / found["nixl_xfer_time_seconds_sum"] == pytest.approx(50e9)
         assert found["nixl_num_failed_transfers_total"] == 0
         assert read(prefill)["local_compute"] == 768
         assert prefill.transfers is not None
