@@ -56,6 +56,8 @@ def test_another_picker_has_another_pool_and_the_same_route() -> None:
     assert settings.shares == {f"{'p' * 34}-llm-d": 100}
     # The article's figures are of its own picker.
     assert settings.routing == "llm-d-picker"
+    assert "with the article's picker" in found(gateway=LLM_D)["gateway-overhead"].why
+    assert "with the article's picker" not in found(gateway={"enabled": True})["gateway-overhead"].why
     assert make_settings(gateway={"enabled": True}).shares == {"qwen35-pool": 100}
 
 
