@@ -47,7 +47,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "spending": {"limit": 5000, "then": "pause"},
     },
     "llm-d's picker with a standby": {
-        "gateway": {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0", "replicas": 2, "onC4": True}},
+        "gateway": {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0", "replicas": 2}},
         "server": {"replicas": 2, "rankPorts": True},
     },
     "weights from an image": {

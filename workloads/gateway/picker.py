@@ -229,7 +229,7 @@ def pod_spec(args: EndpointPickerArgs, app: str, config: str) -> PodSpecArgsDict
 
 
 def _container(args: EndpointPickerArgs) -> ContainerArgsDict:
-    amounts = {"cpu": str(args.epp.cpu), "memory": f"{args.epp.memory_gib}Gi"}
+    amounts = {"cpu": str(args.epp.cpu), "memory": f"{args.epp.memory_gib}Gi", "ephemeral-storage": "1Gi"}
 
     def health(service: str) -> ProbeArgsDict:
         # Without leader election it answers both alike: whether it has read the pool.
