@@ -17,7 +17,7 @@ from tests.support.settings import make_settings
 HOST = "llm.acme.dev"
 PUBLIC = "gke-l7-regional-external-managed"
 KEYED = {"replicas": 8, "apiKeySecret": "key"}
-LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
+LLM_D: dict[str, Any] = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 GUEST = {"platform": {"stack": "acme/vllm-fleet/base"}}
 
 
@@ -36,6 +36,11 @@ def named(**keys: Any) -> dict[str, Any]:
         ({"address": "door"}, "name-without-gateway", "gateway.address"),
         ({"enabled": True, "tls": {"certificate": "c"}}, "certificate-without-hostname", "gateway.tls.certificate"),
         ({**LLM_D, "chartVersion": "v1.4.0"}, "chart-without-effect", "gateway.chartVersion"),
+        (
+            {"enabled": True, "epp": {**LLM_D["epp"], "picks": "random"}},
+            "random-picks-of-the-articles",
+            "gateway.epp.picks",
+        ),
         ({**LLM_D, "pool": "p" * 35}, "pool-name-too-long", "gateway.pool"),
     ],
 )
