@@ -88,6 +88,8 @@ class Transfer:
     """Source: vLLM 0.33.0, `kv_lease_duration`: how long prefill keeps what was not fetched."""
     bytes_per_s: float = 50e9
     """Assumed: one direction of a part of NVLink."""
+    agreement: str = ""
+    """What a server compares with the other's before it fetches: anything else is refused."""
 
     def __post_init__(self) -> None:
         if self.lease_seconds <= 0 or self.bytes_per_s <= 0:
