@@ -154,18 +154,26 @@ class Traffic:
         self._loop.close()
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
-        """Wait until the Service has that many endpoints and routers know them. Raises RehearsalError after that much wall time."""
+        """Wait until the Service has that many endpoints, routers know them and the routers' own Service has one. Raises RehearsalError
+        after that much wall time.
+        """
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
         routers = () if self._routers is None else self._routers.pods()
         for _ in range(max(1, int(wall_seconds / 0.02))):
-            if len(self.endpoints()) >= number and all(router.servers() >= number for router in routers):
+            if len(self.endpoints()) >= number and self._routed(number):
                 return
             waited.wait(min(0.02, max(0.002, delay)))
         known = "".join(f"; {router.name} knows {router.servers()}" for router in routers)
         raise RehearsalError(
             f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s{known}: are they Ready?"
         )
+
+    def _routed(self, number: int) -> bool:
+        """Whether requests that go through routers, if there are some, can reach that many servers."""
+        if self._routers is None or not (pods := self._routers.pods()):
+            return True
+        return bool(self._routers.endpoints()) and all(router.servers() >= number for router in pods)
 
     def _hosts(self, selector: Mapping[str, str]) -> list[str]:
         """Addresses of the pods with these labels to which nodes route now."""

@@ -34,6 +34,23 @@ def test_a_pause_of_the_process_takes_nobodys_time() -> None:
     assert loop.skipped_wall_seconds >= 0.4 - LONGEST_GAP_WALL_SECONDS - 0.001
 
 
+def test_many_short_pauses_take_nobodys_time_either() -> None:
+    async def play() -> float:
+        began = asyncio.get_running_loop().time()
+        for _ in range(100):
+            time.sleep(LONGEST_GAP_WALL_SECONDS - 0.001)
+            await asyncio.sleep(0)
+        return asyncio.get_running_loop().time() - began
+
+    loop = SteadyLoop()
+    try:
+        took = loop.run_until_complete(play())
+    finally:
+        loop.close()
+    assert took < 0.25
+    assert loop.skipped_wall_seconds > 0.25
+
+
 def test_an_idle_loop_skips_next_to_nothing() -> None:
     loop = SteadyLoop()
     began = time.monotonic()
