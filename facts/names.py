@@ -57,6 +57,11 @@ HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 STATUS_PORT: Final = 9256
 """With a port per rank: health and metrics of all ranks of a pod. Source: vLLM 0.33.0's own supervisor, --data-parallel-supervisor-port."""
+FIRST_ENGINE_PORT: Final = 8001
+"""With prefill apart from decode: port of a pod's first server on its loopback address; each further one has the next. 8000 is the
+router's."""
+POD_ROUTER_METRICS_PORT: Final = 29000
+"""With prefill apart from decode: port of the metrics of a pod's router on its loopback address. vllm-router's default."""
 ROUTER_METRICS_PORT: Final = 8404
 """Port of a router's metrics and readiness. Source: HAProxy's documentation of its Prometheus exporter."""
 ROUTER_ADMIN_PORT: Final = 9001

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from settings.sections.engine import Engine
     from settings.sections.model import Model
     from settings.sections.server import Image, Resources
+    from settings.sections.shape import Shape
     from settings.stack import Settings
 
 
@@ -32,6 +33,7 @@ class ServerArguments(TypedDict):
     drain_seconds: int | None
     restart_stalled_seconds: int | None
     rank_ports: bool
+    shape: Shape | None
     shares_experts: bool
     internal_load_balancer: bool
     annotations: Mapping[str, str]
@@ -54,6 +56,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "drain_seconds": settings.server.drain_seconds,
         "restart_stalled_seconds": settings.server.restart_stalled_seconds,
         "rank_ports": settings.server.rank_ports,
+        "shape": settings.server.shape,
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),

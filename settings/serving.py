@@ -22,6 +22,7 @@ from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
+from settings.shaped_engine import shaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +106,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         from settings.explain import explain
 
         problems += explain(error, Engine, "server.engine")
+    if server.shape is not None:
+        engine = shaped(engine, server.shape, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong
     try:

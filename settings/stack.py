@@ -222,7 +222,10 @@ class Settings(Section):
     def resources(self) -> PodResources:
         """Requests of a server pod, without GPUs."""
         downloaded_gb = 0.0 if self.weights.has_volume else self.serving.model.size_gb
-        return self.server.resources.of_pod(self.machine, self.gpus_per_replica, downloaded_gb=downloaded_gb)
+        router = None if self.server.shape is None else self.server.shape.router
+        return self.server.resources.of_pod(
+            self.machine, self.gpus_per_replica, downloaded_gb=downloaded_gb, router=router
+        )
 
     @property
     def local_ssd(self) -> bool:
@@ -259,6 +262,11 @@ class Settings(Section):
         return self.serving.engine.data_parallel_size if self.server.rank_ports else 1
 
     @property
+    def has_rank_servers(self) -> bool:
+        """Whether each rank of a pod is a server of its own, with a port of its own or behind the pod's router."""
+        return self.server.rank_ports or self.server.shape is not None
+
+    @property
     def ports(self) -> tuple[int, ...]:
         """Ports of one pod's servers."""
         return tuple(range(HTTP_PORT, HTTP_PORT + self.rank_ports))
@@ -271,12 +279,12 @@ class Settings(Section):
     @property
     def status_port(self) -> int:
         """Port with the health and the metrics of a whole pod."""
-        return STATUS_PORT if self.server.rank_ports else HTTP_PORT
+        return STATUS_PORT if self.has_rank_servers else HTTP_PORT
 
     @property
     def api_servers_of_a_stream(self) -> int:
-        """API servers that share one stop signal: with a port per rank each server has its own."""
-        return 1 if self.server.rank_ports else self.serving.engine.api_servers
+        """API servers that share one stop signal: with a server per rank each has its own."""
+        return 1 if self.has_rank_servers else self.serving.engine.api_servers
 
     @property
     def guards_v1_only(self) -> bool:

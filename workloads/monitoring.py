@@ -78,7 +78,8 @@ class Monitoring(pulumi.ComponentResource):
             )
 
         server, every = args.server, args.monitoring.interval_seconds
-        custom("server", "PodMonitoring", server.name, server_scrape(server.name, every, _port(server)))
+        scrape = server_scrape(server.name, every, _port(server), has_pod_router=server.has_pod_router)
+        custom("server", "PodMonitoring", server.name, scrape)
         for other in args.also:
             custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every, _port(other)))
         if args.gateway is not None and args.gateway.pool is not None:
@@ -97,17 +98,18 @@ def _port(server: Server) -> str:
     return HTTP_PORT_NAME if server.status_port == HTTP_PORT else STATUS_PORT_NAME
 
 
-def server_scrape(server: str, interval_seconds: int, port: str = HTTP_PORT_NAME) -> dict[str, Any]:
-    """PodMonitoring spec for the servers; one scrape of a pod covers all of its engines."""
+def server_scrape(
+    server: str, interval_seconds: int, port: str = HTTP_PORT_NAME, *, has_pod_router: bool = False
+) -> dict[str, Any]:
+    """PodMonitoring spec for the servers; one scrape of a pod covers all of its engines, and the router of a pod with one."""
+    kept = ("vllm:.+", "http_requests_total", *(("vllm_router_.+",) if has_pod_router else ()))
     return {
         "selector": {"matchLabels": selector(server)},
         "endpoints": [
             {
                 **_endpoint(port, interval_seconds),
                 # vLLM's series and the request counters; drop Python's and the process's.
-                "metricRelabeling": [
-                    {"action": "keep", "sourceLabels": ["__name__"], "regex": "vllm:.+|http_requests_total"}
-                ],
+                "metricRelabeling": [{"action": "keep", "sourceLabels": ["__name__"], "regex": "|".join(kept)}],
             }
         ],
         "targetLabels": {

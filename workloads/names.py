@@ -10,7 +10,9 @@ from facts.names import APP_LABEL as APP_LABEL
 from facts.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from facts.names import BENCHMARK_APP as BENCHMARK_APP
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
+from facts.names import FIRST_ENGINE_PORT as FIRST_ENGINE_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
+from facts.names import POD_ROUTER_METRICS_PORT as POD_ROUTER_METRICS_PORT
 from facts.names import PROBE_APP as PROBE_APP
 from facts.names import ROUTER_ADMIN_PORT as ROUTER_ADMIN_PORT
 from facts.names import ROUTER_APP as ROUTER_APP

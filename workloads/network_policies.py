@@ -31,7 +31,6 @@ from workloads.names import (
     ROUTER_APP,
     ROUTER_METRICS_PORT,
     SPENDING_APP,
-    STATUS_PORT,
     WRITER_APP,
     epp_name,
     epp_selector,
@@ -295,7 +294,7 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Po
     yield Flow(
         from_=PROBERS,
         to=entrance,
-        port=HTTP_PORT if each == 1 else STATUS_PORT,
+        port=HTTP_PORT if each == 1 else traffic.status_port,
         why="the load balancer's health check of the replicas",
     )
     if gateway.pool is None:
@@ -344,8 +343,8 @@ def _compile_cache(server: Pods) -> Iterator[Flow]:
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
     yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
-    if traffic.rank_ports > 1:
-        yield Flow(from_=BENCHMARK, to=server, port=STATUS_PORT, why="each server's metrics, of all its ranks")
+    if traffic.status_port != HTTP_PORT:
+        yield Flow(from_=BENCHMARK, to=server, port=traffic.status_port, why="each server's metrics, of all its ranks")
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
     )
@@ -365,8 +364,7 @@ def _ranks(traffic: Traffic, entrance: Pods) -> int:
 
 
 def _scrapes(traffic: Traffic, gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
-    port = HTTP_PORT if traffic.rank_ports == 1 else STATUS_PORT
-    yield Flow(from_=COLLECTORS, to=server, port=port, why="managed Prometheus reads /metrics")
+    yield Flow(from_=COLLECTORS, to=server, port=traffic.status_port, why="managed Prometheus reads /metrics")
     if gateway is not None and gateway.pool is not None:
         yield Flow(
             from_=COLLECTORS,

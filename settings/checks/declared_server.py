@@ -12,6 +12,7 @@ from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
+from settings import shaped_engine
 from settings.sections.capacity import Reservation
 from settings.sections.engine import (
     ALSO_EXTRA,
@@ -189,10 +190,10 @@ class DeclaredServer(EngineServer):
 
 
 def reasons(settings: Settings) -> dict[str, str]:
-    """Reasons for options and variables: `server.reasons`, and that of the model's adapters."""
+    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and of `server.shape`."""
     adapters = settings.serving.model.adapters
     pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
-    return {**pinned, **settings.server.reasons}
+    return {**pinned, **shaped_engine.reasons(settings.server.shape), **settings.server.reasons}
 
 
 @cache

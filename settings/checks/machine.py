@@ -202,8 +202,10 @@ def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int,
     """The pods' requests: key, amount, maximum for a pod on that machine, unit."""
     share = node_room.of_machine(machine, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, machine.gpus)
     asked: PodResources = settings.resources
+    router = None if settings.server.shape is None else settings.server.shape.router
+    cpu, memory_gib = (0, 0) if router is None else (router.cpu, router.memory_gib)
     return (
-        ("cpu", asked.cpu, share.cpu, " vCPU"),
-        ("memoryGib", asked.memory_gib, share.memory_gib, " GiB"),
+        ("cpu", asked.cpu, share.cpu - cpu, " vCPU"),
+        ("memoryGib", asked.memory_gib, share.memory_gib - memory_gib, " GiB"),
         ("ephemeralStorageGib", asked.ephemeral_storage_gib, share.ephemeral_gib, " GiB"),
     )

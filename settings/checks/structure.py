@@ -28,6 +28,7 @@ from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
 from settings.checks.ranks import rank_problems
+from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
 from settings.checks.volume import volume_problems
 from settings.derived.drain import drain, mean_request_seconds
@@ -341,6 +342,7 @@ def _server(settings: Settings) -> Iterator[Finding]:
     path = key("server.restartStalledSeconds")
     yield from heartbeat_problems(path, server.restart_stalled_seconds, settings.serving.engine)
     yield from rank_problems(settings)
+    yield from split_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":
         yield Finding(
             id="replicas-elsewhere",

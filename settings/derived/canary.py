@@ -23,6 +23,7 @@ def release(settings: Settings) -> dict[str, Any]:
         "model": [serving.model.id, serving.model.revision],
         "engine": serving.engine.model_dump(mode="json", by_alias=True, exclude=later),
         "resources": asdict(settings.resources),
+        **({} if settings.server.shape is None else {"shape": settings.server.shape.model_dump(mode="json")}),
     }
 
 

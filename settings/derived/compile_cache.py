@@ -37,8 +37,8 @@ def cache_key(settings: Settings) -> str | None:
         "engine": engine.model_dump(mode="json", exclude=unset(engine, SINCE_CACHES)),
         "machine": [settings.machine.type, settings.gpus_per_replica, DRIVER_VERSION],
     }
-    if settings.server.rank_ports:  # a folder for each rank
-        parts["ranks"] = settings.rank_ports
+    if settings.has_rank_servers:  # a folder for each rank
+        parts["ranks"] = settings.serving.engine.data_parallel_size
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

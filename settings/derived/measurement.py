@@ -108,6 +108,8 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
     chosen: dict[str, Any] = {} if settings.endpoint.kind is None else {"endpoint": settings.endpoint_kind}
     if settings.server.rank_ports:
         chosen["ranks"] = settings.rank_ports
+    if settings.server.shape is not None:
+        chosen["shape"] = settings.server.shape.model_dump(mode="json")
     return {
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from facts.names import SERVER_ACCOUNT, own_server_name
+from facts.names import HTTP_PORT, SERVER_ACCOUNT, own_server_name
 from settings.arguments import checked, refuse_field
 from settings.derived.compile_cache import server_account
 
@@ -80,7 +80,9 @@ class Traffic:
     server_account: str = SERVER_ACCOUNT
     """The servers' service account, one per release with a compile cache."""
     rank_ports: int = 1
-    """Ports of a server pod, from 8000: one per rank, or one for all. With several, another port has the health and the metrics of all."""
+    """Ports of a server pod, from 8000: one per rank, or one for all."""
+    status_port: int = HTTP_PORT
+    """Port of a server pod with the health and the metrics of all of its servers."""
     guards_v1_only: bool = False
     """Whether the servers have an API key, which vLLM checks under /v1 only: with a gateway, pods may then not bypass it."""
     internal_load_balancer: bool = False
@@ -132,6 +134,7 @@ def traffic(settings: Settings) -> Traffic:
         server=settings.server.name,
         server_account=server_account(settings),
         rank_ports=settings.rank_ports,
+        status_port=settings.status_port,
         guards_v1_only=settings.guards_v1_only,
         internal_load_balancer=settings.server.internal_load_balancer,
         # For a stack that joins a cluster, the platform's outputs have the ranges.

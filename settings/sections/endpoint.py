@@ -19,6 +19,15 @@ MOST_CPU: Final = 28
 LONGEST_ROUTER_DRAIN: Final = 600 - ROUTER_PRE_STOP_SECONDS - ROUTER_EXIT_SECONDS
 """Source: GKE Autopilot, a grace period of 600 s at most."""
 _HOST = r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?(:[0-9]{1,5})?"
+RouterImage = Annotated[
+    str,
+    like(
+        rf"^{_HOST}(/{IMAGE_PART}){{1,6}}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}}$",
+        "HOST/PATH/NAME:TAG@sha256:DIGEST",
+    ),
+    Field(max_length=400),
+]
+"""An image with vllm-router, which the stack's owner builds."""
 
 
 class RouterClient(Section):
@@ -55,17 +64,7 @@ class Router(Section):
     drain_seconds: Annotated[int, Field(ge=5, le=LONGEST_ROUTER_DRAIN)] = LONGEST_ROUTER_DRAIN
     """Seconds that open streams have when a router is stopped; longer ones are cut. Default: 580, with a pause and the exit Autopilot's
     maximum."""
-    image: (
-        Annotated[
-            str,
-            like(
-                rf"^{_HOST}(/{IMAGE_PART}){{1,6}}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}}$",
-                "HOST/PATH/NAME:TAG@sha256:DIGEST",
-            ),
-            Field(max_length=400),
-        ]
-        | None
-    ) = None
+    image: RouterImage | None = None
     """Image with vllm-router 0.1.17 and Python, for prefixAware: no release of it is published as an image. docs/endpoint.md has the
     three lines that build one."""
     clients: Annotated[tuple[RouterClient, ...], Field(max_length=50)] = ()

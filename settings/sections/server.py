@@ -23,6 +23,7 @@ from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
+from settings.sections.shape import Shape, ShapeRouter
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecimal digits in lowercase")]
 
@@ -136,15 +137,20 @@ class Resources(Section):
     shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
-    def of_pod(self, machine: Machine, gpus: int, *, downloaded_gb: float = 0) -> PodResources:
-        """Requests of a pod with this number of the machine's GPUs. `downloaded_gb`: weights that it downloads to its own disk."""
+    def of_pod(
+        self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, router: ShapeRouter | None = None
+    ) -> PodResources:
+        """Requests of the servers in a pod with this number of the machine's GPUs. `downloaded_gb`: weights that it downloads to its own
+        disk. `router`: in the same pod.
+        """
         share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
-        memory_gib = self.memory_gib or min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib)
+        cpu, memory = (0, 0) if router is None else (router.cpu, router.memory_gib)
+        memory_gib = self.memory_gib or max(1, min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib - memory))
         disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
         if machine.local_ssd == "always":
             disk_gib = min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib)
         return PodResources(
-            cpu=self.cpu or min(CPU_PER_GPU * gpus, share.cpu),
+            cpu=self.cpu or max(1, min(CPU_PER_GPU * gpus, share.cpu - cpu)),
             memory_gib=memory_gib,
             ephemeral_storage_gib=self.ephemeral_storage_gib or disk_gib,
             shm_gib=self.shm_gib or max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
@@ -239,6 +245,9 @@ class Server(Section):
     rank_ports: bool = False
     """Serve each data-parallel rank on a port of its own, 8000 and up, so that a gateway or router sees the requests of each rank and
     chooses among ranks instead of pods. Needs one that does, and vLLM's default of an API server per rank."""
+    shape: Shape | None = None
+    """Prefill apart from decode, in each pod; docs/prefill-apart.md says for which loads. Needs vLLM 0.33.0 and `endpoint.kind:
+    leastRequest`. Default: every engine reads prompts and answers."""
     compile_cache: CompileCache = CompileCache()
     """A shared cache of what vLLM compiles at startup."""
     api_key_secret: SecretReference | None = None

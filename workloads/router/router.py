@@ -15,9 +15,9 @@ from settings.derived.router import CONNECTIONS_PER_GIB
 from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
 from settings.sections.secret_stores import SecretManagerSecret
-from workloads import names, pod_programs, secret_files
+from workloads import names, pod_programs, secret_files, vllm_router
 from workloads.manifest import Manifest
-from workloads.router import haproxy, vllm_router
+from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
 from workloads.small_pod import NONROOT
@@ -214,13 +214,14 @@ class Router(pulumi.ComponentResource):
 
 def reads_key(args: RouterArgs) -> bool:
     """Whether the routers need the servers' key: vllm-router checks none, and clients may have keys of their own."""
-    return args.server.key_store is not None and (args.kind == "prefixAware" or bool(args.router.clients))
+    is_checked_here = args.kind == "prefixAware" or args.server.has_pod_router
+    return args.server.key_store is not None and (is_checked_here or bool(args.router.clients))
 
 
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     """What HAProxy is told."""
     chosen = args.router
-    is_direct = args.kind == "leastRequest"
+    is_direct, vllm_routed = args.kind == "leastRequest", args.kind == "prefixAware" or args.server.has_pod_router
     return haproxy.Haproxy(
         servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports)
         if is_direct
@@ -233,7 +234,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
         timeout_seconds=chosen.timeout_seconds,
         drain_seconds=chosen.drain_seconds,
         # vllm-router has paths of its own that change its servers.
-        v1_only=args.server.key_store is not None or not is_direct,
+        v1_only=args.server.key_store is not None or vllm_routed,
         key_file=api_key.PATH if reads_key(args) else None,
         clients=tuple(
             haproxy.Client(
@@ -244,8 +245,8 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
             )
             for client in chosen.clients
         ),
-        hides_errors=not is_direct,
-        health_path=haproxy.HEALTH_PATH if is_direct else vllm_router.HEALTH_PATH,
+        hides_errors=vllm_routed,
+        health_path=vllm_router.HEALTH_PATH if vllm_routed else haproxy.HEALTH_PATH,
     )
 
 

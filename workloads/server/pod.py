@@ -16,16 +16,18 @@ from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
 from settings.checks.ranks import rank_port_problems
+from settings.checks.shape import shape_problems
 from settings.derived.drain import Drain, drain
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.server import Image, PodResources, Resources, Server
+from settings.sections.shape import Shape
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, heartbeat, ranks, vllm_args
+from workloads.server import api_key, compile_cache, heartbeat, ranks, split, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     import pulumi
     from pulumi_kubernetes.core.v1 import (
         ContainerArgsDict,
+        ContainerPortArgsDict,
         EnvVarArgsDict,
         HTTPGetActionArgsDict,
         PodSpecArgsDict,
@@ -111,6 +114,9 @@ class ServerPod:
     """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
+    shape: Shape | None = None
+    """Engines that only read prompts and engines that only answer, with a router in the pod; `engine` then has the connector
+    (`settings.shaped_engine.shaped`). The pod checks no API key: routers in front of it do. None: every engine does both."""
     shares_experts: bool = False
     """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -147,6 +153,7 @@ class ServerPod:
                 *unregistered("engine.reasoning_parser", self.engine.reasoning_parser, "reasoning", version),
                 *memory_problems("engine", server, self.placement.machine),
                 *rank_port_problems("rank_ports", self.rank_ports, self.engine),
+                *shape_problems("shape", self.shape, self.engine, shape, rank_ports=self.rank_ports),
                 *heartbeat_problems("restart_stalled_seconds", self.restart_stalled_seconds, self.engine),
             ),
         )
@@ -162,19 +169,22 @@ class ServerPod:
 
     @property
     def key_store(self) -> SecretStore | None:
-        """Mount of the API key; None without a key."""
+        """Store of the API key; None without a key."""
         return None if self.api_key is None else secret_files.store_of(self.api_key)
 
     @property
     def asks_for(self) -> PodResources:
         """Resource requests of the pod except GPUs."""
         downloaded_gb = self.model.size_gb if self.weights is None else 0.0
-        return self.resources.of_pod(self.placement.machine, self.placement.gpus, downloaded_gb=downloaded_gb)
+        router = None if self.shape is None else self.shape.router
+        return self.resources.of_pod(
+            self.placement.machine, self.placement.gpus, downloaded_gb=downloaded_gb, router=router
+        )
 
     @property
     def drain(self) -> Drain:
         """Shutdown of the pod."""
-        servers = 1 if self.rank_ports else self.engine.api_servers
+        servers = 1 if self.has_rank_servers else self.engine.api_servers
         return drain(self.placement.grace_seconds, self.drain_seconds, servers)
 
     @property
@@ -185,7 +195,22 @@ class ServerPod:
     @property
     def status_port(self) -> int:
         """Port with the health and the metrics of the whole pod."""
-        return names.STATUS_PORT if self.rank_ports else names.HTTP_PORT
+        return names.STATUS_PORT if self.has_rank_servers else names.HTTP_PORT
+
+    @property
+    def has_rank_servers(self) -> bool:
+        """Whether each rank is a server of its own."""
+        return self.rank_ports or self.shape is not None
+
+    @property
+    def split(self) -> split.Split | None:
+        """The servers of a pod with a shape."""
+        return None if self.shape is None else split.split(self.shape, self.engine.tensor_parallel_size)
+
+    @property
+    def mounts_key(self) -> bool:
+        """Whether the servers check the API key: not behind the pod's router, which drops it."""
+        return self.api_key is not None and self.shape is None
 
     @property
     def _ranks(self) -> int:
@@ -195,7 +220,7 @@ class ServerPod:
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template. Secrets are read once, at start, so a new version changes the template."""
     versions = {
-        API_KEY_VERSION: api_key_version,
+        API_KEY_VERSION: api_key_version if args.mounts_key else None,
         HF_TOKEN_VERSION: args.hf_token_version if args.weights is None else None,
     }
     annotations = {**args.annotations, **{name: version for name, version in versions.items() if version is not None}}
@@ -225,7 +250,7 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
             # The writable volumes are emptyDirs, which any user can write.
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
-        "containers": [container(args)],
+        "containers": [container(args), *router(args)],
         "volumes": volumes(args),
     }
     if args.compile_cache is not None:
@@ -248,7 +273,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
     """The vLLM container."""
     sleep = args.drain.pre_stop_seconds
     health = probes(
-        args.startup_minutes, args.drain, ranks.STATUS_PORT_NAME if args.rank_ports else names.HTTP_PORT_NAME
+        args.startup_minutes, args.drain, ranks.STATUS_PORT_NAME if args.has_rank_servers else names.HTTP_PORT_NAME
     )
     if args.restart_stalled_seconds is not None:
         health["liveness"] = heartbeat.probe(health["liveness"], args.restart_stalled_seconds, args.status_port)
@@ -258,9 +283,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "command": command(args),
         "args": arguments(args),
         "env": environment(args),
-        "ports": ranks.container_ports(len(args.ports))
-        if args.rank_ports
-        else [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
+        "ports": container_ports(args),
         "resources": resources(args.asks_for, args.placement.gpus),
         "security_context": {
             "allow_privilege_escalation": False,
@@ -276,6 +299,27 @@ def container(args: ServerPod) -> ContainerArgsDict:
         # The kubelet implements the sleep; no shell is needed.
         spec["lifecycle"] = {"pre_stop": {"sleep": {"seconds": sleep}}}
     return spec
+
+
+def container_ports(args: ServerPod) -> list[ContainerPortArgsDict]:
+    """Ports of the vLLM container: with a shape, the API's is the router's."""
+    if args.shape is not None:
+        return [ranks.status_port()]
+    if args.rank_ports:
+        return ranks.container_ports(len(args.ports))
+    return [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}]
+
+
+def router(args: ServerPod) -> list[ContainerArgsDict]:
+    """The router of a pod with a shape."""
+    if args.shape is None or args.split is None:
+        return []
+    minutes = args.startup_minutes
+    return [
+        split.container(
+            args.shape, args.split, args.drain, startup_minutes=minutes, period_seconds=PROBE_PERIOD_SECONDS
+        )
+    ]
 
 
 def engine(args: ServerPod) -> Engine:
@@ -296,7 +340,10 @@ def arguments(args: ServerPod) -> list[str]:
         model_path=path,
         served_model_name=model.id,
         adapter_paths=model.adapter_paths(mount),
+        port=names.HTTP_PORT if args.shape is None else names.FIRST_ENGINE_PORT,
     )
+    if args.shape is not None:
+        flags.insert(2, split.HOST)
     return [*flags, f"--revision={model.revision}"] if weights is None else flags
 
 
@@ -305,7 +352,9 @@ def command(args: ServerPod) -> list[pulumi.Input[str]]:
     plain = vllm_args.command(args.engine)
     if args.rank_ports:
         plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts)
-    if args.key_store is not None:
+    if args.split is not None:
+        plain = ranks.serving(plain, args.engine.data_parallel_size, options=split.options(args.split, args.drain))
+    if args.mounts_key:
         plain = api_key.command_with_key("VLLM_API_KEY", plain)
     return [*plain] if args.compile_cache is None else compile_cache.restoring(args.compile_cache, plain)
 
@@ -376,14 +425,16 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes.append(args.weights.volume())
     elif args.hf_token is not None:
         pod_volumes.append(hf_token.token_volume(args.hf_token))
-    if args.key_store is not None:
+    if args.mounts_key and args.key_store is not None:
         pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
         pod_volumes += compile_cache.volumes(args.name)
     if args.restart_stalled_seconds is not None:
         pod_volumes.append(heartbeat.volume(args.name))
-    if args.rank_ports:
+    if args.has_rank_servers:
         pod_volumes.append(ranks.volume(args.name))
+    if args.shape is not None:
+        pod_volumes.append(split.volume())
     return pod_volumes
 
 
@@ -398,12 +449,12 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(args.weights.volume_mount())
     elif args.hf_token is not None:
         volume_mounts.append(hf_token.token_mount())
-    if args.key_store is not None:
+    if args.mounts_key:
         volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
         volume_mounts.append(compile_cache.program_mount())
     if args.restart_stalled_seconds is not None:
         volume_mounts.append(heartbeat.mount())
-    if args.rank_ports:
+    if args.has_rank_servers:
         volume_mounts.append(ranks.mount())
     return volume_mounts

@@ -8,6 +8,10 @@ model without experts (0.33.0, engine/arg_utils.py) and has no metrics of the wh
 starts eight servers on the ports 8000 to 8007, each with the GPUs of its rank. The status port answers for all of them: `/health` and
 `/readyz` are 200 while every rank's `/health` is, `/metrics` is one page with the label `engine` of each rank, and other requests go to
 the rank of the header `X-data-parallel-rank`, to the ranks in turn without one. The status port is for probes and tools, not for load.
+
+With `--prefill=P --router=8000,29000` the first P servers read prompts and the others answer. A router in another container of the pod has
+the first of these ports for clients, the second for its metrics, which the page of metrics includes; requests without the header go to it.
+At the stop signal decode ends after the router, and prefill after decode. docs/prefill-apart.md describes it.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -37,6 +42,11 @@ METRICS_SECONDS = 4.0
 REQUEST_SECONDS = 600.0
 END_SECONDS = 10.0
 """From the death of a rank to the kill of the others. vLLM gives its own processes 5 s (launcher.py)."""
+TRANSFER_PORT = 5600
+"""Port by which the first server tells others where its cache is; each further one has its own. vLLM's default."""
+PREFILL, DECODE = "prefill", "decode"
+_ROLES = {PREFILL: "kv_producer", DECODE: "kv_consumer"}
+"""Names of the roles in vLLM's `--kv-transfer-config`."""
 POLL_SECONDS = 0.2
 RANK_HEADER = "X-data-parallel-rank"
 ADDRESS = "127.0.0.1"
@@ -53,16 +63,30 @@ def option(words: Sequence[str], name: str, default: int) -> int:
     return int(given[-1]) if given else default
 
 
-def command_of(rank: int, ranks: int, words: Sequence[str], experts: bool) -> list[str]:
+def role_of(rank: int, prefill: int) -> str | None:
+    """What one rank does, if the first `prefill` ranks read prompts for the others; None where each does both."""
+    return None if not prefill else PREFILL if rank < prefill else DECODE
+
+
+def command_of(rank: int, ranks: int, words: Sequence[str], experts: bool, role: str | None = None) -> list[str]:
     """The command of one rank's server. Ranks of a mixture of experts know one another, others are servers of their own."""
     own = [word for word in words if word.partition("=")[0] not in REPLACED]
+    if role is not None:
+        own = [_with_role(word, role) for word in own]
     own.append(f"--port={option(words, '--port', 8000) + rank}")
     return [*own, f"--data-parallel-size={ranks}", f"--data-parallel-rank={rank}"] if experts else own
 
 
+def _with_role(word: str, role: str) -> str:
+    name, _, value = word.partition("=")
+    if name != "--kv-transfer-config":
+        return word
+    return f"{name}={json.dumps({**json.loads(value), 'kv_role': _ROLES[role]})}"
+
+
 def environment_of(rank: int, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment of one rank's server: the GPUs of its rank alone, and a folder of its own for compiled graphs, which vLLM names by
-    its number of the rank, 0 in every server of its own (compilation/backends.py).
+    """The environment of one rank's server: the GPUs of its rank alone, a port of its own for transfers, and a folder of its own for
+    compiled graphs, which vLLM names by its number of the rank, 0 in every server of its own (compilation/backends.py).
     """
     each = option(words, "--tensor-parallel-size", 1)
     given = [one for one in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
@@ -70,15 +94,28 @@ def environment_of(rank: int, words: Sequence[str], environment: Mapping[str, st
     visible = [given[number] for number in mine] if given else [str(number) for number in mine]
     root = environment.get("VLLM_CACHE_ROOT")
     own = {"CUDA_VISIBLE_DEVICES": ",".join(visible)} | ({"VLLM_CACHE_ROOT": f"{root}/rank-{rank}"} if root else {})
+    if "VLLM_NIXL_SIDE_CHANNEL_HOST" in environment:
+        own["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(TRANSFER_PORT + rank)
     return {**environment, **own}
 
 
 class Ranks:
     """The servers of all ranks."""
 
-    def __init__(self, commands: Sequence[tuple[Sequence[str], Mapping[str, str]]], ports: Sequence[int]) -> None:
-        self.ports = tuple(ports)
+    def __init__(
+        self,
+        commands: Sequence[tuple[Sequence[str], Mapping[str, str]]],
+        ports: Sequence[int],
+        *,
+        prefill: int = 0,
+        router: Sequence[int] = (),
+        drain_seconds: float = 0.0,
+    ) -> None:
+        self.ports, self.prefill = tuple(ports), prefill
+        self.router = tuple(router)
+        """Ports of the router's requests and metrics; empty without a router."""
         self.is_stopping = False
+        self._drain_seconds, self._stop_at = drain_seconds, float("inf")
         self.turn = itertools.count()
         self._wake = threading.Event()
         # A session each: what a server leaves behind can be killed with it.
@@ -86,12 +123,23 @@ class Ranks:
             subprocess.Popen(list(command), env=dict(environment), start_new_session=True)
             for command, environment in commands
         ]
+        # The router still has streams, and decode still fetches from prefill.
+        self._stages: list[tuple[Callable[[], bool], Sequence[subprocess.Popen[bytes]]]] = [
+            (lambda: not self.router or not is_open(self.router[1]), self._servers[prefill:]),
+            (lambda: not any(map(self._is_alive, self._servers[prefill:])), self._servers[:prefill]),
+        ]
+
+    def port_of(self, rank: int | None) -> int:
+        """Port of a rank; without one the router's, or the next rank's."""
+        if rank is None and self.router:
+            return self.router[0]
+        return self.ports[next(self.turn) % len(self.ports) if rank is None else rank]
 
     def stop(self, *_: object) -> None:
-        """Forward the stop signal once; each server finishes its requests by its own `--shutdown-timeout`."""
+        """Forward the stop signal once, in order; each server finishes its requests by its own `--shutdown-timeout`."""
         if not self.is_stopping:
             self.is_stopping = True
-            self._signal(signal.SIGTERM)
+            self._stop_at = time.monotonic() + self._drain_seconds
         self._wake.set()
 
     def wait(self) -> int:
@@ -103,16 +151,27 @@ class Ranks:
                 sys.stderr.write(f"rank_servers: rank {rank} ended with {ended[0].returncode}; the others end, too\n")
                 code, kill_at = 1, time.monotonic() + END_SECONDS
                 self.stop()
+                self._stop_at = 0.0
+            self._stop_next()
             if time.monotonic() >= kill_at:
-                self._signal(signal.SIGKILL, groups=True)
+                self._signal(signal.SIGKILL, self._servers, groups=True)
             self._wake.wait(POLL_SECONDS)
             self._wake.clear()
             reap([server.pid for server in self._servers])
-        self._signal(signal.SIGKILL, groups=True)
+        self._signal(signal.SIGKILL, self._servers, groups=True)
         return code
 
-    def _signal(self, number: int, *, groups: bool = False) -> None:
-        for server in self._servers:
+    def _stop_next(self) -> None:
+        """Send the stop signal to the servers whose turn it is: when those before them have ended, or the time is over."""
+        while self.is_stopping and self._stages:
+            is_due, servers = self._stages[0]
+            if not is_due() and time.monotonic() < self._stop_at:
+                return
+            self._stages.pop(0)
+            self._signal(signal.SIGTERM, servers)
+
+    def _signal(self, number: int, servers: Sequence[subprocess.Popen[bytes]], *, groups: bool = False) -> None:
+        for server in servers:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if groups:
                     os.killpg(server.pid, number)
@@ -137,6 +196,13 @@ def reap(servers: Sequence[int]) -> None:
                 os.waitpid(int(process.name), os.WNOHANG)
 
 
+def is_open(port: int) -> bool:
+    """Whether a program of this pod listens on the port."""
+    with contextlib.suppress(OSError), socket.create_connection((ADDRESS, port), timeout=1):
+        return True
+    return False
+
+
 def ask(port: int, path: str, seconds: float, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
     """Status and body of one rank's answer; 0 without one."""
     connection = http.client.HTTPConnection(ADDRESS, port, timeout=seconds)
@@ -153,11 +219,14 @@ def ask_all(ports: Sequence[int], path: str, seconds: float) -> list[tuple[int, 
         return list(threads.map(lambda port: ask(port, path, seconds), ports))
 
 
-def merged(pages: Sequence[str]) -> str:
-    """One page of metrics of all ranks, whose samples have the label `engine` with the rank; each family once."""
+def merged(pages: Sequence[str], prefill: int = 0) -> str:
+    """One page of metrics of all ranks, whose samples have the label `engine` with the rank, and `role` if they have one; each family
+    once.
+    """
     families: dict[str, list[str]] = {}
     told: set[tuple[str, str]] = set()
     for rank, page in enumerate(pages):
+        role = role_of(rank, prefill)
         name = ""
         for line in page.splitlines():
             if line.startswith(("# HELP ", "# TYPE ")):
@@ -167,12 +236,12 @@ def merged(pages: Sequence[str]) -> str:
                     told.add((kind, name))
                     lines.append(line)
             elif line and not line.startswith("#"):
-                families.setdefault(name, []).append(of_rank(line, rank))
+                families.setdefault(name, []).append(of_rank(line, rank, role))
     return "".join(f"{line}\n" for lines in families.values() for line in lines)
 
 
-def of_rank(line: str, rank: int) -> str:
-    """A sample with the label `engine` of its rank."""
+def of_rank(line: str, rank: int, role: str | None = None) -> str:
+    """A sample with the label `engine` of its rank, and `role`."""
     sample = SAMPLE.fullmatch(line)
     if sample is None:
         return line
@@ -180,6 +249,8 @@ def of_rank(line: str, rank: int) -> str:
     labels, found = ENGINE.subn(lambda match: match[1] + mine, labels)
     if not found:
         labels = f"{labels},{mine}" if labels else mine
+    if role is not None:
+        labels += f',role="{role}"'
     return f"{sample['name']}{{{labels}}}{sample['rest']}"
 
 
@@ -223,7 +294,10 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
             if not all(status == 200 for status, _ in told):
                 missing = ", ".join(str(rank) for rank, (status, _) in enumerate(told) if status != 200)
                 return 503, "text/plain", f"no metrics of rank {missing}\n"
-            return 200, "text/plain; version=0.0.4; charset=utf-8", merged([page for _, page in told])
+            page = merged([page for _, page in told], ranks.prefill)
+            if ranks.router:
+                page += ask(ranks.router[1], "/metrics", METRICS_SECONDS)[1]
+            return 200, "text/plain; version=0.0.4; charset=utf-8", page
 
         def _is_paused(self) -> tuple[int, str, str]:
             told = [body for status, body in ask_all(ranks.ports, "/is_paused", METRICS_SECONDS) if status == 200]
@@ -231,19 +305,20 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
             return 200 if told else 404, "application/json", json.dumps({"is_paused": paused})
 
         def _pass_on(self) -> None:
-            rank = self.headers.get(RANK_HEADER) or str(next(ranks.turn) % len(ranks.ports))
-            if not rank.isdecimal() or int(rank) >= len(ranks.ports):
+            rank = self.headers.get(RANK_HEADER)
+            if rank is not None and (not rank.isdecimal() or int(rank) >= len(ranks.ports)):
                 self.send_error(400, f"{RANK_HEADER} is 0 to {len(ranks.ports) - 1}")
                 return
+            port = ranks.port_of(None if rank is None else int(rank))
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name: self.headers[name] for name in PASSED_ON if name in self.headers}
-            connection = http.client.HTTPConnection(ADDRESS, ranks.ports[int(rank)], timeout=REQUEST_SECONDS)
+            connection = http.client.HTTPConnection(ADDRESS, port, timeout=REQUEST_SECONDS)
             with contextlib.closing(connection):
                 try:
                     connection.request(self.command, self.path, body=body or None, headers=headers)
                     answer = connection.getresponse()
                 except (OSError, http.client.HTTPException):
-                    self.send_error(502, f"rank {rank} does not answer")
+                    self.send_error(502, f"port {port} does not answer")
                     return
                 self.send_response(answer.status)
                 self.send_header("Content-Type", answer.headers.get("Content-Type", "text/plain"))
@@ -269,6 +344,11 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--status-port", type=int, required=True)
     parser.add_argument("--experts", action="store_true", help="the ranks share experts")
+    parser.add_argument(
+        "--prefill", type=int, default=0, help="that many ranks, the first, read prompts for the others"
+    )
+    parser.add_argument("--router", default="", help="the router's ports of requests and of metrics")
+    parser.add_argument("--drain", type=float, default=0.0, help="seconds that the router has after the stop signal")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- and the command of a server of all ranks")
     return parser.parse_args(arguments)
 
@@ -279,10 +359,19 @@ def main() -> int:
     words = options.command[1:] if options.command[:1] == ["--"] else options.command
     first = option(words, "--port", 8000)
     commands = [
-        (command_of(rank, options.ranks, words, options.experts), environment_of(rank, words, os.environ))
+        (
+            command_of(rank, options.ranks, words, options.experts, role_of(rank, options.prefill)),
+            environment_of(rank, words, os.environ),
+        )
         for rank in range(options.ranks)
     ]
-    ranks = Ranks(commands, range(first, first + options.ranks))
+    ranks = Ranks(
+        commands,
+        range(first, first + options.ranks),
+        prefill=options.prefill,
+        router=[int(port) for port in options.router.split(",") if port],
+        drain_seconds=options.drain,
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ranks.stop)
     status = http.server.ThreadingHTTPServer(("", options.status_port), status_handler(ranks))

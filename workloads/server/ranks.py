@@ -26,9 +26,11 @@ _FOLDER: Final = "/opt/vllm-fleet-ranks"
 _VOLUME: Final = "rank-program"
 
 
-def serving(command: Sequence[str], ranks: int, *, experts: bool) -> list[str]:
-    """`command`, started once for each rank. `experts`: the ranks share the experts of one model."""
-    options = [f"--ranks={ranks}", f"--status-port={STATUS_PORT}", *(["--experts"] if experts else [])]
+def serving(command: Sequence[str], ranks: int, *, experts: bool = False, options: Sequence[str] = ()) -> list[str]:
+    """`command`, started once for each rank. `experts`: the ranks share the experts of one model. `options`: further ones of the
+    program.
+    """
+    options = [f"--ranks={ranks}", f"--status-port={STATUS_PORT}", *(["--experts"] if experts else []), *options]
     # Without site-packages: the image's take longer to find than the program to start.
     return ["python3", "-I", "-S", f"{_FOLDER}/{PROGRAM}", *options, "--", *command]
 
@@ -43,7 +45,12 @@ def container_ports(ranks: int) -> list[ContainerPortArgsDict]:
     own: list[ContainerPortArgsDict] = [
         {"name": port_name(rank), "container_port": HTTP_PORT + rank, "protocol": "TCP"} for rank in range(ranks)
     ]
-    return [*own, {"name": STATUS_PORT_NAME, "container_port": STATUS_PORT, "protocol": "TCP"}]
+    return [*own, status_port()]
+
+
+def status_port() -> ContainerPortArgsDict:
+    """The port that answers for all ranks."""
+    return {"name": STATUS_PORT_NAME, "container_port": STATUS_PORT, "protocol": "TCP"}
 
 
 def service_ports(ranks: int) -> list[ServicePortArgsDict]:

@@ -71,13 +71,15 @@ class Server(pulumi.ComponentResource):
     """Ports of a pod's API: one, or one per rank."""
     status_port: int
     """Port with the health and the metrics of a whole pod."""
+    has_pod_router: bool
+    """Whether a router in each pod asks prefill and then decode. It checks no key and serves more paths than /v1."""
     after_first_node: tuple[pulumi.Resource, ...]
     """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
         self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
-        self.ports, self.status_port = args.ports, args.status_port
+        self.ports, self.status_port, self.has_pod_router = args.ports, args.status_port, args.shape is not None
         self.image = args.space.image(args.image.reference)
         child = pulumi.ResourceOptions(parent=self)
         metadata: ObjectMetaArgsDict = {
@@ -102,7 +104,7 @@ class Server(pulumi.ComponentResource):
         programs = {
             "compile-cache": compile_cache if args.compile_cache is not None else None,
             "heartbeat": heartbeat if args.restart_stalled_seconds is not None else None,
-            "ranks": ranks if args.rank_ports else None,
+            "ranks": ranks if args.has_rank_servers else None,
         }
         needed += [
             k8s.core.v1.ConfigMap(

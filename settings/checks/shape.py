@@ -1,0 +1,173 @@
+"""Checks of `server.shape`: prefill apart from decode, in each pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from facts.finding import Finding
+from facts.ledger import value
+from facts.model_config import EXPERTS
+from facts.models import ModelShape
+from facts.releases import number_of
+from settings.sections.engine import Engine
+from settings.sections.section import key
+from settings.sections.shape import Shape
+from settings.shaped_engine import OWN_VARIABLES, TRANSFER
+
+if TYPE_CHECKING:
+    from settings.stack import Settings
+
+FIRST_RELEASE: Final = "0.33.0"
+"""The release whose transfers were run (facts/data/disaggregation.yaml). Earlier ones with NIXL are right only in part."""
+
+
+def split_problems(settings: Settings) -> Iterator[Finding]:
+    """Every reason why this stack's pods cannot be split so."""
+    path, server = key("server.shape"), settings.server
+    shape, engine = server.shape, settings.serving.engine
+    yield from shape_problems(path, shape, engine, settings.serving.shape, rank_ports=server.rank_ports)
+    if shape is None:
+        return
+    yield from _set_twice(settings)
+    if settings.endpoint_kind != "leastRequest":
+        by_prefix = settings.endpoint_kind == "prefixAware"
+        yield Finding(
+            id="shape-without-proxy",
+            subject=key("endpoint.kind"),
+            found=settings.endpoint_kind,
+            allowed="leastRequest with server.shape",
+            why="the pods' router checks no key, drops the client's own, takes servers in and out for anyone who asks, and answers a dead "
+            "server with its address; with leastRequest HAProxy checks keys, passes only /v1, replaces such answers, and nothing else "
+            "reaches the pods"
+            + (
+                "; prefixAware would ask the pods for tokens, and prefill is chosen inside of a pod"
+                if by_prefix
+                else ""
+            ),
+            write="endpoint: {kind: leastRequest}"
+            + (", with a key for each client in endpoint.router.clients" if settings.guards_v1_only else ""),
+        )
+    if settings.rollout.canary is not None:
+        yield Finding(
+            id="shape-of-a-canary",
+            subject=path,
+            found="(set)",
+            allowed="left out with rollout.canary",
+            why="a canary has no shape of its own, so `fleet rollout judge` would compare engines of two kinds",
+            write="remove shape while there is a canary, or upgrade without a canary",
+        )
+    if engine.speculative_tokens:
+        yield Finding(
+            id="shape-with-drafts",
+            subject=path,
+            found=f"{engine.speculative_tokens} draft tokens",
+            allowed="without speculative, whose answers were equal token by token",
+            why="with drafts equality was not shown: two engines with equal flags disagreed before any transfer (docs/prefill-apart.md)",
+            write="speculative: null, or compare answers with `fleet verify --live --outputs` first",
+            severity="warning",
+        )
+
+
+def shape_problems(
+    path: str, shape: Shape | None, engine: Engine, model: ModelShape | None, *, rank_ports: bool
+) -> Iterator[Finding]:
+    """Whether an engine can be split so. `path`: of the setting."""
+    if shape is None:
+        return
+    asked, each = (shape.prefill_gpus, shape.decode_gpus), engine.tensor_parallel_size
+    if sum(asked) != engine.gpus:
+        yield Finding(
+            id="shape-gpus",
+            subject=path,
+            found=f"{asked[0]} + {asked[1]} GPUs",
+            allowed=f"prefillGpus + decodeGpus = {engine.gpus}",
+            why=f"the engines of a pod have {engine.gpus} GPUs: dataParallelSize x tensorParallelSize; the rest would be idle, or missing",
+            write=f"prefillGpus: {max(1, engine.gpus - asked[1])}, decodeGpus: {engine.gpus - max(1, engine.gpus - asked[1])}"
+            if engine.gpus > 1
+            else "remove shape: one GPU cannot be split",
+        )
+    if any(gpus % each for gpus in asked):
+        yield Finding(
+            id="shape-divides-an-engine",
+            subject=path,
+            found=f"prefillGpus {asked[0]}, decodeGpus {asked[1]}",
+            allowed=f"multiples of tensorParallelSize, {each}",
+            why="an engine has all of its GPUs on one side",
+            write=f"prefillGpus: {max(each, asked[0] // each * each)}, and decodeGpus for the rest",
+        )
+    if engine.release.number < number_of(FIRST_RELEASE):
+        first = value("disaggregation.first")
+        right = first["with-drafts" if engine.speculative_tokens else "without-drafts"]
+        yield Finding(
+            id="shape-release",
+            subject=path,
+            found=f"vLLM {engine.version}",
+            allowed=f"vLLM {FIRST_RELEASE} or later",
+            why=f"that one was run; of hybrid models the first right one is {right['version']}: {right['why']}; up to 0.30 block-wise FP8 "
+            "products of prompts are slow on B200 (vllm-project/vllm#57377)",
+            write=f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove shape",
+        )
+    if shape.connector == "NixlPushConnector":
+        yield Finding(
+            id="shape-pushes",
+            subject=f"{path}.connector",
+            found=shape.connector,
+            allowed="NixlConnector",
+            why="on two H200 with vLLM 0.33.0 it started and moved nothing: prefill had ended before decode was asked, there was no error, "
+            "and the request waited. vllm-router asks decode only then",
+            write="remove connector",
+        )
+    if rank_ports:
+        yield Finding(
+            id="shape-with-rank-ports",
+            subject=path,
+            found="(set, with rankPorts)",
+            allowed="shape or rankPorts",
+            why="behind the pod's router no engine has a port of its own for clients",
+            write="remove rankPorts",
+        )
+    if engine.entrypoint != "serve" or engine.api_server_count not in (None, engine.data_parallel_size):
+        yield Finding(
+            id="shape-with-api-servers",
+            subject=path,
+            found="(set)",
+            allowed="entrypoint serve, without apiServerCount",
+            why="each engine is a server of its own with one API server",
+            write="remove apiServerCount and entrypoint from server.engine, or remove shape",
+        )
+    if model is not None and EXPERTS in model.parts:
+        yield Finding(
+            id="shape-of-experts",
+            subject=path,
+            found="a mixture of experts",
+            allowed="models without experts",
+            why="ranks of a pod share the experts of one model and step together; apart, each engine would need all of them, which the "
+            "check of memory does not count",
+            write="remove shape",
+        )
+    if not any(word.startswith(f"{TRANSFER}=") for word in engine.extra_args):
+        yield Finding(
+            id="shape-without-connector",
+            subject=path,
+            found="an engine without a connector",
+            allowed="the engine of settings.shaped_engine.shaped",
+            why="prefill and decode exchange nothing without one, and every answer is right",
+            write="engine=shaped(engine, shape, model)",
+        )
+
+
+def _set_twice(settings: Settings) -> Iterator[Finding]:
+    engine = settings.server.engine
+    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or () if str(word).startswith(TRANSFER)]
+    written += [name for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES]
+    for name in written:
+        field = "extraArgs" if name.startswith("--") else "extraEnv"
+        yield Finding(
+            id="shape-set-twice",
+            subject=key(f"server.engine.{field}"),
+            found=name,
+            allowed="left out with server.shape",
+            why="server.shape sets it for prefill and for decode; another value on one side moves nothing, or stops both",
+            write=f"remove {name}, or remove shape",
+        )

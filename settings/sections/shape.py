@@ -1,0 +1,38 @@
+"""Section `server.shape`: prefill apart from decode, in each pod."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from settings.sections.endpoint import MOST_CPU, RouterImage
+from settings.sections.section import Section
+
+Connector = Literal["NixlConnector", "NixlPushConnector"]
+
+
+class ShapeRouter(Section):
+    """vllm-router in each server pod, which asks prefill and then decode."""
+
+    image: RouterImage
+    """Image with vllm-router 0.1.17 and Python: no release of it is published as an image. docs/endpoint.md has the three lines that build
+    one."""
+    cpu: Annotated[int, Field(ge=1, le=MOST_CPU)] = 4
+    """vCPU of the router, beside those of `server.resources`. Measured: 0.4 ms of processor time for a request, 0.05 ms for a chunk; each
+    request is two here."""
+    memory_gib: Annotated[int, Field(ge=1, le=50)] = 4
+    """Memory of the router in GiB, beside that of `server.resources`. Measured: 90 KiB for an open stream."""
+
+
+class Shape(Section):
+    """Engines of a pod that only read prompts, and engines that only answer."""
+
+    prefill_gpus: Annotated[int, Field(ge=1, le=7)]
+    """GPUs that read prompts. `fleet plan --prefill-apart` computes how many."""
+    decode_gpus: Annotated[int, Field(ge=1, le=7)]
+    """GPUs that answer. With prefillGpus the pod's GPUs; `engine.tensorParallelSize` divides both."""
+    router: ShapeRouter
+    """The router between clients and the engines of its pod."""
+    connector: Connector = "NixlConnector"
+    """How a prompt's cache moves. `NixlConnector`: decode fetches it. `NixlPushConnector` is refused: it moved nothing."""

@@ -1,0 +1,210 @@
+"""Prefill apart from decode in a pod: servers on the loopback address, a router in front, one page of metrics, the order of the end."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pulumi
+import pytest
+
+from settings.derived.router import router_needs
+from settings.sections.server import Resources
+from settings.sections.shape import ShapeRouter
+from settings.shaped_engine import shaped
+from settings.stack import Settings
+from tests.support.as_sent import as_sent
+from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.rows import each_row
+from tests.support.schemas import problems
+from tests.support.settings import make_settings
+from tests.workloads.args import server_args, space
+from workloads import names
+from workloads.monitoring import server_scrape
+from workloads.network_policies import flows
+from workloads.router.router import Router, RouterArgs
+from workloads.server import rank_servers as program
+from workloads.server import ranks
+from workloads.server.pod import pod_template
+from workloads.server.pod_end import pod_end
+from workloads.server.server import Server, ServerArgs
+
+IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+SHAPE = {"prefillGpus": 3, "decodeGpus": 5, "router": {"image": IMAGE}}
+
+
+def settings(**server: Any) -> Settings:
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **server}
+    return make_settings(server=server, endpoint={"kind": "leastRequest"})
+
+
+def args(**server: Any) -> ServerArgs:
+    return server_args(settings(**server))
+
+
+def spec(**server: Any) -> dict[str, Any]:
+    made: dict[str, Any] = as_sent(pod_template(args(**server)))
+    return made["spec"]
+
+
+def test_the_servers_are_in_one_container_on_the_loopback_address() -> None:
+    engines, router = spec()["containers"]
+    assert engines["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert "nvidia.com/gpu" not in router["resources"]["limits"]
+    assert {"--host=127.0.0.1", "--port=8001", "--data-parallel-size=8"} <= set(engines["args"])
+    assert {"--ranks=8", "--prefill=3", "--router=8000,29000"} <= set(engines["command"])
+    assert [port["containerPort"] for port in engines["ports"]] == [names.STATUS_PORT]
+    assert [port["containerPort"] for port in router["ports"]] == [names.HTTP_PORT]
+    assert router["image"] == IMAGE
+
+
+def test_the_router_has_each_server_on_its_side() -> None:
+    command = spec()["containers"][1]["command"]
+    sides: dict[str, list[str]] = {"--prefill": [], "--decode": []}
+    for word, after in pairwise(command):
+        if word in sides:
+            sides[word].append(after)
+    assert [len(side) for side in sides.values()] == [3, 5]
+    assert sides["--decode"][-1] == "http://127.0.0.1:8008"
+    halves = args(
+        engine={"dataParallelSize": 4, "tensorParallelSize": 2}, shape={**SHAPE, "prefillGpus": 2, "decodeGpus": 6}
+    )
+    assert halves.split is not None
+    assert (halves.split.prefill, halves.split.decode) == ((8001,), (8002, 8003, 8004))
+
+
+def test_a_pod_is_ready_when_its_router_and_every_server_are() -> None:
+    engines, router = spec()["containers"]
+    assert engines["readinessProbe"]["httpGet"] == {"path": "/health", "port": "status"}
+    assert router["readinessProbe"]["httpGet"] == {"path": "/readiness", "port": "http"}
+    # The router listens when all servers answer: the kubelet waits as long as for them.
+    waits = [
+        one["startupProbe"]["periodSeconds"] * one["startupProbe"]["failureThreshold"] for one in (engines, router)
+    ]
+    assert waits[1] > waits[0]
+    assert router["livenessProbe"]["httpGet"]["path"] == "/liveness"
+
+
+def test_the_engines_wait_for_the_router_as_long_as_its_streams_may_take() -> None:
+    engines, router = spec()["containers"]
+    drain = args().drain
+    assert f"--drain={drain.after_signal_seconds}" in engines["command"]
+    sleeps = {one["lifecycle"]["preStop"]["sleep"]["seconds"] for one in (engines, router)}
+    assert sleeps == {drain.pre_stop_seconds}
+    assert pod_end(spec()).stream_seconds == drain.stream_seconds
+
+
+def test_both_sides_get_the_connector_and_each_its_role() -> None:
+    engines = spec()["containers"][0]
+    variables = {one["name"]: one["value"] for one in engines["env"]}
+    assert variables["VLLM_SSM_CONV_STATE_LAYOUT"] == "DS"
+    words = [*engines["command"][engines["command"].index("--") + 1 :], *engines["args"]]
+    told = {}
+    for rank in range(8):
+        command = program.command_of(rank, 8, words, False, program.role_of(rank, 3))
+        [option] = [word for word in command if word.startswith("--kv-transfer-config=")]
+        transfer = json.loads(option.partition("=")[2])
+        assert transfer["kv_connector"] == "NixlConnector"
+        told[rank] = transfer["kv_role"], program.environment_of(rank, words, variables)
+    assert [role for role, _ in told.values()] == ["kv_producer"] * 3 + ["kv_consumer"] * 5
+    ports = [environment["VLLM_NIXL_SIDE_CHANNEL_PORT"] for _, environment in told.values()]
+    assert len(set(ports)) == 8
+    assert {environment["VLLM_NIXL_SIDE_CHANNEL_HOST"] for _, environment in told.values()} == {"127.0.0.1"}
+
+
+def test_a_dense_model_has_no_layout_of_states() -> None:
+    one = settings()
+    plain = shaped(one.serving.profile.engine, one.server.shape, None)
+    assert "VLLM_SSM_CONV_STATE_LAYOUT" not in plain.extra_env
+
+
+def test_metrics_have_roles_and_the_router_s_series() -> None:
+    page = '# TYPE a gauge\na{engine="0"} 1\n'
+    samples = [line for line in program.merged([page] * 3, 1).splitlines() if line.startswith("a")]
+    assert samples == [
+        'a{engine="0",role="prefill"} 1',
+        'a{engine="1",role="decode"} 1',
+        'a{engine="2",role="decode"} 1',
+    ]
+    scrape = server_scrape("chat", 15, ranks.STATUS_PORT_NAME, has_pod_router=True)["endpoints"][0]
+    assert "vllm_router_" in scrape["metricRelabeling"][0]["regex"]
+    assert scrape["port"] == "status"
+
+
+def test_nothing_but_routers_and_the_stack_s_own_pods_reaches_a_server_pod() -> None:
+    from settings.derived.traffic import traffic
+
+    one = settings(apiKeySecret="key")
+    server = [flow for flow in flows(traffic(one)) if flow.to.name == "server"]
+    assert {flow.from_.name: flow.port for flow in server} == {"router": 8000, "metric-collectors": 9256}
+
+
+def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
+    server = Server("server", server_args(one), opts)
+    needs = router_needs(one)
+    assert needs is not None
+    return Router("router", RouterArgs(space=space(one), server=server, **needs), opts)
+
+
+@pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])
+def test_the_routers_check_the_key_that_the_pods_do_not(secret: dict[str, str]) -> None:
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **secret}
+    recording = recorded_component(build, "known", server=server, endpoint={"kind": "leastRequest"})
+    made = {key: manifest(one) for key, one in objects(recording).items()}
+    assert {key: found for key, one in made.items() if (found := problems(one))} == {}
+    pods = {app: made[f"Deployment/{app}"]["spec"]["template"] for app in ("qwen35-server", "router")}
+    keyed = {app for app, pod in pods.items() if any("key" in volume["name"] for volume in pod["spec"]["volumes"])}
+    assert keyed == ({"router"} if secret else set())
+    assert "vllm-fleet.dev/api-key-version" not in pods["qwen35-server"]["metadata"]["annotations"]
+    [told] = [one["data"]["haproxy.cfg"] for one in made.values() if "haproxy.cfg" in one.get("data", {})]
+    assert "path_beg /v1/" in told
+    assert "GET uri /readiness" in told
+    assert ("acl servers_key" in told) == bool(secret)
+
+
+def test_the_router_s_requests_fit_beside_the_servers() -> None:
+    from facts.machines import MACHINES
+
+    machine = MACHINES["g2-standard-24"]
+    alone = Resources().of_pod(machine, 2)
+    beside = Resources().of_pod(machine, 2, router=ShapeRouter(image=IMAGE, cpu=4, memory_gib=4))
+    assert (alone.cpu - beside.cpu, alone.memory_gib - beside.memory_gib) == (4, 4)
+
+
+@each_row(
+    ("changed", "problem"),
+    [
+        ({"server": {"shape": {**SHAPE, "decodeGpus": 4}}}, "shape-gpus"),
+        (
+            {"server": {"engine": {"dataParallelSize": 4, "tensorParallelSize": 2}}},
+            "shape-divides-an-engine",
+        ),
+        ({"server": {"profile": "record"}}, "shape-release"),
+        ({"server": {"shape": {**SHAPE, "connector": "NixlPushConnector"}}}, "shape-pushes"),
+        ({"server": {"rankPorts": True}}, "shape-with-rank-ports"),
+        ({"server": {"engine": {"apiServerCount": 4}}}, "shape-with-api-servers"),
+        ({"server": {"engine": {"extraArgs": ("--kv-transfer-config={}",)}}}, "shape-set-twice"),
+        ({"server": {"engine": {"extraEnv": {"VLLM_SSM_CONV_STATE_LAYOUT": "SD"}}}}, "shape-set-twice"),
+        ({"model": {"id": "Qwen/Qwen3.5-35B-A3B-FP8"}}, "shape-of-experts"),
+        ({"endpoint": {}}, "shape-without-proxy"),
+        ({"endpoint": {"kind": "prefixAware", "router": {"image": IMAGE}}}, "shape-without-proxy"),
+        ({"gateway": {"enabled": True}, "endpoint": {}}, "shape-without-proxy"),
+        ({"rollout": {"canary": {"replicas": 1}}}, "shape-of-a-canary"),
+    ],
+)
+def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) -> None:
+    from settings.checks.structure import structural_problems
+
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
+    sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
+    found = structural_problems(make_settings(**sections))
+    assert problem in {one.id for one in found if one.severity == "error"}
+
+
+def test_a_sound_shape_is_not_refused() -> None:
+    from settings.checks.lessons import lessons
+    from settings.checks.structure import structural_problems
+
+    one = settings()
+    assert not [found for found in (*structural_problems(one), *lessons(one)) if found.severity == "error"]

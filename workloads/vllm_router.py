@@ -1,0 +1,82 @@
+"""The command lines of vllm-router 0.1.17, which chooses the server that saw a prompt's beginning, or asks prefill and then decode. Creates
+no resource.
+
+It checks no client's key, has paths that change its servers, and its errors contain addresses: HAProxy stands in front of it, in the same
+pod or as the only one that network policies let in.
+`cache_aware` compares tokens, and asks every server for each prompt's, at /render below the request's path, else at /tokenize: without
+an answer it routes by load alone. A client's Authorization goes on to the servers, with prefill apart it does not; `--api-key` is
+neither checked nor sent.
+Measured: the wheel 0.1.17 before servers that answer vLLM's protocol, 2026-11-27.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from workloads import names
+
+PORT: Final = 8100
+METRICS_PORT: Final = 8101
+PROBE: Final = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
+"""Python that fails where it does not answer: the kubelet does not reach its address, and HAProxy only turns away from it."""
+HEALTH_PATH: Final = "/readiness"
+"""200 while a healthy server is known, else 503; /health is 503 as soon as one is not."""
+WHOLE_REQUEST_SECONDS: Final = 86_400
+"""Its timeout covers a whole request; HAProxy ends the silent ones."""
+
+
+def command(server: str, namespace: str, *, max_in_flight: int) -> list[str]:
+    """The program and its options, for the pods of `server` in `namespace`."""
+    return [
+        "vllm-router",
+        "--host=127.0.0.1",
+        f"--port={PORT}",
+        "--prometheus-host=127.0.0.1",
+        f"--prometheus-port={METRICS_PORT}",
+        "--policy=cache_aware",
+        "--service-discovery",
+        "--selector",
+        *(f"{key}={value}" for key, value in names.selector(server).items()),
+        f"--service-discovery-port={names.HTTP_PORT}",
+        f"--service-discovery-namespace={namespace}",
+        # A generation is never repeated.
+        "--disable-retries",
+        # With its default a dead server is found after three minutes.
+        "--health-check-interval-secs=10",
+        f"--request-timeout-secs={WHOLE_REQUEST_SECONDS}",
+        # HAProxy bounds the requests; no second queue behind it.
+        f"--max-concurrent-requests={max_in_flight}",
+        "--queue-size=0",
+        "--log-level=warning",
+    ]
+
+
+LIVE_PATH: Final = "/liveness"
+CONNECT_SECONDS: Final = 5
+"""Between two looks whether every server answers, at the start: it listens only then."""
+
+
+def split_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seconds: int) -> list[str]:
+    """The program and its options, for a pod with these ports of prefill and of decode. At its stop signal it closes its port, and ends
+    with its last stream.
+    """
+    return [
+        "vllm-router",
+        "--host=0.0.0.0",
+        f"--port={names.HTTP_PORT}",
+        "--prometheus-host=127.0.0.1",
+        f"--prometheus-port={names.POD_ROUTER_METRICS_PORT}",
+        "--vllm-pd-disaggregation",
+        "--kv-connector=nixl",
+        *(word for port in prefill for word in ("--prefill", f"http://127.0.0.1:{port}")),
+        *(word for port in decode for word in ("--decode", f"http://127.0.0.1:{port}")),
+        # By its own requests. `cache_aware`, its default, would ask for the tokens of every prompt.
+        "--policy=power_of_two",
+        "--disable-retries",
+        "--health-check-interval-secs=10",
+        f"--request-timeout-secs={WHOLE_REQUEST_SECONDS}",
+        f"--worker-startup-timeout-secs={startup_seconds}",
+        f"--worker-startup-check-interval={CONNECT_SECONDS}",
+        "--log-level=warning",
+    ]
