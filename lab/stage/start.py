@@ -62,7 +62,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
     if opened.settings.has_router:
-        require_programs("haproxy", *(("vllm-router",) if opened.settings.endpoint_kind == "prefixAware" else ()))
+        is_inner = opened.settings.endpoint_kind == "prefixAware" or opened.settings.server.shape is not None
+        require_programs("haproxy", *(("vllm-router",) if is_inner else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:

@@ -96,6 +96,11 @@ class RouterPod:
         return f"http://{self.place.address}:{self._port('metrics')}/metrics"
 
     @property
+    def status_url(self) -> str:
+        """Where a server's pod answers for all of its engines."""
+        return f"http://{self.place.address}:{self._port('status')}"
+
+    @property
     def logs(self) -> str:
         """What its programs wrote."""
         return "".join(path.read_text(errors="replace") for path in sorted(self._folder.glob("*.log")))
