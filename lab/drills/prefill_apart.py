@@ -21,7 +21,7 @@ from lab.control_plane.api import POD
 from lab.drills.drill import Drill, Proof
 from lab.results.result import DrillBrokenOffError
 from lab.simulators.model_server.vllm_command import STEP_SECONDS
-from lab.stage.traffic.client import Asking, Seen
+from lab.stage.traffic.client import Asking, Seen, format_statuses
 
 if TYPE_CHECKING:
     from lab.cloud.routers.router_pod import RouterPod
@@ -105,8 +105,9 @@ def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: Rout
     stage.traffic.wait_for_endpoints(stage.servers)
     with Asking(stage.settings.serving.model.id) as asking:
         again = [one.result() for one in _send(asking, routers, REQUESTS, 1)]
-    answered = sum(one.answered for one in again)
-    proof.check(f"with {role} back, every request is answered", answered == len(again), f"{answered} of {len(again)}")
+    proof.check(
+        f"with {role} back, every request is answered", all(one.answered for one in again), format_statuses(again)
+    )
 
 
 def _drains(stage: Stage, proof: Proof) -> None:
@@ -143,8 +144,7 @@ def _prompts_move(stage: Stage, proof: Proof, routers: Routers, what: str) -> No
     with Asking(stage.settings.serving.model.id) as asking:
         seen = _results(_send(asking, routers, REQUESTS, 2))
     found = _moved(routers).since(before)
-    answered = sum(one.answered for one in seen)
-    proof.check(f"{what} are answered", answered == REQUESTS, f"{answered} of {REQUESTS}")
+    proof.check(f"{what} are answered", all(one.answered for one in seen), format_statuses(seen))
     proof.check(
         f"{what} move: decode computes one token of each",
         (found.computed, found.transferred) == (REQUESTS, REQUESTS * (PROMPT_TOKENS - 1)),
@@ -244,6 +244,7 @@ DRILLS = (
         proves="decode computes one token of each prompt and fetches the others, without a failed transfer",
         play=_moves,
         skip=_has_shape,
+        fast=False,
     ),
     Drill(
         name="prefill-part-dies",
@@ -259,5 +260,6 @@ DRILLS = (
         proves="its streams end in order, requests that come meanwhile are answered, and no transfer fails",
         play=_drains,
         skip=_has_shape,
+        fast=False,
     ),
 )

@@ -160,9 +160,11 @@ class Routers:
     def _start(self, manifest: Manifest) -> None:
         uid = manifest["metadata"]["uid"]
         network = self.network
+        address = network.address(uid)
         place = Place(
-            address=network.address(uid),
-            own=network.own(uid),
+            address=address,
+            # A pod's router listens on both, and a program here on one: rank_servers.py asks it inside of the pod.
+            own=address if has_pod_router(manifest) else network.own(uid),
             nameserver=network.nameserver,
             speed=self._world.clock.speed,
         )

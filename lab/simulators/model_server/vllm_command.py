@@ -19,7 +19,7 @@ from typing import Final
 
 from fleet import CODE
 from lab.results.clock import Clock
-from lab.simulators.model_server.node import Cache, Node, Pace, Transfer
+from lab.simulators.model_server.node import LEASE_SECONDS, Cache, Node, Pace, Transfer
 
 SPEED: Final = "REHEARSAL_SPEED"
 """Variable with the simulated seconds of a wall second."""
@@ -58,7 +58,7 @@ def node_of(arguments: Sequence[str], environment: Mapping[str, str]) -> Node:
             role=given["kv_role"],
             recomputes=given.get("kv_load_failure_policy") == "recompute",
             # Of the wall: the router between prefill and decode is no faster here.
-            lease_seconds=own.get("kv_lease_duration", Transfer.lease_seconds) * speed,
+            lease_seconds=own.get("kv_lease_duration", LEASE_SECONDS) * speed,
             agreement=agreement(options, environment),
         )
     return Node(
