@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 
+from facts.finding import Finding
 from lab.drills.catalogue import DRILLS
 from lab.drills.drill import Proof
 from lab.drills.runner import result_of
@@ -86,6 +87,11 @@ def played(stage: Stage, name: str) -> DrillResult:
     except DrillBrokenOffError as error:
         gave_up = str(error)
     return result_of(drill, proof, gave_up=gave_up, stage=stage, since_seconds=began)
+
+
+def errors(findings: Sequence[Finding]) -> list[Finding]:
+    """What failed. A warning says what came late, as on a busy machine, and was waited for."""
+    return [one for one in findings if one.severity == "error"]
 
 
 def failures(result: DrillResult) -> dict[str, str]:

@@ -18,7 +18,17 @@ from lab.stage.stage import Stage, Surroundings
 from lab.stage.start import started
 from lab.stage.variants import varied
 from tests.lab.drills.mutation import Inputs, both, changed, retain, unlimited
-from tests.lab.drills.played import REPORTS, broken, failure, failures, patient, played, restore, without_policies
+from tests.lab.drills.played import (
+    REPORTS,
+    broken,
+    errors,
+    failure,
+    failures,
+    patient,
+    played,
+    restore,
+    without_policies,
+)
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
@@ -124,7 +134,7 @@ def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_
     assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
     assert failure(result, "every replica") == "0 new"
-    (finding,) = REPORTS[-1].findings
+    (finding,) = errors(REPORTS[-1].findings)
     assert "securityContext.privileged" in finding.write
 
 
@@ -266,8 +276,7 @@ def test_weights_mounted_to_write_by_one_machine_never_come_up_and_each_drill_sa
         first, second = runner.Runner(opened, around).play(chosen(["bring-up", "dead-rank"]))
     assert first.gave_up == second.gave_up
     assert "1 of 2 pods" in first.gave_up
-    (finding,) = first.findings
-    assert finding.severity == "error"
+    (finding,) = errors(first.findings)
     assert finding.subject.endswith("::server-deployment")
     assert first.moments
     assert second.findings == ()
@@ -287,7 +296,7 @@ def test_a_server_that_downloads_more_than_it_may_write_is_evicted_and_never_com
     with without_policies(LAG_SECONDS), broken(changed("Deployment", small)):
         (result,) = runner.Runner(opened, around).play(chosen(["bring-up"]))
     assert not result.passed
-    (finding,) = result.findings
+    (finding,) = errors(result.findings)
     assert finding.subject.endswith("::server-deployment")
     assert "storage usage exceeds the total limit of containers 20Gi" in finding.found
 
