@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from facts.signals.alerts import TRANSFER_FLOOR_GB_S
 from facts.texts import plural
 from lab.cloud.routers.program import require_programs
+from lab.cloud.world import restarts_of
 from lab.control_plane.api import POD
 from lab.drills.drill import Drill, Proof
 from lab.results.result import DrillBrokenOffError
@@ -75,7 +76,7 @@ def _part_dies(stage: Stage, proof: Proof) -> None:
 
 def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: RouterPod) -> None:
     secrets = [name for one in routers.server_pods() for name in (one.place.address, one.place.own, one.name)]
-    deaths = len(routers.deaths)
+    restarts = _restarts(stage, pod.name)
     with Asking(stage.settings.serving.model.id) as asking:
         # Also whole answers: before the first token, an error can still be told.
         sent = _send(asking, routers, STREAMS, _tokens(stage))
@@ -84,9 +85,13 @@ def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: Rout
         at_it = _running_at(pod)
         stage.timeline.note("pod", pod.name, f"its {role} engine dies with requests in flight", mood="bad")
         pod.kill_program(_ROLES[role])
-        _until(lambda: len(routers.deaths) > deaths, f"the pod to end without its {role} engine")
+        meanwhile = _send(asking, routers, REQUESTS, 1)
+        _until(lambda: _restarts(stage, pod.name) > restarts, f"the pod to end without its {role} engine")
         proof.check(f"a dead {role} engine ends its pod", True, routers.deaths[-1].strip()[-80:])
-    seen = [one.result() for one in (*sent, *whole)]
+    seen = _results([*sent, *whole])
+    # The pod answers its own router's probe until it ends.
+    late = sum(not one.answered for one in _results(meanwhile))
+    proof.figure(f"lost at once after the death of {role}", late, "requests", f"of {REQUESTS}")
     lost = [one for one in seen if not one.answered]
     proof.check(
         f"without {role}, only requests of its pod are lost",
@@ -153,6 +158,11 @@ def _prompts_move(stage: Stage, proof: Proof, routers: Routers, what: str) -> No
     proof.check(f"{what}: no transfer fails", found.failed == 0, f"{found.failed:.0f} failed")
     speed = found.bytes_ / found.seconds / 1e9 if found.seconds else 0.0
     proof.check(f"{what}: bytes by seconds are counted", speed >= TRANSFER_FLOOR_GB_S, f"{speed:.1f} GB/s")
+
+
+def _restarts(stage: Stage, name: str) -> int:
+    pod = stage.world.pods.get(name, stage.namespace)
+    return 0 if pod is None else restarts_of(pod)
 
 
 def _ready(stage: Stage) -> Routers:

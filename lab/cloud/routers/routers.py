@@ -98,6 +98,11 @@ class Routers:
         """The servers' pods that run programs, by name."""
         return [pod for pod in self._running() if has_pod_router(pod.pod)]
 
+    def server_targets(self, app: str) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of the whole of every server's pod of this `app` whose programs run here, for scraping."""
+        pods = [pod for pod in self.server_pods() if pod.pod["metadata"]["labels"].get("app") == app]
+        return [(pod.name, pod.pod["spec"].get("nodeName", ""), pod.status_url) for pod in pods]
+
     def _running(self) -> list[RouterPod]:
         with self._lock:
             return sorted(self._pods.values(), key=lambda pod: pod.name)
@@ -205,10 +210,13 @@ class Routers:
         self._world.timeline.note("pod", metadata["name"], "a program ends by itself", mood="bad")
         current = self._world.pods.get(metadata["name"], metadata["namespace"])
         if current is not None and not metadata.get("deletionTimestamp"):
-            self._agenda.soon(self._say_dead, current, exit_code)
+            self._agenda.soon(self._say_dead, pod, current, exit_code)
 
-    def _say_dead(self, pod: Manifest, exit_code: int) -> None:
-        kill_containers(self._world, pod, exit_code=exit_code, reason="OOMKilled" if exit_code == KILLED else "Error")
+    def _say_dead(self, pod: RouterPod, current: Manifest, exit_code: int) -> None:
+        # First: an unready pod that still answers would be Ready again.
+        self._mark(pod, "")
+        reason = "OOMKilled" if exit_code == KILLED else "Error"
+        kill_containers(self._world, current, exit_code=exit_code, reason=reason)
 
     def _end(self, pod: RouterPod, grace_seconds: float) -> None:
         ending = pod.end(grace_seconds)

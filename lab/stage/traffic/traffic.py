@@ -190,7 +190,9 @@ class Traffic:
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
-        return self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
+        simulated = self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
+        run_here = () if self._routers is None else self._routers.server_targets(app or self._server)
+        return [*simulated, *run_here]
 
     def accepted(self, app: str) -> int:
         """Requests that have reached the present servers of this `app`."""

@@ -61,12 +61,14 @@ def test_pods_without_connector_supervision_and_time_fail_all_three(
     def spoil(inputs: Inputs) -> None:
         spec: Any = inputs["spec"]["template"]["spec"]
         spec["terminationGracePeriodSeconds"] = 1
+        for container in spec["containers"]:
+            del container["lifecycle"]
         engines = spec["containers"][0]
         engines["args"] = [word for word in engines["args"] if not word.startswith("--kv-transfer-config")]
         # A supervisor that is blind to the end of an engine.
         edited(engines, "if not self.is_stopping and", "if False and")
 
-    with broken(changed("Deployment", spoil, f"{running.server}-deployment")):
+    with broken(changed("Deployment", spoil, "server-deployment")):
         with patient():
             assert not running.up().failed
             running.until_ready(running.servers)
