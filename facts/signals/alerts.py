@@ -506,7 +506,7 @@ def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
             panel=panel,
             every_seconds=300,
         )
-    if not watched.prefill_engines:
+    if not watched.is_apart:
         return
     yield Alert(
         name="DecodeReadsPrompts",

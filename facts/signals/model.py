@@ -41,6 +41,8 @@ class Watched:
     """Data-parallel engines of one pod, each with its own series."""
     prefill_engines: int = 0
     """Those of them that only read prompts. With any, each series of vLLM has the label `role`, `prefill` or `decode`."""
+    prefill_pods: bool = False
+    """Whether pods of another Deployment read the prompts (`facts.names.PREFILL_ENDING`): these pods only answer."""
     max_replicas: int | None = 1
     """Maximum declared replicas; None where replicas are managed externally."""
     release: tuple[int, int, int] = (0, 18, 1)
@@ -108,6 +110,11 @@ class Watched:
     pods_per_node: int = 1
     planned_usd_per_million_output: float | None = None
     """Dollars per million output tokens at the published throughput; None where none was published for this shape."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether prompts are read elsewhere than answers are made."""
+        return self.prefill_engines > 0 or self.prefill_pods
 
     @property
     def by_keda(self) -> bool:

@@ -204,7 +204,7 @@ def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
     ):
         if there:
             yield Panel(title=title, section="itself", unit="1", queries=(Query(expr=of.of(series), legend="share"),))
-    if watched.prefill_engines:
+    if watched.is_apart:
         yield from _apart(of)
     yield Panel(
         title="Tokens",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +11,8 @@ from facts import machines
 from facts.finding import Finding
 from facts.names import stack_names
 from facts.time_to_serve import step_seconds
+from fleet.bench.ceiling import above_ceiling
 from fleet.plan.benchmark_price import price_of
-from fleet.preview.policy_config import STOPS, Declared, PolicyError, config_file, merge, read_config
 from fleet.report.outline import Code, Outline, Prose, Section
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd
@@ -36,12 +34,6 @@ RELEASES: Final[dict[str, dict[str, Any]]] = {
 }
 """Engine settings of each release beside its version, for profile `record`."""
 REPEATS: Final = 3
-_CEILING: Final = Declared(
-    name="hourly-cost-above-ceiling",
-    level="mandatory",
-    schema={"maxUsdPerHour": {"type": "number"}, "usdPerNodeHour": {"type": "number"}},
-)
-"""Source: policy/rules/cost.py; the pack itself answers only about a recorded stack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +92,7 @@ def session(folder: Path, stack: str, root: str = "") -> Session:
         }
         settings = parse(stack, of_release)
         runs.append(Run(version=version, engine=engine, price=price_of(settings), start_minutes=start))
-    if blocked := _above_ceiling(folder, stack, runs):
+    if blocked := above_ceiling(folder, stack, max(run.price.usd_per_hour or 0 for run in runs)):
         raise SettingsError(stack, [blocked])
     return Session(stack=stack, runs=tuple(runs))
 
@@ -136,30 +128,6 @@ def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) 
         allowed=f"a stack of its own that is not production: profile record on {machines.DEFAULT}",
         why=why,
         write=f"fleet new {free} --machine {machines.DEFAULT}{root} && fleet bench releases --stack {free}{root}",
-    )
-
-
-def _above_ceiling(folder: Path, stack: str, runs: Sequence[Run]) -> Finding | None:
-    """What the policy would say about a session above the stack's own ceiling. None where it would not stop `pulumi up`."""
-    given = read_config(folder, stack)
-    try:
-        (policy,) = merge((_CEILING,), {name: given[name] for name in ("all", _CEILING.name) if name in given}, "")
-    except ValueError as error:
-        raise PolicyError(f"{config_file(stack)}: {error}") from error
-    ceiling = policy.settings.get("maxUsdPerHour")
-    # With a contract's price, the policy compares that of the GPU nodes alone.
-    if policy.level not in STOPS or ceiling is None or policy.settings.get("usdPerNodeHour") is not None:
-        return None
-    usd = max(run.price.usd_per_hour or 0 for run in runs)
-    if usd <= ceiling:
-        return None
-    return Finding(
-        id=policy.name,
-        subject=config_file(stack),
-        found=f"maxUsdPerHour: {ceiling:g}",
-        allowed=f"at least {ceil(usd)}",
-        why=f"the stack costs {format_usd(usd)} an hour during the session, and the policy {policy.name} would stop `pulumi up`",
-        write=f'"{policy.name}": {{"maxUsdPerHour": {ceil(usd)}}}',
     )
 
 

@@ -31,6 +31,7 @@ CAPACITIES: Final[Mapping[str, str]] = {
 ROUTINGS: Final[Mapping[str, str]] = {
     "cluster-ip": "a plain Service",
     "inference-gateway": "the Inference Gateway",
+    "random-picks": "the Inference Gateway with random picks",
     "router": "routers",
     "load-balancer": "a load balancer",
 }

@@ -19,6 +19,7 @@ from settings.sections.capacity import Calendar, Ladder, Reservation
 from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
+    from settings.sections.benchmark import Benchmark
     from settings.stack import Settings
 
 
@@ -107,17 +108,20 @@ def serving_shape(settings: Settings) -> published.ServingShape:
         env=effective_environment(engine),
         routing=settings.routing,
         # The benchmark's workload, if enabled, else the profile's.
-        workload=benchmark.workload if benchmark else settings.serving.workload,
+        workload=_workload(benchmark) if benchmark else settings.serving.workload,
         dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
     )
 
 
 def measured_shape(settings: Settings) -> published.ServingShape:
     """The configuration of the benchmark's figures: the stack's, with the benchmark's workload."""
-    dataset = settings.benchmark.dataset
-    return replace(
-        serving_shape(settings), workload=settings.benchmark.workload, dataset=dataset.sha256 if dataset else None
-    )
+    benchmark, dataset = settings.benchmark, settings.benchmark.dataset
+    return replace(serving_shape(settings), workload=_workload(benchmark), dataset=dataset.sha256 if dataset else None)
+
+
+def _workload(benchmark: Benchmark) -> str:
+    """Its name; one that is not streamed has another, so that figures of the two are never mixed."""
+    return benchmark.workload if benchmark.streamed else f"{benchmark.workload}, not streamed"
 
 
 def fleet_shape(settings: Settings) -> cost.FleetShape:
@@ -163,7 +167,11 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         if weights.has_volume
         else None,
         download_gib=ceil(weights_gib)
-        * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
+        * (
+            int(weights.is_written)
+            if weights.has_volume
+            else settings.replicas + settings.canary_replicas + settings.prefill_replicas
+        ),
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * settings.pickers,

@@ -69,6 +69,17 @@ class CanaryTraffic:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillTraffic:
+    """Connections of servers that only read prompts."""
+
+    server: str
+    """Value of the label `app` of their pods."""
+    engines: int = 1
+    """Engines of a pod, each with a port for the servers that answer."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Required connections of a namespace with one model's servers; everything else is denied.
 
@@ -107,6 +118,8 @@ class Traffic:
     """Whether the servers have a compile cache in a bucket."""
     canary: CanaryTraffic | None = None
     """The canary, if any."""
+    prefill: PrefillTraffic | None = None
+    """The servers that only read prompts, if any."""
 
     def __post_init__(self) -> None:
         try:
@@ -146,7 +159,7 @@ def traffic(settings: Settings) -> Traffic:
         )
         if gateway.enabled
         else None,
-        router=RouterTraffic(uses_api=settings.endpoint_kind == "prefixAware") if settings.has_router else None,
+        router=RouterTraffic(uses_api=settings.has_vllm_router) if settings.has_router else None,
         weights_writer=settings.weights.is_written,
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,
@@ -160,4 +173,7 @@ def traffic(settings: Settings) -> Traffic:
             server_account=server_account(settings.as_canary),
             pool=settings.canary_pool,
         ),
+        prefill=None
+        if settings.as_prefill is None
+        else PrefillTraffic(server=settings.as_prefill.server.name, engines=settings.serving.engine.data_parallel_size),
     )

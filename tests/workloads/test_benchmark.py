@@ -14,7 +14,7 @@ from fleet.preview.record.recorder import Mode, RecordedResource, Recording
 from lab.cloud.machines import smallest
 from lab.cloud.pod_needs import Amounts
 from settings.derived.benchmark_load import MACHINES
-from settings.derived.figures import measured_shape, serving_shape
+from settings.derived.figures import figures, measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
@@ -129,6 +129,7 @@ def test_the_clients_are_told_the_articles_lengths_and_load() -> None:
         },
         "ignore_eos": True,
         "dataset": None,
+        "streamed": True,
     }
     assert run["points"] == [{"connections": 24_000, "clients": 24}]
     assert (run["pods"], run["prompts_per_client"], run["repeats"]) == (2, 5_000, 3)
@@ -154,6 +155,29 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
         for one in FOR_EVERY_WORKLOAD
     }
     assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
+
+
+def test_whole_answers_are_another_measurement_and_streamed_ones_keep_the_name_of_their_job() -> None:
+    streamed, default, whole = (
+        make_settings(benchmark={"enabled": True, **one}) for one in ({"streamed": True}, {}, {"streamed": False})
+    )
+    assert fingerprint(measurement(streamed)) == fingerprint(measurement(default)) != fingerprint(measurement(whole))
+    assert "streamed" not in measurement(default).bearing["workload"]
+    assert asked_of(whole)["workload"]["streamed"] is False
+    assert measured_shape(whole).workload == serving_shape(whole).workload != "article", (
+        "no figure of streams is its own"
+    )
+
+
+def test_random_picks_are_another_measurement_without_a_published_figure() -> None:
+    picked, random = (
+        make_settings(benchmark={"enabled": True}, gateway={"enabled": True, "epp": epp})
+        for epp in ({}, {"picks": "random"})
+    )
+    assert (picked.routing, random.routing) == ("inference-gateway", "random-picks")
+    assert fingerprint(measurement(picked)) != fingerprint(measurement(random))
+    assert "picks" not in measurement(picked).bearing["gateway"]["epp"]
+    assert figures(random).match.figure is None
 
 
 def test_a_measurement_says_which_file_its_requests_come_from() -> None:

@@ -69,7 +69,9 @@ class Pool:
         ttft, e2e = distribution(self.ttft, 1e3), distribution(self.e2e, 1e3)
         if ttft is None or e2e is None:
             raise ValueError("a pool without a successful request")
-        return Latencies(ttft=ttft, tpot=distribution(self.tpot, 1e3), itl=distribution(self.itl, 1e3), e2e=e2e)
+        itl = distribution(self.itl, 1e3)
+        # Where every answer arrived whole, there is no time between its tokens.
+        return Latencies(ttft=ttft, tpot=None if itl is None else distribution(self.tpot, 1e3), itl=itl, e2e=e2e)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +314,7 @@ def _client_result(client: Client, placed: Placed, origin: float, wall: tuple[fl
         first_request=origin + first,
         last_end=origin + last,
         ttft_p50_ms=float(np.median(data.ttft)) * 1e3,
-        tpot_p50_ms=float(np.median(tpot)) * 1e3 if len(tpot) else None,
+        tpot_p50_ms=float(np.median(tpot)) * 1e3 if len(tpot) and len(data.gaps) else None,
         chunks_per_s=float(data.chunks.sum()) / seconds,
         cpu_share_mean=float(cpu.mean()) if len(cpu) else None,
         cpu_share_peak=float(cpu.max()) if len(cpu) else None,

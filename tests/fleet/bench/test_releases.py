@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from facts.releases import VERSIONS
-from fleet.bench.releases import _CEILING, RELEASES, REPEATS, outline, session
+from fleet.bench.ceiling import CEILING
+from fleet.bench.releases import RELEASES, REPEATS, outline, session
 from fleet.preview.policy_config import PolicyError
 from fleet.report.render import rendered
 from settings.load import check, parse
@@ -127,5 +128,5 @@ def test_limits_that_the_pack_refuses_are_refused(limits: Any, config: Path) -> 
 
 def test_the_ceilings_policy_is_declared_as_in_the_pack() -> None:
     rule = rule_named(NAME)
-    assert (_CEILING.name, _CEILING.level) == (rule.name, rule.level)
-    assert _CEILING.schema == {setting.name: {"type": setting.type} for setting in rule.settings}
+    assert (CEILING.name, CEILING.level) == (rule.name, rule.level)
+    assert CEILING.schema == {setting.name: {"type": setting.type} for setting in rule.settings}

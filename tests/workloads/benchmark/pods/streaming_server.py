@@ -39,16 +39,21 @@ class StreamingServer:
         self.asked.append(Asked(time.time(), body))
         self.in_flight += 1
         self.peak = max(self.peak, self.in_flight)
+        # Every answer begins with what names its prompt, so that a list of answers tells its order.
+        texts = [f" t{number}" if number else prompt_hash(body["prompt"]) for number in range(body["max_tokens"])]
+        counts = {"completion_tokens": body["max_tokens"], "prompt_tokens": 1}
+        if not body["stream"]:
+            await asyncio.sleep(self.chunk_seconds * len(texts))
+            self.in_flight -= 1
+            return web.json_response({"choices": [{"index": 0, "text": "".join(texts)}], "usage": counts})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for number in range(body["max_tokens"]):
+        for text in texts:
             await asyncio.sleep(self.chunk_seconds)
-            # Every answer begins with what names its prompt, so that a list of answers tells its order.
-            text = f" t{number}" if number else prompt_hash(body["prompt"])
             chunk = {"choices": [{"index": 0, "text": text}]}
             await response.write(f"data: {json.dumps(chunk)}\n\n".encode())
         self.in_flight -= 1
-        usage = {"choices": [], "usage": {"completion_tokens": body["max_tokens"], "prompt_tokens": 1}}
+        usage = {"choices": [], "usage": counts}
         await response.write(f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
         return response
 

@@ -44,6 +44,7 @@ def asked(**changes: Any) -> dict[str, Any]:
             "kind": "random",
             "arguments": {"dataset-name": "random", "random-input-len": "768"},
             "ignore_eos": True,
+            "streamed": True,
         },
         "points": [{"connections": 8, "clients": 3}],
         "repeats": 1,
@@ -446,7 +447,13 @@ def test_a_wrong_plan_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Path) -> None:
-    workload = {"name": "trace", "kind": "trace", "arguments": {"dataset-name": "custom"}, "ignore_eos": True}
+    workload = {
+        "name": "trace",
+        "kind": "trace",
+        "arguments": {"dataset-name": "custom"},
+        "ignore_eos": True,
+        "streamed": True,
+    }
     trace = tmp_path / "trace.jsonl"
     trace.write_text("".join(json.dumps({"prompt": f"p{n}", "output_tokens": n + 1}) + "\n" for n in range(24)))
     with measurement(tmp_path) as made:
@@ -464,7 +471,7 @@ def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Pat
 
 
 def test_a_wrong_trace_is_named_before_anything_runs(tmp_path: Path) -> None:
-    workload = {"name": "trace", "kind": "trace", "arguments": {}, "ignore_eos": True}
+    workload = {"name": "trace", "kind": "trace", "arguments": {}, "ignore_eos": True, "streamed": True}
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"prompt": "a", "output_tokens": 0}\n')
     with measurement(tmp_path) as made:
