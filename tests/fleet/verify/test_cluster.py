@@ -451,7 +451,7 @@ def test_nodes_for_prompts_are_replicas_too() -> None:
     assert said_in(checks_cluster.replicas(_facts(apart, prefill=(ready,)), apart)).endswith("1 of 1 for prompts")
     missing = checks_cluster.replicas(_facts(apart), apart)
     assert [(one.subject, one.allowed, one.found) for one in differing(missing)] == [
-        ("qwen35-server-prefill", "1", "0 ready")
+        ("qwen35-server-prefill · replicas", "1", "0 ready")
     ]
     unread = _facts(apart, troubles={"prefill": "forbidden"})
     assert state_of(checks_cluster.replicas(unread, apart)) == "unknown"
