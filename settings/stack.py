@@ -371,7 +371,7 @@ class Settings(Section):
     def canary_pool(self) -> str | None:
         """InferencePool of a canary with a share of the users' requests; None of an offline trial."""
         canary = self.rollout.canary
-        return None if canary is None or canary.weight is None else self.gateway.pool + CANARY_ENDING
+        return None if canary is None or canary.weight is None else self.gateway.pool_name + CANARY_ENDING
 
     @property
     def canary_weight(self) -> int:
@@ -404,6 +404,8 @@ class Settings(Section):
     def routing(self) -> Routing:
         """How requests reach a server, for matching with published figures."""
         if self.has_picker:
+            if self.gateway.has_llm_d:
+                return "llm-d-picker"
             return "inference-gateway" if self.gateway.epp.picks is None else "random-picks"
         if self.has_router:
             return "router"
@@ -427,7 +429,7 @@ class Settings(Section):
         if not self.has_picker:
             return {}
         others = {} if self.canary_pool is None else {self.canary_pool: self.canary_weight}
-        return {self.gateway.pool: 100 - self.canary_weight, **others}
+        return {self.gateway.pool_name: 100 - self.canary_weight, **others}
 
     @property
     def pickers(self) -> int:

@@ -139,7 +139,7 @@ def server_pods(server: str) -> Pods:
 
 
 def endpoint_picker(pool: str) -> Pods:
-    """The endpoint picker, by its chart's label."""
+    """The endpoint picker, by its label."""
     return Pods(name=epp_name(pool), labels=tuple(epp_selector(pool).items()))
 
 

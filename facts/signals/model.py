@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from facts.capacity import MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
+from facts.pickers import ARTICLES, PickerRelease
 
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
@@ -85,6 +86,8 @@ class Watched:
     """Whether a gateway is in front."""
     gateway_pool: str | None = None
     """InferencePool of its endpoint picker; None without one."""
+    picker: PickerRelease = ARTICLES
+    """Release of that picker."""
     gateway_is_external: bool = False
     """Whether the gateway's load balancer is the external one."""
     cluster: str | None = None

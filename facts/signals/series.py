@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from facts import pickers
 from facts.names import PREFILL_ENDING
 from facts.signals.model import Watched
 
@@ -60,13 +61,8 @@ GOOGLE: Final = (
 loadbalancing: https/internal/request_count and https/external/regional/request_count."""
 DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
 """Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
-PICKER: Final = (
-    "inference_pool_ready_pods",
-    "inference_pool_average_queue_size",
-    "inference_objective_request_total",
-    "inference_objective_request_error_total",
-)
-"""Series of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+PICKER: Final = tuple(name for picker in pickers.SERIES.values() for name in picker.every)
+"""Series of the endpoint pickers."""
 ROUTER: Final = (
     "haproxy_frontend_http_responses_total",
     "haproxy_backend_active_servers",

@@ -43,6 +43,8 @@ class GatewayTraffic:
     """Whether the load balancer's address is outside the VPC."""
     tls: bool = False
     """Whether clients call it on port 443."""
+    restricted: bool = False
+    """Whether the endpoint picker's pods meet the pod security level `restricted`."""
 
 
 @checked
@@ -153,7 +155,8 @@ def traffic(settings: Settings) -> Traffic:
         # For a stack that joins a cluster, the platform's outputs have the ranges.
         ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
-            pool=gateway.pool if settings.has_picker else None,
+            pool=gateway.pool_name if settings.has_picker else None,
+            restricted=gateway.has_llm_d,
             public=gateway.is_public,
             tls=gateway.hostname is not None,
         )

@@ -37,6 +37,9 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         stack=settings.stack,
         project=settings.project,
         engines_per_pod=engine.data_parallel_size,
+        prefill_engines=0
+        if settings.server.shape is None
+        else settings.server.shape.prefill_gpus // engine.tensor_parallel_size,
         prefill_pods=settings.as_prefill is not None,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
@@ -65,7 +68,8 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         measures_on_update=settings.benchmark.enabled and settings.benchmark.run_on_update,
         routers=settings.has_router,
         gateway=settings.gateway.enabled,
-        gateway_pool=settings.gateway.pool if settings.has_picker else None,
+        gateway_pool=settings.gateway.pool_name if settings.has_picker else None,
+        picker=settings.gateway.epp.release,
         gateway_is_external=settings.gateway.is_public,
         cluster=settings.cluster.name or cluster_name(settings.stack) if settings.owns_platform else None,
         zones=settings.zones,

@@ -46,6 +46,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
         "spending": {"limit": 5000, "then": "pause"},
     },
+    "llm-d's picker with a standby": {
+        "gateway": {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0", "replicas": 2}},
+        "server": {"replicas": 2, "rankPorts": True},
+    },
     "weights from an image": {
         "weights": {"source": "image", "image": "projects/models/global/images/weights-2e1b213"},
         "server": {"replicas": 2},

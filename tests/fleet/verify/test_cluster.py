@@ -43,7 +43,7 @@ from tests.fleet.verify.stacks import (
 )
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
-from tests.support.settings import make_settings
+from tests.support.settings import PREFILL_NODES, make_settings
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +252,19 @@ def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: S
     assert state_of(checks_cluster.gateway(facts, gateway)) == "passed"
 
 
+def test_another_picker_is_asked_for_by_its_own_names() -> None:
+    settings = make_settings("gateway", gateway={"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}})
+    there = _facts(settings)
+    assert there.cluster is not None
+    assert (set(there.cluster.backends), state_of(checks_cluster.gateway(there, settings))) == (
+        {f"{_OWN}-llm-d"},
+        "passed",
+    )
+    gone = checks_cluster.gateway(_facts(settings, pool=f"{_OWN}-llm-d", backend={"picker": {}}), settings)
+    assert gone is not None
+    assert [where_of(one) for one in differing(gone)] == [f"Deployment {_OWN}-llm-d-epp"]
+
+
 def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gateway: Settings) -> None:
     stuck = copy.deepcopy(programmed_gateway())
     stuck["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}
@@ -428,6 +441,20 @@ def test_a_missing_replica_is_told_with_why(gateway: Settings) -> None:
         ("2", "1 ready"),
         ("ready", "0/4 nodes are available"),
     ]
+
+
+def test_nodes_for_prompts_are_replicas_too() -> None:
+    apart = make_settings(**PREFILL_NODES)
+    prefill = apart.as_prefill
+    assert prefill is not None
+    ready = _pod(pod_of(prefill, 0))
+    assert said_in(checks_cluster.replicas(_facts(apart, prefill=(ready,)), apart)).endswith("1 of 1 for prompts")
+    missing = checks_cluster.replicas(_facts(apart), apart)
+    assert [(one.subject, one.allowed, one.found) for one in differing(missing)] == [
+        ("qwen35-server-prefill · replicas", "1", "0 ready")
+    ]
+    unread = _facts(apart, troubles={"prefill": "forbidden"})
+    assert state_of(checks_cluster.replicas(unread, apart)) == "unknown"
 
 
 def test_pods_that_go_are_not_counted(gateway: Settings) -> None:
