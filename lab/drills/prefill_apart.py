@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.names import FIRST_ENGINE_PORT
 from facts.signals.alerts import TRANSFER_FLOOR_GB_S
 from facts.texts import plural
 from lab.cloud.routers.program import require_programs
@@ -38,8 +39,7 @@ STREAM_WALL_SECONDS: Final = 4.0
 WALL_SECONDS: Final = 60.0
 """Longest wait for programs of this machine. Measured: up to four seconds."""
 _SCRAPE_WALL_SECONDS: Final = 10.0
-_ROLES: Final = {"prefill": "kv_producer", "decode": "kv_consumer"}
-"""What tells the servers' command lines apart."""
+_ROLES: Final = ("prefill", "decode")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,9 @@ def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: Rout
         _until(lambda: _running(routers) >= 2 * STREAMS, "requests at the servers")
         at_it = _running_at(pod)
         stage.timeline.note("pod", pod.name, f"its {role} engine dies with requests in flight", mood="bad")
-        pod.kill_program(_ROLES[role])
+        # The first engines read prompts, the last ones answer.
+        place = 0 if role == "prefill" else stage.settings.serving.engine.data_parallel_size - 1
+        pod.kill_program(f"--port={FIRST_ENGINE_PORT + place}")
         meanwhile = _send(asking, routers, REQUESTS, 1)
         _until(lambda: _restarts(stage, pod.name) > restarts, f"the pod to end without its {role} engine")
         proof.check(f"a dead {role} engine ends its pod", True, routers.deaths[-1].strip()[-80:])

@@ -202,13 +202,15 @@ class RouterPod:
             one.process.send(signal.SIGKILL)
 
     def kill_program(self, word: str) -> None:
-        """Kill the one program of the pod with this word in its command line, as a dead GPU does. Raises RehearsalError without one."""
+        """Kill the one program that a container's own has started with this word in its command line, as a dead GPU does. Raises
+        RehearsalError without one.
+        """
         found = [
             number
             for one in self._main
             if one.process.program is not None
-            for number in _with_descendants(one.process.program)
-            if word in _command_line(number)
+            for number in _with_descendants(one.process.program)[1:]
+            if word in _command_line(number).split("\0")
         ]
         if len(found) != 1:
             raise RehearsalError(f"{len(found)} programs of pod {self.name} have {word} in their command lines")

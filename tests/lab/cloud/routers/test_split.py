@@ -63,7 +63,7 @@ def test_prompts_move_and_a_dead_engine_ends_its_pod(play: Play) -> None:
     assert until(lambda: play.traffic.endpoints(), "its route") == [pod.url]
     assert answered(pod) == [True, True]
     assert computed(pod) == 2
-    pod.kill_program("kv_consumer")
+    pod.kill_program("--port=8002")
     assert "rank 1 ended" in until(lambda: play.routers.deaths, "its end", PROGRAMS_WALL_SECONDS)[0]
 
 
