@@ -32,6 +32,7 @@ class ServerArguments(TypedDict):
     startup_minutes: int
     drain_seconds: int | None
     restart_stalled_seconds: int | None
+    rdma: bool
     rank_ports: bool
     shape: Shape | None
     shares_experts: bool
@@ -55,6 +56,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
         "restart_stalled_seconds": settings.server.restart_stalled_seconds,
+        "rdma": settings.server.transfer_role is not None,
         "rank_ports": settings.server.rank_ports,
         "shape": settings.server.shape,
         "shares_experts": DeclaredServer(settings).has_experts,

@@ -1,16 +1,19 @@
-"""The engine settings that follow from `server.shape`."""
+"""The engine settings that follow from `server.shape` and `server.prefillNodes`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from facts.lessons.serving_transfer import LAYOUT
 from facts.model_config import LINEAR
 from facts.models import ModelShape
 from settings.sections.engine import Engine
-from settings.sections.shape import Shape
+from settings.sections.shape import Role, Shape
+
+if TYPE_CHECKING:
+    from settings.sections.server import Server
 
 TRANSFER: Final = "--kv-transfer-config"
 TRANSFER_HOST: Final = "VLLM_NIXL_SIDE_CHANNEL_HOST"
@@ -23,26 +26,44 @@ _KEEP_ALIVE_SECONDS: Final = 120
 OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)
 
 
-def reasons(shape: Shape | None) -> Mapping[str, str]:
-    """Reasons for the options of `shaped` that need one."""
-    why = "prefill apart from decode (server.shape), in one pod, on its loopback address"
-    return {} if shape is None else {TRANSFER: why, TRANSFER_HOST: why}
+def reasons(server: Server) -> Mapping[str, str]:
+    """Reasons for the options of these engines that need one."""
+    if server.shape is not None:
+        why = "prefill apart from decode (server.shape), in one pod, on its loopback address"
+        return {TRANSFER: why, TRANSFER_HOST: why}
+    if server.transfer_role is not None:
+        why = "prefill and decode on nodes of their own (server.prefillNodes); network policies admit decode only"
+        return {TRANSFER: why, TRANSFER_HOST: why, TRANSFER_PORT: why}
+    return {}
 
 
 def shaped(engine: Engine, shape: Shape, model: ModelShape | None) -> Engine:
     """The engine with its connector; rank_servers.py adds each server's role."""
-    # `recompute`: decode reads a prompt itself whose transfer failed, instead of failing its request.
+    return _connected(engine, model, {"kv_connector": shape.connector}, {TRANSFER_HOST: "127.0.0.1"})
+
+
+def apart(engine: Engine, role: Role, model: ModelShape | None) -> Engine:
+    """The engine of a server with this role; its pod says the address."""
+    return _connected(engine, model, {"kv_connector": "NixlConnector", "kv_role": role}, {})
+
+
+def set_twice(engine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Of a stack file's `server.engine`: the key and the name of what these engines have from here."""
+    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or () if str(word).startswith(TRANSFER)]
+    yield from (("server.engine.extraArgs", name) for name in written)
+    yield from (("server.engine.extraEnv", name) for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES)
+
+
+def _connected(
+    engine: Engine, model: ModelShape | None, connector: Mapping[str, str], variables: Mapping[str, str]
+) -> Engine:
     transfer = {
-        "kv_connector": shape.connector,
+        **connector,
+        # Decode reads a prompt itself whose transfer failed, instead of failing its request.
         "kv_load_failure_policy": "recompute",
         "kv_connector_extra_config": {"kv_lease_duration": LEASE_SECONDS},
     }
-    is_hybrid = model is not None and LINEAR in model.parts
-    variables = {
-        **engine.extra_env,
-        **({LAYOUT: "DS"} if is_hybrid else {}),
-        TRANSFER_HOST: "127.0.0.1",
-        KEEP_ALIVE: str(_KEEP_ALIVE_SECONDS),
-    }
+    layout = {LAYOUT: "DS"} if model is not None and LINEAR in model.parts else {}
+    every = {**engine.extra_env, **layout, **variables, KEEP_ALIVE: str(_KEEP_ALIVE_SECONDS)}
     option = f"{TRANSFER}={json.dumps(transfer, separators=(',', ':'))}"
-    return engine.but({"extraArgs": (*engine.extra_args, option), "extraEnv": variables})
+    return engine.but({"extraArgs": (*engine.extra_args, option), "extraEnv": every})

@@ -180,9 +180,9 @@ class Settings(Section):
 
     @property
     def gpu_ceiling(self) -> int | None:
-        """GPU quota of the namespace, canary included; None if replicas are managed externally."""
+        """GPU quota of the namespace, canary and prefill nodes included; None if replicas are managed externally."""
         is_external = self.own_replicas is None and self.server.scaling.mode == "none"
-        return None if is_external else (self.replicas + self.canary_replicas) * self.gpus_per_replica
+        return None if is_external else (self.replicas + self._others) * self.gpus_per_replica
 
     @property
     def is_scaled(self) -> bool:
@@ -206,12 +206,22 @@ class Settings(Section):
 
     @property
     def nodes(self) -> int:
-        """Nodes at full size, canary included. Pods with part of a machine's GPUs share nodes."""
+        """Nodes at full size, canary and prefill nodes included. Pods with part of a machine's GPUs share nodes."""
         return self.nodes_for(self.replicas)
 
     def nodes_for(self, replicas: int) -> int:
-        """Nodes of this number of replicas and the canary."""
-        return ceil((replicas + self.canary_replicas) * self.gpus_per_replica / self.machine.gpus)
+        """Nodes of this number of replicas, the canary and the prefill nodes."""
+        return ceil((replicas + self._others) * self.gpus_per_replica / self.machine.gpus)
+
+    @property
+    def _others(self) -> int:
+        """Server pods beside the replicas."""
+        return self.canary_replicas + self.prefill_replicas
+
+    @property
+    def prefill_replicas(self) -> int:
+        """Pods that only read prompts; 0 without any, and while the fleet is paused."""
+        return 0 if self.as_prefill is None else self.as_prefill.replicas
 
     @property
     def gpus(self) -> int:
@@ -361,7 +371,7 @@ class Settings(Section):
     def canary_pool(self) -> str | None:
         """InferencePool of a canary with a share of the users' requests; None of an offline trial."""
         canary = self.rollout.canary
-        return None if canary is None or canary.weight is None else self.gateway.pool + CANARY_ENDING
+        return None if canary is None or canary.weight is None else self.gateway.pool_name + CANARY_ENDING
 
     @property
     def canary_weight(self) -> int:
@@ -371,12 +381,19 @@ class Settings(Section):
     @property
     def endpoint_kind(self) -> EndpointKind:
         """What chooses a server for each request."""
+        if self.endpoint.kind is None and self.server.prefill_nodes is not None:
+            return "prefillApart"
         return self.endpoint.kind or ("inferenceGateway" if self.gateway.enabled else "clusterIp")
 
     @property
     def has_router(self) -> bool:
         """Whether routers of this stack choose."""
-        return self.endpoint_kind in ("leastRequest", "prefixAware")
+        return self.endpoint_kind == "leastRequest" or self.has_vllm_router
+
+    @property
+    def has_vllm_router(self) -> bool:
+        """Whether the routers' pods run vllm-router, behind HAProxy."""
+        return self.endpoint_kind in ("prefixAware", "prefillApart")
 
     @property
     def has_picker(self) -> bool:
@@ -387,6 +404,8 @@ class Settings(Section):
     def routing(self) -> Routing:
         """How requests reach a server, for matching with published figures."""
         if self.has_picker:
+            if self.gateway.has_llm_d:
+                return "llm-d-picker"
             return "inference-gateway" if self.gateway.epp.picks is None else "random-picks"
         if self.has_router:
             return "router"
@@ -410,7 +429,7 @@ class Settings(Section):
         if not self.has_picker:
             return {}
         others = {} if self.canary_pool is None else {self.canary_pool: self.canary_weight}
-        return {self.gateway.pool: 100 - self.canary_weight, **others}
+        return {self.gateway.pool_name: 100 - self.canary_weight, **others}
 
     @property
     def pickers(self) -> int:
@@ -427,6 +446,14 @@ class Settings(Section):
             return None
         server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
         return self._but(frozenset({"benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model)
+
+    @cached_property
+    def as_prefill(self) -> Settings | None:
+        """The stack with its prefill nodes as its servers, without endpoint, gateway, benchmark and canary. None without any."""
+        server = self.server.prefill
+        if server is None:
+            return None
+        return self._but(frozenset({"benchmark", "endpoint", "gateway", "rollout"}), server=server)
 
     @property
     def without_canary(self) -> Settings:

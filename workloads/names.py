@@ -22,6 +22,7 @@ from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
 from facts.names import STATUS_PORT as STATUS_PORT
+from facts.names import TRANSFER_PORT as TRANSFER_PORT
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 from facts.names import WRITER_APP as WRITER_APP
 from facts.names import epp_name as epp_name
@@ -39,9 +40,11 @@ GATEWAY_PORT: Final = 80
 """Listener of the Gateway. With a host name it only redirects to the other."""
 GATEWAY_TLS_PORT: Final = 443
 ROUTER_METRICS_PORT_NAME: Final = "metrics"
+POOL_GROUP: Final = "inference.networking.k8s.io"
+"""API group of an InferencePool."""
 EPP_HEALTH_PORT: Final = 9003
 EPP_METRICS_PORT: Final = 9090
-# Source: gateway-api-inference-extension v1.4.0, pkg/epp/server/options.go; the chart fixes the health port.
+# Source: gateway-api-inference-extension v1.4.0 and llm-d-router v0.10.0, pkg/epp/server/options.go; the older chart fixes the health port.
 EPP_METRICS_PORT_NAME: Final = "metrics"
 """Source: chart inferencepool v1.4.0, templates/epp-deployment.yaml."""
 
@@ -75,5 +78,5 @@ def http_service_port() -> ServicePortArgsDict:
 
 
 def epp_selector(pool: str) -> dict[str, str]:
-    """Label of the endpoint picker's pods. Source: the chart's selectorLabels."""
+    """Label of the endpoint picker's pods, of every release. Source: chart inferencepool v1.4.0, selectorLabels."""
     return {"inferencepool": epp_name(pool)}

@@ -102,10 +102,11 @@ def service_account(
 
 
 def pod_security_labels(traffic: Traffic) -> dict[str, str]:
-    """Pod Security levels. Our pods meet `restricted`. The endpoint picker's chart sets no security context, and its
-    pods must run beside the pool, so with a pool `baseline` is enforced and `restricted` only reported.
+    """Pod Security levels. Our pods meet `restricted`. The chart inferencepool sets no security context, and its
+    pods must run beside the pool, so with it `baseline` is enforced and `restricted` only reported.
     """
-    return _levels("restricted" if traffic.gateway is None or traffic.gateway.pool is None else "baseline")
+    gateway = traffic.gateway
+    return _levels("restricted" if gateway is None or gateway.pool is None or gateway.restricted else "baseline")
 
 
 def restricted() -> dict[str, str]:

@@ -85,6 +85,8 @@ class ServingStackArgs:
     """Percent of the users' requests for `canary_pool`."""
     canary_weights: str | None = None
     """Ending of the names of the canary's weights. None: it mounts the servers'."""
+    prefill: ServerArguments | None = None
+    """Servers that only read prompts; `server` then only answers, and `router` is of the kind `prefillApart`. None: servers do both."""
     scaling: ScalingPolicy | None = None
     """Autoscaling of the servers, whose `replicas` is then None."""
     keda: bool = False
@@ -151,12 +153,13 @@ class ServingStack:
         nodes = self._ladder(weights)
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
         self._autoscaling()
-        router = self._router()
+        prefill = self._prefill(weights, nodes)
+        router = self._router(prefill)
         canary = self._canary(weights, nodes)
         self.gateway = self._gateway(canary, router)
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
-        self._monitoring(canary, self.gateway)
+        self._monitoring([other for other in (canary, prefill) if other is not None], self.gateway)
         self._probe(router)
 
     def _add(self, component: _Component) -> _Component:
@@ -213,6 +216,7 @@ class ServingStack:
             machine=machine,
             long_notice=args.long_notice,
             returns=args.returns,
+            rdma=args.prefill is not None,
             idle_seconds=args.server["placement"].idle_seconds,
             labels=args.labels,
         )
@@ -263,13 +267,19 @@ class ServingStack:
             mount = self._add(Weights(f"{self._prefix}weights-canary", release, self._guarded)).mount
         return self._server("server-canary", canary, weights, mount, nodes, beside=self.server)
 
-    def _router(self) -> Router | None:
+    def _prefill(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
+        prefill = self._args.prefill
+        if prefill is None:
+            return None
+        return self._server("server-prefill", prefill, weights, weights.mount, nodes, beside=self.server)
+
+    def _router(self, prefill: Server | None) -> Router | None:
         needs = self._args.router
         if needs is None:
             return None
         from workloads.router.router import Router, RouterArgs
 
-        routers = RouterArgs(space=self._space, server=self.server, **needs)
+        routers = RouterArgs(space=self._space, server=self.server, prefill=prefill, **needs)
         return self._add(Router(f"{self._prefix}router", routers, self._guarded))
 
     def _gateway(self, canary: Server | None, router: Router | None) -> Gateway | None:
@@ -310,14 +320,14 @@ class ServingStack:
         )
         self._add(Benchmark(f"{self._prefix}benchmark", clients, self._guarded))
 
-    def _monitoring(self, canary: Server | None, gateway: Gateway | None) -> None:
+    def _monitoring(self, also: Sequence[Server], gateway: Gateway | None) -> None:
         args = self._args
         if args.monitoring is None:
             return
         scrapes = MonitoringArgs(
             space=self._space,
             server=self.server,
-            also=() if canary is None else (canary,),
+            also=tuple(also),
             gateway=gateway,
             router=args.router is not None,
             signals=args.signals,

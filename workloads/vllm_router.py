@@ -21,23 +21,24 @@ METRICS_PORT: Final = 8101
 PROBE: Final = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
 """Python that fails where it does not answer: the kubelet does not reach its address, and HAProxy only turns away from it."""
 HEALTH_PATH: Final = "/readiness"
-"""200 while a healthy server is known, else 503; /health is 503 as soon as one is not."""
+"""200 while a healthy server is known, with prefill apart one of each kind, else 503; /health is 503 as soon as one is not."""
 WHOLE_REQUEST_SECONDS: Final = 86_400
 """Its timeout covers a whole request; HAProxy ends the silent ones."""
 
 
-def command(server: str, namespace: str, *, max_in_flight: int) -> list[str]:
-    """The program and its options, for the pods of `server` in `namespace`."""
+def command(server: str, namespace: str, *, max_in_flight: int, prefill: str | None = None) -> list[str]:
+    """The program and its options, for the pods of `server` in `namespace`. `prefill`: the servers that read the prompts for them."""
+    chooses = ["--policy=cache_aware", "--selector", *_pods(server)]
+    if prefill is not None:
+        chooses = [*_APART, "--prefill-selector", *_pods(prefill), "--decode-selector", *_pods(server)]
     return [
         "vllm-router",
         "--host=127.0.0.1",
         f"--port={PORT}",
         "--prometheus-host=127.0.0.1",
         f"--prometheus-port={METRICS_PORT}",
-        "--policy=cache_aware",
+        *chooses,
         "--service-discovery",
-        "--selector",
-        *(f"{key}={value}" for key, value in names.selector(server).items()),
         f"--service-discovery-port={names.HTTP_PORT}",
         f"--service-discovery-namespace={namespace}",
         # A generation is never repeated.
@@ -52,6 +53,16 @@ def command(server: str, namespace: str, *, max_in_flight: int) -> list[str]:
     ]
 
 
+def _pods(server: str) -> list[str]:
+    return [f"{key}={value}" for key, value in names.selector(server).items()]
+
+
+_APART: Final = (
+    "--vllm-pd-disaggregation",
+    "--kv-connector=nixl",
+    # By its own requests. `cache_aware`, its default, would ask for the tokens of every prompt.
+    "--policy=power_of_two",
+)
 LIVE_PATH: Final = "/liveness"
 CONNECT_SECONDS: Final = 5
 """Between two looks whether every server answers, at the start: it listens only then."""
@@ -67,12 +78,9 @@ def split_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seco
         f"--port={names.HTTP_PORT}",
         "--prometheus-host=127.0.0.1",
         f"--prometheus-port={names.POD_ROUTER_METRICS_PORT}",
-        "--vllm-pd-disaggregation",
-        "--kv-connector=nixl",
+        *_APART,
         *(word for port in prefill for word in ("--prefill", f"http://127.0.0.1:{port}")),
         *(word for port in decode for word in ("--decode", f"http://127.0.0.1:{port}")),
-        # By its own requests. `cache_aware`, its default, would ask for the tokens of every prompt.
-        "--policy=power_of_two",
         "--disable-retries",
         "--health-check-interval-secs=10",
         f"--request-timeout-secs={WHOLE_REQUEST_SECONDS}",

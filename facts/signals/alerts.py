@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from facts.names import PROBE_APP, ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
+from facts.pickers import SERIES
 from facts.signals import logs
 from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
 from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
@@ -339,13 +340,14 @@ def _routers(of: Series, meant: str) -> Iterator[Alert]:
 
 def _picker(watched: Watched, pool: str, meant: str) -> Alert:
     """A fleet that is not `meant` to serve has no pod to pick."""
-    ours = f'namespace="{watched.namespace}"'
-    asked = f"sum(rate(inference_objective_request_total{{{ours}}}[5m]))"
-    # Source: gateway-api-inference-extension v1.4.0, pkg/epp/util/error: a BadRequest is the client's.
-    failed = f'sum(rate(inference_objective_request_error_total{{{ours},error_code!="BadRequest"}}[5m]))'
+    ours, picker = f'namespace="{watched.namespace}"', SERIES[watched.picker]
+    # A single value without a regular expression: the article's stack keeps its rule.
+    others = "!~" if "|" in picker.clients_errors else "!="
+    asked = f"sum(rate({picker.requests}{{{ours}}}[5m]))"
+    failed = f'sum(rate({picker.errors}{{{ours},error_code{others}"{picker.clients_errors}"}}[5m]))'
     return Alert(
         name="PickerFails",
-        expr=f'(max(inference_pool_ready_pods{{{ours},name="{pool}"}}) == 0'
+        expr=f'(max({picker.ready}{{{ours},name="{pool}"}}) == 0'
         f" or {failed} / ({asked} > {REQUESTS_FLOOR:g}) > {FAILED_SHARE:g}) and {meant}",
         for_seconds=180,
         severity="page",
@@ -506,7 +508,7 @@ def _itself(watched: Watched, of: Series) -> Iterator[Alert]:
             panel=panel,
             every_seconds=300,
         )
-    if not watched.prefill_engines:
+    if not watched.is_apart:
         return
     yield Alert(
         name="DecodeReadsPrompts",

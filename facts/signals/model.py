@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from facts.capacity import MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
+from facts.pickers import ARTICLES, PickerRelease
 
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
@@ -41,6 +42,8 @@ class Watched:
     """Data-parallel engines of one pod, each with its own series."""
     prefill_engines: int = 0
     """Those of them that only read prompts. With any, each series of vLLM has the label `role`, `prefill` or `decode`."""
+    prefill_pods: bool = False
+    """Whether pods of another Deployment read the prompts (`facts.names.PREFILL_ENDING`): these pods only answer."""
     max_replicas: int | None = 1
     """Maximum declared replicas; None where replicas are managed externally."""
     release: tuple[int, int, int] = (0, 18, 1)
@@ -83,6 +86,8 @@ class Watched:
     """Whether a gateway is in front."""
     gateway_pool: str | None = None
     """InferencePool of its endpoint picker; None without one."""
+    picker: PickerRelease = ARTICLES
+    """Release of that picker."""
     gateway_is_external: bool = False
     """Whether the gateway's load balancer is the external one."""
     cluster: str | None = None
@@ -108,6 +113,11 @@ class Watched:
     pods_per_node: int = 1
     planned_usd_per_million_output: float | None = None
     """Dollars per million output tokens at the published throughput; None where none was published for this shape."""
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether prompts are read elsewhere than answers are made."""
+        return self.prefill_engines > 0 or self.prefill_pods
 
     @property
     def by_keda(self) -> bool:

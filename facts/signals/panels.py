@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from facts.names import ROUTER_BACKEND, ROUTER_FRONTEND
+from facts.pickers import SERIES
 from facts.signals import alerts as limits
 from facts.signals import logs
 from facts.signals.model import LogSignal, Panel, Query, Watched
@@ -96,14 +97,14 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
             ),
         )
     if watched.gateway_pool is not None:
-        ours = f'namespace="{watched.namespace}",name="{watched.gateway_pool}"'
+        ours, picker = f'namespace="{watched.namespace}",name="{watched.gateway_pool}"', SERIES[watched.picker]
         yield Panel(
             title="Endpoint picker",
             section="serving",
             unit="1",
             queries=(
-                Query(expr=f"max(inference_pool_ready_pods{{{ours}}})", legend="visible replicas"),
-                Query(expr=f"max(inference_pool_average_queue_size{{{ours}}})", legend="mean queue"),
+                Query(expr=f"max({picker.ready}{{{ours}}})", legend="visible replicas"),
+                Query(expr=f"max({picker.queue}{{{ours}}})", legend="mean queue"),
             ),
         )
 
@@ -204,7 +205,7 @@ def _fair_and_itself(watched: Watched, of: Series) -> Iterator[Panel]:
     ):
         if there:
             yield Panel(title=title, section="itself", unit="1", queries=(Query(expr=of.of(series), legend="share"),))
-    if watched.prefill_engines:
+    if watched.is_apart:
         yield from _apart(of)
     yield Panel(
         title="Tokens",

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from facts import pickers
+from facts.names import PREFILL_ENDING
 from facts.signals.model import Watched
 
 VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -59,13 +61,8 @@ GOOGLE: Final = (
 loadbalancing: https/internal/request_count and https/external/regional/request_count."""
 DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
 """Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
-PICKER: Final = (
-    "inference_pool_ready_pods",
-    "inference_pool_average_queue_size",
-    "inference_objective_request_total",
-    "inference_objective_request_error_total",
-)
-"""Series of the endpoint picker. Source: gateway-api-inference-extension v1.4.0, pkg/epp/metrics/metrics.go."""
+PICKER: Final = tuple(name for picker in pickers.SERIES.values() for name in picker.every)
+"""Series of the endpoint pickers."""
 ROUTER: Final = (
     "haproxy_frontend_http_responses_total",
     "haproxy_backend_active_servers",
@@ -107,10 +104,10 @@ class Series:
 
     watched: Watched
 
-    def of(self, metric: str, *matchers: str) -> str:
-        """A series of the fleet's pods."""
+    def of(self, metric: str, *matchers: str, server: str | None = None) -> str:
+        """A series of the fleet's pods, or of those of another `server`."""
         watched = self.watched
-        ours = (f'app="{watched.server}"', f'namespace="{watched.namespace}"')
+        ours = (f'app="{server or watched.server}"', f'namespace="{watched.namespace}"')
         return f"{metric}{{{','.join((*ours, *matchers))}}}"
 
     def declared(self, metric: str, over: str = "{}") -> str:
@@ -161,9 +158,14 @@ class Series:
         """Matcher of the engines whose times users feel. Decode's first token is fetched, and prefill's only token has no next."""
         return self.role("prefill" if histogram == TTFT else "decode")
 
-    def rate(self, metric: str, window: str, *matchers: str) -> str:
+    def _felt_at(self, histogram: str) -> str:
+        """The server whose times users feel: the first token is prefill's."""
+        own = self.watched.server
+        return own + PREFILL_ENDING if self.watched.prefill_pods and histogram == TTFT else own
+
+    def rate(self, metric: str, window: str, *matchers: str, server: str | None = None) -> str:
         """Rate a second over the whole fleet."""
-        return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
+        return f"sum(rate({self.of(metric, *matchers, server=server)}[{window}]))"
 
     def ratio(self, above: str, below: str, window: str, *, floor: float = 0) -> str:
         """Ratio of two counters over the whole fleet; empty where the divisor's rate is at most the floor."""
@@ -171,13 +173,14 @@ class Series:
 
     def late(self, histogram: str, seconds: float, window: str) -> str:
         """Share of requests above a bound; empty while there are too few requests."""
-        users = self._users(histogram)
-        good = self.rate(f"{histogram}_bucket", window, *users, bound(seconds))
-        return f"1 - {good} / ({self.rate(f'{histogram}_count', window, *users)} > {REQUESTS_FLOOR:g})"
+        users, server = self._users(histogram), self._felt_at(histogram)
+        good = self.rate(f"{histogram}_bucket", window, *users, bound(seconds), server=server)
+        every = self.rate(f"{histogram}_count", window, *users, server=server)
+        return f"1 - {good} / ({every} > {REQUESTS_FLOOR:g})"
 
     def quantile(self, share: float, histogram: str) -> str:
         """A percentile over the whole fleet."""
-        buckets = self.of(f"{histogram}_bucket", *self._users(histogram))
+        buckets = self.of(f"{histogram}_bucket", *self._users(histogram), server=self._felt_at(histogram))
         return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[5m])))"
 
     def of_pods(self, above: str, below: str, window: str, *, floor: float) -> str:

@@ -111,7 +111,7 @@ class AskedShape(_File):
     gpus_per_replica: Annotated[int, Field(ge=1)]
     flags: dict[str, str | int | float | bool]
     env: dict[str, str]
-    routing: Literal["cluster-ip", "inference-gateway", "random-picks", "router", "load-balancer"]
+    routing: Literal["cluster-ip", "inference-gateway", "llm-d-picker", "random-picks", "router", "load-balancer"]
     workload: str
 
 

@@ -1,4 +1,4 @@
-"""What a Service's random picks cost, in words."""
+"""What the random picks of a Service cost, as a sentence."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ ROUTINGS: Final[Mapping[str, str]] = {
     "inference-gateway": "the Inference Gateway",
     "random-picks": "the Inference Gateway with random picks",
     "router": "routers",
+    "llm-d-picker": "the Inference Gateway with llm-d's picker",
     "load-balancer": "a load balancer",
 }
 # Source: AI Hypercomputer, consumption options, 2026-04: Spot and flex-start count as preemptible, calendar mode uses no quota.

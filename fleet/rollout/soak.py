@@ -154,7 +154,7 @@ def halt_in_cluster(kubectl: Runs, settings: Settings) -> bool:
     what = f"taking the users' requests from {pool}"
     asked = ("get", _ROUTES, name, "--show-managed-fields", "--output=json")
     route: dict[str, Any] = json.loads(kubectl.run(*asked, what=what))
-    weights = {name: 100, pool: 0}
+    weights = {settings.gateway.pool_name: 100, pool: 0}
     backends = [one for rule in route["spec"]["rules"] for one in rule.get("backendRefs", ()) if one["name"] in weights]
     if pool not in {one["name"] for one in backends}:
         return False

@@ -37,6 +37,8 @@ STREAM_WALL_SECONDS: Final = 4.0
 """Length of a stream that is open while something happens: longer than a busy machine takes to play it."""
 OPEN_WALL_SECONDS: Final = 5.0
 """Longest wait until requests have reached their servers. Measured: tenths of a second."""
+LEAVING_SHARE: Final = 0.25
+"""Length of the streams of a router that ends, of its time for them: its programs run in wall time, and a busy machine's streams do not."""
 STREAMS: Final = 12
 ROUTER_START_SECONDS: Final = 900.0
 """Longest wait for router pods: nodes for them, image, probe."""
@@ -111,7 +113,8 @@ def _router_dies(stage: Stage, proof: Proof) -> None:
     stage.traffic.settle()
     ended = len(routers.endings)
     with Asking(stage.settings.serving.model.id) as asking:
-        streams = asking.send([leaving.url] * STREAMS, tokens=_tokens(stage))
+        finish = stage.settings.endpoint.router.drain_seconds * LEAVING_SHARE
+        streams = asking.send([leaving.url] * STREAMS, tokens=_tokens(stage, stage.clock.wall_seconds(finish)))
         _until_open(stage, STREAMS)
         stage.timeline.note("operator", leaving.name, "kubectl delete pod")
         stage.api.delete(POD, leaving.name, stage.namespace)
@@ -215,10 +218,10 @@ def _until_routers(stage: Stage, routers: Routers, number: int) -> bool:
     )
 
 
-def _tokens(stage: Stage) -> int:
-    """Tokens of an answer that takes STREAM_WALL_SECONDS."""
+def _tokens(stage: Stage, wall_seconds: float = STREAM_WALL_SECONDS) -> int:
+    """Tokens of an answer that takes that long."""
     timing = stage.traffic.load.timing
-    return round((STREAM_WALL_SECONDS * stage.clock.speed - timing.ttft_seconds) / timing.tpot_seconds)
+    return round((wall_seconds * stage.clock.speed - timing.ttft_seconds) / timing.tpot_seconds)
 
 
 def _until_open(stage: Stage, number: int) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from engines import Engine, each_engine
-from facts import releases
+from facts import pickers, releases
 from facts.finding import Finding
 from facts.lessons.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
 from pods import pods
@@ -21,6 +21,8 @@ _PUBLISHED: Final[Mapping[str, str]] = {
     one.tag: one.digest for one in map(releases.find, releases.VERSIONS) if one.digest is not None
 }
 """Published digests of the server's image by tag."""
+_FROM_ANYWHERE: Final = frozenset((*_PUBLISHED.values(), pickers.LLM_D_IMAGE.partition("@")[2]))
+"""Digests of images that are what their authors published, from any registry."""
 _UNPUBLISHED: Final = frozenset(
     f"{_SERVER}:{one.tag}" for one in map(releases.find, releases.VERSIONS) if one.digest is None
 )
@@ -81,7 +83,7 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
             if (
                 trusted
                 and image
-                and image.partition("@")[2] not in _PUBLISHED.values()
+                and image.partition("@")[2] not in _FROM_ANYWHERE
                 and not image.startswith(tuple(trusted))
             ):
                 yield finding(
@@ -220,8 +222,8 @@ RULES: Final = (
         subject="serving",
         statement="Images come from the stack's own repository, and known charts from their authors.",
         evidence="whoever may push to a registry runs code beside the weights, and a chart brings its own roles. Mandatory where the stack "
-        "makes a repository in Artifact Registry or pulls a published server image from one; an image with vLLM's published digest may "
-        "come from anywhere",
+        "makes a repository in Artifact Registry or pulls a published server image from one; an image with the published digest of vLLM "
+        "or of llm-d's picker may come from anywhere",
         fix="the same image through the stack's repository, or its registry in the setting",
         level="mandatory",
         severity="high",

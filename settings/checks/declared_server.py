@@ -190,10 +190,10 @@ class DeclaredServer(EngineServer):
 
 
 def reasons(settings: Settings) -> dict[str, str]:
-    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and of `server.shape`."""
+    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and of prefill apart from decode."""
     adapters = settings.serving.model.adapters
     pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
-    return {**pinned, **shaped_engine.reasons(settings.server.shape), **settings.server.reasons}
+    return {**pinned, **shaped_engine.reasons(settings.server), **settings.server.reasons}
 
 
 @cache

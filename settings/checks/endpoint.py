@@ -23,7 +23,7 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
             id="endpoint-without-gateway",
             subject=key("endpoint.kind"),
             found=kind,
-            allowed="inferenceGateway with gateway.enabled; clusterIp, leastRequest and prefixAware with and without",
+            allowed="inferenceGateway with gateway.enabled; any other kind with and without",
             why="the endpoint picker is a part of the gateway",
             write="gateway: {enabled: true}",
         )
@@ -42,7 +42,7 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
                 id="router-without-effect",
                 subject=key("endpoint.router"),
                 found=f"(set, with kind {kind})",
-                allowed="left out, except with kind leastRequest or prefixAware",
+                allowed="left out, except with kind leastRequest, prefixAware or prefillApart",
                 why=f"with {kind} there are no routers, so it has no effect",
                 write="kind: leastRequest, or remove router",
             )
@@ -54,7 +54,7 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
 
 
 def _image(settings: Settings, router: Router) -> Iterator[Finding]:
-    needed = settings.endpoint_kind == "prefixAware"
+    needed = settings.has_vllm_router
     if needed == (router.image is not None):
         return
     yield Finding(
@@ -141,12 +141,12 @@ def _size(settings: Settings, router: Router) -> Iterator[Finding]:
             f"{left} hold{'s' if left == 1 else ''} them; a GiB is for {CONNECTIONS_PER_GIB:,}",
             write=f"memoryGib: {least}, or more replicas",
         )
-    if settings.endpoint_kind == "prefixAware" and router.cpu > MOST_CPU // 2:
+    if settings.has_vllm_router and router.cpu > MOST_CPU // 2:
         yield Finding(
             id="router-pod-too-large",
             subject=key("endpoint.router.cpu"),
             found=router.cpu,
-            allowed=f"up to {MOST_CPU // 2} with prefixAware",
+            allowed=f"up to {MOST_CPU // 2} with {settings.endpoint_kind}",
             why="its pod runs two programs, HAProxy and vllm-router, and each gets this",
             write=f"cpu: {MOST_CPU // 2}, and more replicas",
         )

@@ -1,4 +1,4 @@
-"""Checks of the gateway's host name, certificate and address."""
+"""Checks of the gateway's picker, host name, certificate and address."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
+from facts.names import MAX_POOL_NAME
+from facts.pickers import LLM_D_POOL_ENDING
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def gateway_problems(settings: Settings) -> Iterator[Finding]:
             )
     if not gateway.enabled:
         return
+    if gateway.has_llm_d:
+        yield from _llm_d(settings)
     if gateway.makes_certificate and _NOT_PUBLIC.search(f".{gateway.hostname}"):
         yield Finding(
             id="hostname-not-public",
@@ -81,4 +85,37 @@ def gateway_problems(settings: Settings) -> Iterator[Finding]:
             why="the benchmark's clients call the host name: on the first update it does not resolve yet, and they wait in vain",
             write="benchmark: {runOnUpdate: false}, then `fleet bench run`",
             severity="warning",
+        )
+
+
+def _llm_d(settings: Settings) -> Iterator[Finding]:
+    """What llm-d's picker leaves without effect, and the length of its pool's name."""
+    gateway = settings.gateway
+    if "chart_version" in gateway.model_fields_set:
+        yield Finding(
+            id="chart-without-effect",
+            subject=key("gateway.chartVersion"),
+            found=gateway.chart_version,
+            allowed=f"left out with gateway.epp.release {gateway.epp.release}",
+            why="this program installs llm-d's picker by objects of its own, so it has no effect",
+            write="remove chartVersion, or epp: {release: inference-extension-v1.4.0}",
+        )
+    if gateway.epp.picks is not None:
+        yield Finding(
+            id="random-picks-of-the-articles",
+            subject=key("gateway.epp.picks"),
+            found=gateway.epp.picks,
+            allowed=f"left out with gateway.epp.release {gateway.epp.release}",
+            why="random picks split the loss that the article measured with its own picker (`fleet bench gateway-loss`)",
+            write="remove picks, or release: inference-extension-v1.4.0",
+        )
+    # A canary's longer name has a refusal of its own.
+    if len(gateway.pool_name) > MAX_POOL_NAME:
+        yield Finding(
+            id="pool-name-too-long",
+            subject=key("gateway.pool"),
+            found=gateway.pool,
+            allowed=f"up to {MAX_POOL_NAME - len(LLM_D_POOL_ENDING)} characters with gateway.epp.release {gateway.epp.release}",
+            why=f"the pool is called {gateway.pool_name}, and names of pickers are cut at {MAX_POOL_NAME} characters",
+            write="a shorter pool",
         )

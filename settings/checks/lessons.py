@@ -199,7 +199,8 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
         subject=key("gateway.enabled"),
         found=True,
         allowed="true if traffic shares prefixes or is uneven; false for uniform traffic",
-        why=f"every streamed token passes through the endpoint picker: {', '.join(lost)}",
+        why=f"every streamed token passes through the endpoint picker: {', '.join(lost)}"
+        + (", with the article's picker; no figure is published for this one" if gateway.has_llm_d else ""),
         write="gateway: {enabled: false}, for uniform traffic",
         severity="note",
     )

@@ -115,7 +115,7 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Findin
 
 def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
     """What splitting the users' requests needs: a gateway, and a second pool with a name of its own."""
-    pool = settings.gateway.pool
+    pool, room = settings.gateway.pool_name, MAX_POOL_NAME - len(CANARY_ENDING)
     if not settings.has_picker:
         yield Finding(
             id="canary-weight-without-gateway",
@@ -127,12 +127,12 @@ def _among_users(settings: Settings, weight: int) -> Iterator[Finding]:
             write="no weight, or "
             + ("endpoint: {kind: inferenceGateway}" if settings.gateway.enabled else "gateway: {enabled: true}"),
         )
-    elif len(pool) + len(CANARY_ENDING) > MAX_POOL_NAME:
+    elif len(pool) > room:
         yield Finding(
             id="pool-name-too-long-for-canary",
             subject=key("gateway.pool"),
-            found=pool,
-            allowed=f"up to {MAX_POOL_NAME - len(CANARY_ENDING)} characters with rollout.canary.weight",
-            why=f"the canary's pool is called {pool}{CANARY_ENDING}, and the chart cuts the names of pickers at {MAX_POOL_NAME} characters",
+            found=settings.gateway.pool,
+            allowed=f"up to {room - len(pool) + len(settings.gateway.pool)} characters with rollout.canary.weight",
+            why=f"the canary's pool is called {pool}{CANARY_ENDING}, and names of pickers are cut at {MAX_POOL_NAME} characters",
             write="an offline trial, without weight: renaming a pool replaces the route's backend",
         )

@@ -13,7 +13,7 @@ from facts.releases import number_of
 from settings.sections.engine import Engine
 from settings.sections.section import key
 from settings.sections.shape import Shape
-from settings.shaped_engine import OWN_VARIABLES, TRANSFER
+from settings.shaped_engine import TRANSFER, set_twice
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -57,9 +57,14 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
             why="a canary has no shape of its own, so `fleet rollout judge` would compare engines of two kinds",
             write="remove shape while there is a canary, or upgrade without a canary",
         )
+    yield from unequal_drafts("shape-with-drafts", path, engine)
+
+
+def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
+    """A doubt about drafts with prefill apart. `path`: of the setting."""
     if engine.speculative_tokens:
         yield Finding(
-            id="shape-with-drafts",
+            id=id_,
             subject=path,
             found=f"{engine.speculative_tokens} draft tokens",
             allowed="without speculative, whose answers were equal token by token",
@@ -158,14 +163,10 @@ def shape_problems(
 
 
 def _set_twice(settings: Settings) -> Iterator[Finding]:
-    engine = settings.server.engine
-    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or () if str(word).startswith(TRANSFER)]
-    written += [name for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES]
-    for name in written:
-        field = "extraArgs" if name.startswith("--") else "extraEnv"
+    for path, name in set_twice(settings.server.engine):
         yield Finding(
             id="shape-set-twice",
-            subject=key(f"server.engine.{field}"),
+            subject=key(path),
             found=name,
             allowed="left out with server.shape",
             why="server.shape sets it for prefill and for decode; another value on one side moves nothing, or stops both",

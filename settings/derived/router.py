@@ -23,7 +23,7 @@ MOST_SLOTS: Final = 400
 class RouterNeeds(TypedDict):
     """Fields of `workloads.router.router.RouterArgs`, which documents them."""
 
-    kind: Literal["leastRequest", "prefixAware"]
+    kind: Literal["leastRequest", "prefixAware", "prefillApart"]
     router: Router
     max_in_flight: int
     slots: int
@@ -33,7 +33,7 @@ class RouterNeeds(TypedDict):
 def router_needs(settings: Settings) -> RouterNeeds | None:
     """The arguments of a stack's routers; None without one."""
     kind = settings.endpoint_kind
-    if kind != "leastRequest" and kind != "prefixAware":
+    if kind != "leastRequest" and kind != "prefixAware" and kind != "prefillApart":
         return None
     return {
         "kind": kind,
@@ -45,11 +45,9 @@ def router_needs(settings: Settings) -> RouterNeeds | None:
 
 
 def router_vcpus(settings: Settings) -> int:
-    """CPUs of the routers' pods; with prefixAware, a pod has two containers of that size."""
+    """CPUs of the routers' pods; with vllm-router, a pod has two containers of that size."""
     router = settings.endpoint.router
-    return (
-        int(settings.has_router) * router.replicas * router.cpu * (2 if settings.endpoint_kind == "prefixAware" else 1)
-    )
+    return int(settings.has_router) * router.replicas * router.cpu * (2 if settings.has_vllm_router else 1)
 
 
 def slots(settings: Settings) -> int:

@@ -43,6 +43,8 @@ class GatewayTraffic:
     """Whether the load balancer's address is outside the VPC."""
     tls: bool = False
     """Whether clients call it on port 443."""
+    restricted: bool = False
+    """Whether the endpoint picker's pods meet the pod security level `restricted`."""
 
 
 @checked
@@ -65,6 +67,17 @@ class CanaryTraffic:
     """Its service account."""
     pool: str | None = None
     """Name of its InferencePool; None of an offline trial, which the gateway does not reach."""
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillTraffic:
+    """Connections of servers that only read prompts."""
+
+    server: str
+    """Value of the label `app` of their pods."""
+    engines: int = 1
+    """Engines of a pod, each with a port for the servers that answer."""
 
 
 @checked
@@ -107,6 +120,8 @@ class Traffic:
     """Whether the servers have a compile cache in a bucket."""
     canary: CanaryTraffic | None = None
     """The canary, if any."""
+    prefill: PrefillTraffic | None = None
+    """The servers that only read prompts, if any."""
 
     def __post_init__(self) -> None:
         try:
@@ -140,13 +155,14 @@ def traffic(settings: Settings) -> Traffic:
         # For a stack that joins a cluster, the platform's outputs have the ranges.
         ranges=own if settings.owns_platform else VpcRanges(),
         gateway=GatewayTraffic(
-            pool=gateway.pool if settings.has_picker else None,
+            pool=gateway.pool_name if settings.has_picker else None,
+            restricted=gateway.has_llm_d,
             public=gateway.is_public,
             tls=gateway.hostname is not None,
         )
         if gateway.enabled
         else None,
-        router=RouterTraffic(uses_api=settings.endpoint_kind == "prefixAware") if settings.has_router else None,
+        router=RouterTraffic(uses_api=settings.has_vllm_router) if settings.has_router else None,
         weights_writer=settings.weights.is_written,
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,
@@ -160,4 +176,7 @@ def traffic(settings: Settings) -> Traffic:
             server_account=server_account(settings.as_canary),
             pool=settings.canary_pool,
         ),
+        prefill=None
+        if settings.as_prefill is None
+        else PrefillTraffic(server=settings.as_prefill.server.name, engines=settings.serving.engine.data_parallel_size),
     )

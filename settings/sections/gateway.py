@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from facts.pickers import ARTICLES, LLM_D, LLM_D_POOL_ENDING, PickerRelease
 from settings.sections.section import Name, Section, ShortName, like
 
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
@@ -23,6 +24,9 @@ Hostname = Annotated[
 class Epp(Section):
     """The endpoint picker, which chooses a replica for each request."""
 
+    release: PickerRelease = ARTICLES
+    """`inference-extension-v1.4.0`: the article's, by the chart inferencepool; its line ended. `llm-d-router-v0.10.0`: the line that
+    continues it, by objects of this program, with a pool of its own: the route changes to it once it is ready."""
     cpu: Annotated[int, Field(ge=1, le=48)] = 10
     """vCPU of the endpoint picker. It crashed at 8,000 connections with the chart's old default of 0.5; the article uses 10."""
     memory_gib: Annotated[int, Field(ge=1, le=180)] = 16
@@ -52,7 +56,8 @@ class Gateway(Section):
     name: Name = "inference-gateway"
     """Name of the Gateway."""
     pool: ShortName = "qwen35-pool"
-    """Name of the InferencePool and of the Helm release. Default: the article's."""
+    """Name of the route, and of the InferencePool and the Helm release. With llm-d's picker the pool's name ends in -llm-d. Default: the
+    article's."""
     gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
     """GatewayClass: regional internal or regional external load balancer. InferencePool does not support global classes."""
     hostname: Hostname | None = None
@@ -64,11 +69,21 @@ class Gateway(Section):
     """Name of an existing static address of the stack's region, internal with purpose SHARED_LOADBALANCER_VIP, or external. Default: with
     `hostname` a new static address, otherwise one that GKE chooses."""
     chart_version: Literal["v1.4.0"] = "v1.4.0"
-    """Version of the inferencepool chart, whose values differ between releases."""
+    """Version of the inferencepool chart, whose values differ between releases. llm-d's picker has no chart here."""
     timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
     """Backend timeout in seconds. GKE's default of 30 s and the chart's of 300 s abort long generations."""
     epp: Epp = Epp()
     """The endpoint picker."""
+
+    @property
+    def has_llm_d(self) -> bool:
+        """Whether llm-d's picker is installed, by objects of this program."""
+        return self.epp.release == LLM_D
+
+    @property
+    def pool_name(self) -> str:
+        """Name of the InferencePool."""
+        return self.pool + LLM_D_POOL_ENDING if self.has_llm_d else self.pool
 
     @property
     def is_public(self) -> bool:

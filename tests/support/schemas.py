@@ -18,7 +18,9 @@ CRD_FOLDER = Path(__file__).resolve().parents[3] / "shared" / "crds"
 # Its reader parses megabytes anew for each manifest.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
 _OTHERS = Path(__file__).with_suffix(".yaml")
-_BUILT_IN = frozenset({"networking.k8s.io", "storage.k8s.io", "rbac.authorization.k8s.io", "scheduling.k8s.io"})
+_BUILT_IN = frozenset(
+    {"networking.k8s.io", "storage.k8s.io", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io"}
+)
 
 
 def problems(manifest: dict[str, Any]) -> list[str]:

@@ -12,11 +12,11 @@ import pulumi_kubernetes as k8s
 from settings.arguments import checked, refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
+from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
 from workloads.gateway.values import CHART, chart_values
 from workloads.server.server import Server
 from workloads.space import Space
 
-POOL_GROUP = "inference.networking.k8s.io"
 GATEWAY_API = "gateway.networking.k8s.io"
 POLICY_API = "networking.gke.io/v1"
 CERTIFICATES = "networking.gke.io/cert-manager-certs"
@@ -134,8 +134,8 @@ class Gateway(pulumi.ComponentResource):
         releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
         backends: list[dict[str, Any]]
         if args.service is None:
-            self.pool, backends = gateway.pool, [pool_reference(gateway.pool)]
-            releases.append(self._backend(name, gateway.pool, args.server, args))
+            self.pool, backends = gateway.pool_name, [pool_reference(gateway.pool_name)]
+            releases.append(self._backend(name, gateway.pool_name, args.server, args))
         else:
             self.pool, target = None, service_reference(args.service.name)
             backends = [{**target, "port": names.HTTP_PORT}]
@@ -208,13 +208,24 @@ class Gateway(pulumi.ComponentResource):
         )
         self.register_outputs({"endpoint": self.endpoint})
 
-    def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> k8s.helm.v3.Release:
+    def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> pulumi.Resource:
         """Pool and picker of these servers, with the two policies of their backend service."""
-        gateway, namespace = args.gateway, args.space.namespace
-        release = k8s.helm.v3.Release(
+        made = self._picker(name, pool, server, args)
+        # After the pool: without it, the policy would report a missing target.
+        self._policies(
+            name, pool, pool_reference(pool), server.drain.grace_seconds, args, made, port=server.status_port
+        )
+        return made
+
+    def _picker(self, name: str, pool: str, server: Server, args: GatewayArgs) -> pulumi.Resource:
+        gateway, child = args.gateway, pulumi.ResourceOptions(parent=self)
+        if gateway.has_llm_d:
+            picker = EndpointPickerArgs(space=args.space, pool=pool, server=server, epp=gateway.epp)
+            return EndpointPicker(f"{name}-picker", picker, child)
+        return k8s.helm.v3.Release(
             f"{name}-pool",
             name=pool,
-            namespace=namespace,
+            namespace=args.space.namespace,
             chart=CHART,
             version=gateway.chart_version,
             values=chart_values(server.name, gateway.epp, server.ports).rendered(),
@@ -222,13 +233,8 @@ class Gateway(pulumi.ComponentResource):
             atomic=False,
             # Standby pickers are not ready by design, so waiting for all replicas would never end.
             skip_await=gateway.epp.replicas > 1,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=child,
         )
-        # After the chart: without its pool, the policy would report a missing target.
-        self._policies(
-            name, pool, pool_reference(pool), server.drain.grace_seconds, args, release, port=server.status_port
-        )
-        return release
 
     def _policies(
         self,
@@ -299,7 +305,7 @@ def gateway_spec(
 
 def pool_reference(pool: str) -> dict[str, Any]:
     """An InferencePool as a route's backend or a policy's target."""
-    return {"group": POOL_GROUP, "kind": "InferencePool", "name": pool}
+    return {"group": names.POOL_GROUP, "kind": "InferencePool", "name": pool}
 
 
 def _attached(gateway: str, hostname: str | None, listener: str) -> dict[str, Any]:

@@ -60,8 +60,11 @@ class RouterArgs:
     """Namespace, labels, image source. The namespace's `Traffic` has `router`, for account and network policies."""
     server: Server
     """The servers to choose from."""
-    kind: Literal["leastRequest", "prefixAware"]
-    """How a server is chosen: the one with the fewest requests, or the one that saw the prompt's beginning."""
+    prefill: Server | None = None
+    """Servers that only read prompts, for `prefillApart`; `server` then only answers."""
+    kind: Literal["leastRequest", "prefixAware", "prefillApart"]
+    """How a server is chosen: the one with the fewest requests, the one that saw the prompt's beginning, or one that reads the prompt and
+    one that answers."""
     router: RouterSection = field(default_factory=RouterSection)
     """Replicas, resources, limits, timeouts and clients."""
     max_in_flight: int
@@ -72,7 +75,16 @@ class RouterArgs:
     """Secret Manager secrets with the clients' keys, by client's name."""
 
     def __post_init__(self) -> None:
-        if self.kind == "prefixAware" and self.router.image is None:
+        if (self.kind == "prefillApart") != (self.prefill is not None):
+            refuse_field(
+                self,
+                "prefill",
+                found="no servers" if self.prefill is None else "servers",
+                allowed="servers with kind prefillApart, None with the others",
+                why="with that kind each prompt is read by a server of its own",
+                write='prefill=Server("prefill", ...), kind="prefillApart"',
+            )
+        if self.has_vllm_router and self.router.image is None:
             refuse_field(
                 self,
                 "router",
@@ -91,6 +103,11 @@ class RouterArgs:
                 why="a router replaces a client's key by the servers' own",
                 write=f'client_secrets={{"{(missing or [self.router.clients[0].name])[0]}": SecretManagerSecret(...)}}',
             )
+
+    @property
+    def has_vllm_router(self) -> bool:
+        """Whether the pods run vllm-router, behind HAProxy."""
+        return self.kind in ("prefixAware", "prefillApart")
 
 
 class Router(pulumi.ComponentResource):
@@ -198,7 +215,7 @@ class Router(pulumi.ComponentResource):
 
     def _permissions(self, name: str, args: RouterArgs, metadata: ObjectMetaArgsDict) -> list[pulumi.Resource]:
         """vllm-router finds the servers through the Kubernetes API."""
-        if args.kind != "prefixAware":
+        if not args.has_vllm_router:
             return []
         child = pulumi.ResourceOptions(parent=self)
         return [
@@ -220,7 +237,7 @@ class Router(pulumi.ComponentResource):
 
 def reads_key(args: RouterArgs) -> bool:
     """Whether the routers need the servers' key: vllm-router checks none, and clients may have keys of their own."""
-    is_checked_here = args.kind == "prefixAware" or args.server.has_pod_router
+    is_checked_here = args.has_vllm_router or args.server.has_pod_router
     return args.server.key_store is not None and (is_checked_here or bool(args.router.clients))
 
 
@@ -282,7 +299,7 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
         "containers": [_haproxy(args, domain)],
         "volumes": _volumes(args, config),
     }
-    if args.kind == "prefixAware":
+    if args.has_vllm_router:
         spec["init_containers"] = [_vllm_router(args)]
     return spec
 
@@ -329,7 +346,12 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
 def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
     """A sidecar without the key: it starts before HAProxy and ends after it, with the last stream."""
     run: list[pulumi.Input[str]] = [
-        *vllm_router.command(args.server.name, "$(NAMESPACE)", max_in_flight=args.max_in_flight * args.slots)
+        *vllm_router.command(
+            args.server.name,
+            "$(NAMESPACE)",
+            prefill=None if args.prefill is None else args.prefill.name,
+            max_in_flight=args.max_in_flight * args.slots,
+        )
     ]
     return {
         "name": "vllm-router",
@@ -364,7 +386,7 @@ def _restricted() -> Manifest:
 
 def _volumes(args: RouterArgs, config: str) -> list[VolumeArgsDict]:
     volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": config}}]
-    if args.kind == "prefixAware":
+    if args.has_vllm_router:
         volumes += [
             {"name": "tmp", "empty_dir": {}},
             {"name": _API_ACCESS, "projected": {"sources": [*_api_sources()]}},

@@ -27,7 +27,7 @@ from settings.sections.shape import Shape
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, heartbeat, ranks, split, vllm_args
+from workloads.server import api_key, compile_cache, heartbeat, ranks, rdma, split, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -112,6 +112,9 @@ class ServerPod:
     are done, within the placement's grace period."""
     restart_stalled_seconds: int | None = None
     """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
+    rdma: bool = False
+    """Whether the pod claims the RDMA network cards of its node, over which it hands caches to other servers or takes them. For an `engine`
+    with `--kv-transfer-config`, and a `placement` by a ladder's class with `rdma`. The pod checks no API key: routers in front of it do."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shape: Shape | None = None
@@ -209,8 +212,8 @@ class ServerPod:
 
     @property
     def mounts_key(self) -> bool:
-        """Whether the servers check the API key: not behind the pod's router, which drops it."""
-        return self.api_key is not None and self.shape is None
+        """Whether the servers check the API key: not behind a router with prefill apart, which drops it."""
+        return self.api_key is not None and self.shape is None and not self.rdma
 
     @property
     def _ranks(self) -> int:
@@ -256,6 +259,8 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     if args.compile_cache is not None:
         image = args.space.image(args.image.reference)
         spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args), args.status_port)]
+    if args.rdma:
+        spec["resource_claims"] = rdma.pod_claims(args.name)
     if len(placement.zones) > 1:
         # Spread over the zones with the weights; a replica in a fuller zone is better than none.
         spec["topology_spread_constraints"] = [
@@ -284,7 +289,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "args": arguments(args),
         "env": environment(args),
         "ports": container_ports(args),
-        "resources": resources(args.asks_for, args.placement.gpus),
+        "resources": resources(args.asks_for, args.placement.gpus, claims_rdma=args.rdma),
         "security_context": {
             "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -302,12 +307,15 @@ def container(args: ServerPod) -> ContainerArgsDict:
 
 
 def container_ports(args: ServerPod) -> list[ContainerPortArgsDict]:
-    """Ports of the vLLM container: with a shape, the API's is the router's."""
+    """Ports of the vLLM container: with a shape, the API's is the router's; with RDMA, those where other servers ask for caches."""
     if args.shape is not None:
         return [ranks.status_port()]
     if args.rank_ports:
         return ranks.container_ports(len(args.ports))
-    return [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}]
+    own: list[ContainerPortArgsDict] = [
+        {"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}
+    ]
+    return [*own, *(rdma.ports(args.engine.data_parallel_size) if args.rdma else ())]
 
 
 def router(args: ServerPod) -> list[ContainerArgsDict]:
@@ -367,12 +375,14 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
     variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
+    if args.rdma:
+        variables += rdma.environment(args.engine.extra_env)
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
 
 
-def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
+def resources(asked: PodResources, gpus: int, *, claims_rdma: bool = False) -> ResourceRequirementsArgsDict:
     """Equal requests and limits: required for GPUs; Autopilot would change the rest, which would be a permanent diff."""
     amounts = {
         "cpu": str(asked.cpu),
@@ -380,7 +390,10 @@ def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
         "ephemeral-storage": f"{asked.ephemeral_storage_gib}Gi",
         "nvidia.com/gpu": str(gpus),
     }
-    return {"requests": amounts, "limits": dict(amounts)}
+    asks: ResourceRequirementsArgsDict = {"requests": amounts, "limits": dict(amounts)}
+    if claims_rdma:
+        asks["claims"] = [{"name": rdma.CLAIM}]
+    return asks
 
 
 def probes(startup_minutes: int, drain: Drain, port: str) -> dict[str, ProbeArgsDict]:

@@ -79,6 +79,8 @@ class Fleet:
     stand_in_project: bool
     canary: str = ""
     """Canary pods and their release; empty without a canary."""
+    prefill: str = ""
+    """Nodes that only read prompts; empty without any."""
 
     @property
     def bought(self) -> str:
@@ -277,6 +279,7 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         project=settings.project,
         stand_in_project=stand_in_project,
         canary=_canary(settings),
+        prefill=f"{settings.prefill_replicas} of the nodes only for prompts" if settings.prefill_replicas else "",
     )
 
 

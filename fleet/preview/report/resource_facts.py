@@ -239,6 +239,12 @@ def _release(inputs: Any) -> Facts:
         yield f"endpoint picker {cpu} CPU"
 
 
+def _pool(inputs: Any) -> Facts:
+    ports = [at(port, "number") for port in _items(inputs, "spec.targetPorts")]
+    yield f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
+    yield f"picker {at(inputs, 'spec.endpointPickerRef.name')}"
+
+
 def _pod_monitoring(inputs: Any) -> Facts:
     for endpoint in _items(inputs, "spec.endpoints"):
         yield f"{at(endpoint, 'port')} every {at(endpoint, 'interval')}"
@@ -348,6 +354,7 @@ _FACTS: Mapping[str, Callable[[Any], Facts]] = {
     "HTTPRoute": _route,
     "GCPBackendPolicy": _backend_policy,
     "Release": _release,
+    "InferencePool": _pool,
     "PodMonitoring": _pod_monitoring,
     "ComputeClass": _compute_class,
     "projects.Service": _api,

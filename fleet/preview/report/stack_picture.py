@@ -159,7 +159,8 @@ class _Reader:
             kind = at(gateway.inputs, "spec.gatewayClassName")
             port = at(gateway.inputs, "spec.listeners.0.port")
             pickers = [
-                resource for resource in self.of_kind("Release") if "inferencepool" in str(at(resource.inputs, "chart"))
+                *(one for one in self.of_kind("Release") if "inferencepool" in str(at(one.inputs, "chart"))),
+                *self.of_kind("InferencePool"),
             ]
             lines = [f"class {kind}", *("an endpoint picker chooses the replica" for _ in pickers[:1])]
             return Part(id="door", title=f"Gateway {cloud_name(gateway)}:{port}", lines=tuple(lines))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
+from facts.pickers import LLM_D, SERIES
 from facts.signals.model import Watched
 
 EIGHT = Watched(
@@ -45,6 +46,7 @@ SHAPES = {
         priced_by_guard=False,
         probe=False,
         gateway_is_external=True,
+        picker=LLM_D,
     ),
     APART: replace(EIGHT, release=(0, 33, 0), engines_per_pod=12, prefill_engines=4),
 }
@@ -59,6 +61,7 @@ _OWN = {
     "kube_pod": {**_GMP, "pod": "{pod}"},
     "kube_horizontalpodautoscaler": {**_GMP, "horizontalpodautoscaler": "keda-hpa-{server}"},
     "inference_": {**_GMP, "container": "epp"},
+    "llm_d_epp": {**_GMP, "container": "epp"},
     "kubernetes_io:container": {
         "monitored_resource": "k8s_container",
         "namespace_name": "{namespace}",
@@ -210,16 +213,17 @@ def counters(above: str, below: str, kind: str) -> list[Of]:
 
 
 def picker(ready: str, failed: str, asked: str) -> list[Of]:
-    """Pods of another pool, and requests that were wrong themselves, say nothing."""
-    ready_pods, requests = "inference_pool_ready_pods", "inference_objective_request"
+    """By the names of every release: pods of another pool, and requests that were wrong themselves, say nothing."""
     other = "0x120" if ready.endswith("1x120") else "1x120"
     return [
-        *(of(ready_pods, values, name=name) for name, values in (("pool", ready), ("other", other))),
-        *(
-            of(f"{requests}_error_total", values, error_code=code)
-            for code, values in (("Internal", failed), ("BadRequest", asked))
-        ),
-        of(f"{requests}_total", asked),
+        one
+        for series in SERIES.values()
+        for one in (
+            *(of(series.ready, values, name=name) for name, values in (("pool", ready), ("other", other))),
+            of(series.errors, failed, error_code="Internal"),
+            *(of(series.errors, asked, error_code=code) for code in series.clients_errors.split("|")),
+            of(series.requests, asked),
+        )
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from facts.pickers import LLM_D
 from facts.signals.catalogue import Watched
 
 EVERYTHING = Watched(
@@ -28,7 +29,9 @@ EVERYTHING = Watched(
     node_usd_per_hour=34.07,
     planned_usd_per_million_output=0.31,
 )
-WARNED = replace(EVERYTHING, spending="warn", canary=True, canary_has_users=True, gateway_is_external=True)
+WARNED = replace(
+    EVERYTHING, spending="warn", canary=True, canary_has_users=True, gateway_is_external=True, picker=LLM_D
+)
 """The same with what excludes something of it."""
 LITTLE = Watched(server="chat", namespace="chat", stack="chat")
 FLEETS = {
@@ -47,5 +50,6 @@ FLEETS = {
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
     "prefill apart": replace(EVERYTHING, release=(0, 33, 0), prefill_engines=4),
     "a pair": replace(LITTLE, release=(0, 33, 0), engines_per_pod=2, prefill_engines=1),
+    "prefill on nodes of its own": replace(EVERYTHING, release=(0, 33, 0), prefill_pods=True),
     "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

@@ -152,8 +152,8 @@ def test_a_canary_that_cannot_be_asked_is_halted_and_what_is_seen_counts_meanwhi
     assert watched_for(gone, unreachable) == (60, {"soak-CanaryGone", "soak-unseen"})
 
 
-def route(*weights: int) -> dict[str, Any]:
-    names = (POOL, f"{POOL}-canary")[: len(weights)]
+def route(*weights: int, pool: str = POOL) -> dict[str, Any]:
+    names = (pool, f"{pool}-canary")[: len(weights)]
     return {
         "apiVersion": "gateway.networking.k8s.io/v1",
         "kind": "HTTPRoute",
@@ -207,6 +207,17 @@ def test_a_halt_gives_the_servers_every_request_as_pulumis_own_manager() -> None
     assert "--field-manager=pulumi-kubernetes-1234abcd" in arguments
     assert applied.keys() == {"apiVersion", "kind", "metadata", "spec"}
     assert applied["metadata"].keys() == {"name", "namespace"}
+
+
+def test_a_halt_finds_the_pools_of_another_picker() -> None:
+    canary = {"engine": {"seed": 1}, "weight": 5}
+    settings = make_settings(
+        "gateway", gateway={"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}, rollout={"canary": canary}
+    )
+    done, cluster = halted(route(95, 5, pool=f"{POOL}-llm-d"), settings)
+    [(_, applied)] = cluster.applied
+    assert done
+    assert [one["weight"] for one in applied["spec"]["rules"][0]["backendRefs"]] == [100, 0]
 
 
 def test_a_route_that_was_never_updated_is_patched_as_its_creator() -> None:

@@ -252,6 +252,19 @@ def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: S
     assert state_of(checks_cluster.gateway(facts, gateway)) == "passed"
 
 
+def test_another_picker_is_asked_for_by_its_own_names() -> None:
+    settings = make_settings("gateway", gateway={"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}})
+    there = _facts(settings)
+    assert there.cluster is not None
+    assert (set(there.cluster.backends), state_of(checks_cluster.gateway(there, settings))) == (
+        {f"{_OWN}-llm-d"},
+        "passed",
+    )
+    gone = checks_cluster.gateway(_facts(settings, pool=f"{_OWN}-llm-d", backend={"picker": {}}), settings)
+    assert gone is not None
+    assert [where_of(one) for one in differing(gone)] == [f"Deployment {_OWN}-llm-d-epp"]
+
+
 def test_a_gateway_that_is_not_programmed_teaches_api_and_proxy_only_subnet(gateway: Settings) -> None:
     stuck = copy.deepcopy(programmed_gateway())
     stuck["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}

@@ -29,8 +29,9 @@ from lab.results.timeline import Timeline
 from settings.derived.drain import drain
 from settings.derived.traffic import traffic
 from tests.support.settings import make_settings
-from workloads.gateway.gateway import POOL_GROUP, backend_policy, gateway_spec, health_check_policy, route_spec
+from workloads.gateway.gateway import backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway.values import CHART, chart_values
+from workloads.names import POOL_GROUP
 from workloads.namespace import pod_security_labels
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ SERVERS = {
     "a canary of another revision": [(A4, "reservation")],
     "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
     "short ladder": [(A4, "flex-start")],
+    "prefill and decode on nodes of their own": [SPOT_NODE],
     "every kind at once": [(A4, "flex-start"), SPOT_NODE],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],

@@ -30,6 +30,7 @@ _CLUSTER, _PROXIES = "platform-cluster-autopilot", "platform-network-proxy-only"
 _BACKEND, _HEALTH = "gateway-backend", "gateway-health-check"
 _EXTERNAL = "gke-l7-regional-external-managed"
 _EPP = "values.inferenceExtension"
+_LLM_D = {"release": "llm-d-router-v0.10.0"}
 
 
 def _publish(spec: Props) -> None:
@@ -187,6 +188,7 @@ CASES = (
         timeoutSeconds=300,
     ),
     _program("epp-undersized", "one CPU", settings={"gateway": {"epp": {"cpu": 1}}}),
+    _program("epp-undersized", "one CPU for llm-d's picker", settings={"gateway": {"epp": {**_LLM_D, "cpu": 1}}}),
     _broken("epp-undersized", "the chart's default", drop(_POOL, f"{_EPP}.resources")),
     _broken("epp-undersized", "half a CPU", _SMALL_PICKER, says=("0.5", "16,000")),
     _broken(
@@ -199,6 +201,7 @@ CASES = (
     _sound("epp-undersized", "half a CPU for three replicas", _SMALL_PICKER, put(DEPLOYMENT, "spec.replicas", value=3)),
     _sound("epp-undersized", "half a CPU, agreed", _SMALL_PICKER, cpu=0.5),
     _program("epp-replicas-are-standby", "three pickers", settings={"gateway": {"epp": {"replicas": 3}}}),
+    _program("epp-replicas-are-standby", "three of llm-d's", settings={"gateway": {"epp": {**_LLM_D, "replicas": 3}}}),
     _broken("epp-replicas-are-standby", "eight pickers, for scale", put(_POOL, f"{_EPP}.replicas", value=8)),
     _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, says="epp: ", stack="dev"),
     _program(

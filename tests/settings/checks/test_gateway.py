@@ -1,4 +1,4 @@
-"""What a host name of the gateway needs, said before anything is created."""
+"""What a host name of the gateway and a picker's release need, said before anything is created."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.support.settings import make_settings
 HOST = "llm.acme.dev"
 PUBLIC = "gke-l7-regional-external-managed"
 KEYED = {"replicas": 8, "apiKeySecret": "key"}
+LLM_D: dict[str, Any] = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 GUEST = {"platform": {"stack": "acme/vllm-fleet/base"}}
 
 
@@ -34,6 +35,13 @@ def named(**keys: Any) -> dict[str, Any]:
         ({"hostname": HOST}, "name-without-gateway", "gateway.hostname"),
         ({"address": "door"}, "name-without-gateway", "gateway.address"),
         ({"enabled": True, "tls": {"certificate": "c"}}, "certificate-without-hostname", "gateway.tls.certificate"),
+        ({**LLM_D, "chartVersion": "v1.4.0"}, "chart-without-effect", "gateway.chartVersion"),
+        (
+            {"enabled": True, "epp": {**LLM_D["epp"], "picks": "random"}},
+            "random-picks-of-the-articles",
+            "gateway.epp.picks",
+        ),
+        ({**LLM_D, "pool": "p" * 35}, "pool-name-too-long", "gateway.pool"),
     ],
 )
 def test_a_name_without_what_it_names_is_refused(gateway: dict[str, Any], id_: str, subject: str) -> None:
@@ -45,6 +53,17 @@ def test_a_name_without_what_it_names_is_refused(gateway: dict[str, Any], id_: s
 def test_a_name_that_no_public_record_can_prove_needs_a_certificate_of_its_own(host: str) -> None:
     assert found(gateway=named(hostname=host))["hostname-not-public"].subject == "vllm-fleet:gateway.hostname"
     assert "hostname-not-public" not in found(gateway=named(hostname=host, tls={"certificate": "own"}))
+
+
+def test_another_picker_has_another_pool_and_the_same_route() -> None:
+    settings = make_settings(gateway={**LLM_D, "pool": "p" * 34})
+    assert "pool-name-too-long" not in found(gateway={**LLM_D, "pool": "p" * 34})
+    assert settings.shares == {f"{'p' * 34}-llm-d": 100}
+    # The article's figures are of its own picker.
+    assert settings.routing == "llm-d-picker"
+    assert "with the article's picker" in found(gateway=LLM_D)["gateway-overhead"].why
+    assert "with the article's picker" not in found(gateway={"enabled": True})["gateway-overhead"].why
+    assert make_settings(gateway={"enabled": True}).shares == {"qwen35-pool": 100}
 
 
 def test_a_host_name_alone_is_enough() -> None:
