@@ -100,6 +100,12 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 
         folder = find_root(wanted.root)
         config = Path(asked.model) if asked.model is not None and asked.model.endswith(".json") else None
+        if wanted.prefill_apart and (found := answer.prefill_apart) is not None and found.advice == "no":
+            cure = f"; --max-num-batched-tokens {found.cure.max_num_batched_tokens} shortens gaps" if found.cure else ""
+            raise CommandError(
+                f"--prefill-apart --write: the best split of this load has at most {found.best.gain.high:.2f} times the tokens of the same "
+                f"engines together, so nothing was written{cure}; write without --prefill-apart"
+            )
         files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
@@ -141,8 +147,15 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
     writes = wanted.write is not None
     if wanted.day and (wanted.compare or writes or asked.documents is not None):
         raise CommandError("--day cannot be combined with --compare, --write or --documents")
-    if wanted.prefill_apart and (wanted.compare or wanted.day or writes):
-        raise CommandError("--prefill-apart cannot be combined with --compare, --day or --write")
+    if wanted.prefill_apart and (wanted.compare or wanted.day):
+        raise CommandError("--prefill-apart cannot be combined with --compare or --day")
+    if wanted.prefill_apart and writes and place.router_image is None:
+        raise CommandError(
+            "--prefill-apart --write requires --router-image HOST/PATH/vllm-router:0.1.17@sha256:DIGEST: no release of vllm-router is "
+            "published as an image; docs/endpoint.md has the three lines that build one"
+        )
+    if place.router_image is not None and not wanted.prefill_apart:
+        raise CommandError("--router-image requires --prefill-apart")
     if wanted.stack is not None and not wanted.day:
         raise CommandError("--stack requires --day")
     if asked.machine == ANY_MACHINE:
@@ -254,7 +267,7 @@ def _print(
     whole = outline.outline(answer, alternatives, week, written=written, commands=commands)
     # A terminal shows what was asked for, a week, a comparison or a split, without the plan.
     short = of_week.outline(*week) if week else outline.comparison(alternatives) if alternatives else whole
-    if wanted.prefill_apart:
+    if wanted.prefill_apart and not written:
         short = outline.split(answer)
     _deliver(whole, formats, in_text=short)
     if written and formats.get("text", ...) is not None:

@@ -28,7 +28,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
-from fleet.report.words import format_usd
+from fleet.report.words import format_milliseconds, format_usd
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.load import check, parse
 from settings.problems import ArgumentsError, SettingsError
@@ -40,6 +40,7 @@ POLICY_CONFIG_FOLDER = "policy/config"
 """Folder of each stack's policy limits, read by Pulumi and the offline preview."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9./:_-]{1,300}@sha256:[0-9a-f]{64}")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacities that require a reservation's name."""
@@ -69,13 +70,42 @@ def write_stack(
     `config` is the config.json of a model of one's own. `heading` replaces the comment about the goal. The text is checked like
     `fleet check` first. Raises SettingsError for an invalid or missing name, an existing file without `replace`, or a refused setting.
     """
-    problems = [*_wrong_names(stack, plan, place), *wrong_project(place.project), *_wrong_model(plan, place, config)]
+    problems = [
+        *_wrong_names(stack, plan, place),
+        *wrong_project(place.project),
+        *_wrong_model(plan, place, config),
+        *_wrong_image(plan, place),
+    ]
     if problems:
         raise ArgumentsError(stack, problems)
-    limits = None if plan.money.usd_per_node_hour is None else policy_limits(plan)
+    limits = policy_limits(plan, place.router_image)
     return write_files(
         root, stack, stack_text(plan, place, config=_from(root, config), heading=heading), limits, replace=replace
     )
+
+
+def _wrong_image(plan: Plan, place: Place) -> Iterator[Finding]:
+    """Whether the plan can be split, and by what. The image becomes text of the stack file."""
+    if place.router_image is None:
+        return
+    if not _IMAGE.fullmatch(place.router_image):
+        yield Finding(
+            id="router-image",
+            subject="--router-image",
+            found=place.router_image,
+            allowed="HOST/PATH/NAME:TAG@sha256:DIGEST",
+            why="a tag can be moved, and the router sees every prompt",
+            write="--router-image europe-west4-docker.pkg.dev/PROJECT/images/vllm-router:0.1.17@sha256:DIGEST",
+        )
+    if plan.prefill_apart is None:
+        yield Finding(
+            id="nothing-to-split",
+            subject="--prefill-apart",
+            found=f"{plan.question.profile.shape.data_parallel} engine(s) a node",
+            allowed="two engines or more, and prompts to read",
+            why="prefill and decode each need an engine of their own",
+            write="remove --prefill-apart",
+        )
 
 
 def write_files(root: Path, stack: str, text: str, limits: str | None, *, replace: bool) -> tuple[Path, ...]:
@@ -112,14 +142,26 @@ def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterat
     yield f"fleet check --stack {stack}"
 
 
-def policy_limits(plan: Plan) -> str:
-    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused."""
+def policy_limits(plan: Plan, router_image: str | None = None) -> str | None:
+    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused, and the repository of a
+    router's image. None without either.
+    """
+    registries = None if router_image is None else {"registries": [router_image.rpartition("/")[0]]}
+    limits = {
+        "hourly-cost-above-ceiling": None if plan.money.usd_per_node_hour is None else _ceiling(plan),
+        "image-from-elsewhere": registries,
+    }
+    given = {rule: limit for rule, limit in limits.items() if limit is not None}
+    return json.dumps(given, indent=2) + "\n" if given else None
+
+
+def _ceiling(plan: Plan) -> dict[str, float]:
     ceiling: dict[str, float] = {"maxUsdPerHour": ceil(_CEILING_MARGIN * plan.money.usd_per_hour * 100) / 100}
     usd = plan.money.usd_per_node_hour
     if usd is not None and (plan.question.usd_per_node_hour is not None or plan.question.capacity in _NAMED):
         # Pods show their reservation but not its negotiated price.
         ceiling["usdPerNodeHour"] = usd
-    return json.dumps({"hourly-cost-above-ceiling": ceiling}, indent=2) + "\n"
+    return ceiling
 
 
 def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = None, heading: str | None = None) -> str:
@@ -135,7 +177,7 @@ def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = Non
             [
                 *lines,
                 *_model(plan, place, config),
-                *_server(plan),
+                *_server(plan, place.router_image),
                 *_weights(plan, place.token_secret),
                 *_budget(plan),
                 *_benchmark(plan),
@@ -301,7 +343,7 @@ def _endpoint(plan: Plan) -> Iterator[str]:
     yield _APART
 
 
-def _server(plan: Plan) -> Iterator[str]:
+def _server(plan: Plan, router_image: str | None) -> Iterator[str]:
     profile, spares = plan.question.profile, plan.spares
     machine = plan.question.machine
     one = f"one {machine.family.upper()} node ({machine.gpus}x {machine.gpu.name}) each"
@@ -314,6 +356,8 @@ def _server(plan: Plan) -> Iterator[str]:
         yield "    engine: # differences from the profile"
         for name, value in changes.items():
             yield f"      {_key(name)}: {json.dumps(value)}"
+    if router_image is not None:
+        yield from _shape(plan, router_image)
     if plan.question.compile_cache:
         yield "    compileCache: {enabled: true} # later replicas reuse compiled kernels"
     yield "    needs:"
@@ -324,6 +368,26 @@ def _server(plan: Plan) -> Iterator[str]:
         yield f"      contextTokens: {context} # as much as the model and its GPUs allow"
     yield from _requests(plan.question.workload, profile.workload)
     yield _APART
+    if router_image is not None:
+        yield "  vllm-fleet:endpoint:"
+        yield "    kind: leastRequest # HAProxy checks keys and passes only /v1; the pods' own routers do neither"
+        yield _APART
+
+
+def _shape(plan: Plan, router_image: str) -> Iterator[str]:
+    """The best split of a node's engines."""
+    found = plan.prefill_apart
+    if found is None:
+        return
+    best, gain, each = found.best.apart, found.best.gain, found.gpus_per_engine
+    yield (
+        f"    # Prefill apart: {gain.low:.2f} to {gain.high:.2f} times the tok/s of the same engines together; longest gap "
+        f"{format_milliseconds(1e3 * best.longest_gap_s)} instead of {format_milliseconds(1e3 * found.together.longest_gap_s)}."
+    )
+    yield "    shape:"
+    yield f"      prefillGpus: {best.prefill * each}"
+    yield f"      decodeGpus: {best.decode * each}"
+    yield f'      router: {{image: "{router_image}"}}'
 
 
 def _requests(workload: Workload, usual: str) -> Iterator[str]:

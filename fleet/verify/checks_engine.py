@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts import memory, strict_json
 from facts.engines import render
 from facts.judged import variable
+from facts.names import FIRST_ENGINE_PORT, HTTP_PORT
 from facts.secrets_in_text import SECRET_TEXT, looks_secret
 from facts.texts import plural
 from fleet.plan.model.gpu_memory import DoesNotFitError
@@ -19,7 +20,7 @@ from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 from settings.sections.engine import ENVIRONMENT, Engine, effective_environment, flag_fields, long_name
 from settings.sections.weights import MOUNT_PATH
-from workloads.server import vllm_args
+from workloads.server import split, vllm_args
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -51,10 +52,15 @@ def flags(facts: Facts, settings: Settings) -> Check:
 
     engine = settings.serving.engine
     model = settings.serving.model
+    is_apart = settings.server.shape is not None
     declared_args = vllm_args.args(
-        engine, model_path="", served_model_name=model.id, adapter_paths=model.adapter_paths(MOUNT_PATH)
+        engine,
+        model_path="",
+        served_model_name=model.id,
+        adapter_paths=model.adapter_paths(MOUNT_PATH),
+        port=FIRST_ENGINE_PORT if is_apart else HTTP_PORT,
     )
-    wanted = _parsed(declared_args[1:])
+    wanted = _parsed([*declared_args[1:], *([split.HOST] if is_apart else [])])
     differences: list[Finding] = []
     repeated: tuple[Finding, ...] = ()
     for pod in pods:

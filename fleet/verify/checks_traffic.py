@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from facts import memory
+from facts.signals.alerts import COMPUTED_PER_REQUEST, TRANSFER_FLOOR_GB_S
+from facts.signals.series import NIXL
 from facts.texts import plural
 from fleet.clients.metrics_text import MetricsText
 from fleet.verify import declared, lessons
@@ -23,6 +25,8 @@ DRAFTED: Final = "vllm:spec_decode_num_draft_tokens_total"
 ACCEPTED: Final = "vllm:spec_decode_num_accepted_tokens_total"
 HITS: Final = "vllm:prefix_cache_hits_total"
 QUERIES: Final = "vllm:prefix_cache_queries_total"
+FINISHED: Final = "vllm:request_success_total"
+BY_SOURCE: Final = "vllm:prompt_tokens_by_source_total"
 ACCEPTANCE_POINTS: Final = 0.10
 """Allowed difference to the article's acceptance, in points. Ten points are 5 % fewer tokens per step with one draft token, and below the
 84.7 % of the first position with five drafts, the lowest value it published. Our sample is accurate to 2 points."""
@@ -172,6 +176,50 @@ def speculation(facts: Facts, settings: Settings) -> Check:
 
 def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) -> float:
     return (after.total(name, **labels) or 0.0) - (before.total(name, **labels) or 0.0)
+
+
+def transfers(facts: Facts, settings: Settings) -> Check | None:
+    """Decode engines fetched the prompts of the burst instead of computing them, and fast; None where every engine reads prompts."""
+    if settings.server.shape is None:
+        return None
+    title = "Prompts move to decode"
+    servers = _bursts(facts)
+    if not servers:
+        return not_checked("transfers", title, _why_no_burst(facts))
+    differences: list[Finding] = []
+    blind: list[str] = []
+    told_of: list[str] = []
+    for server in servers:
+        burst = server.burst
+        assert burst is not None
+        if burst.before is None or burst.after is None or not burst.answered:
+            blind.append(server.name)
+            continue
+        requests = _grown(burst.before, burst.after, FINISHED, role="decode")
+        computed = _grown(burst.before, burst.after, BY_SOURCE, role="decode", source="local_compute")
+        moved_, seconds, failed = (_grown(burst.before, burst.after, name, role="decode") for name in NIXL[:3])
+        if not requests:
+            differences.append(difference(server.name, "requests of decode engines", "1 or more", "none"))
+            continue
+        if computed > COMPUTED_PER_REQUEST * requests:
+            found = f"{computed / requests:.0f}" + (
+                f"; {failed:.0f} transfers failed" if failed else "; no transfer failed"
+            )
+            differences.append(difference(server.name, "prompt tokens that decode computes, per request", "1", found))
+        elif failed:
+            differences.append(difference(server.name, "failed transfers", "none", f"{failed:.0f}"))
+        speed = moved_ / seconds / 1e9 if seconds else 0.0
+        if seconds and speed < TRANSFER_FLOOR_GB_S:
+            wanted = f"{TRANSFER_FLOOR_GB_S} GB/s or more, as over NVLink"
+            differences.append(difference(server.name, "bytes by seconds", wanted, f"{speed:.1f} GB/s"))
+        told_of.append(f"{requests:.0f} requests, {moved_ / 1e9:.1f} GB at {speed:.1f} GB/s")
+    if blind and not differences:
+        return not_checked("transfers", title, f"no counters at /metrics, or no answers, from {', '.join(blind)}")
+    held = f"decode computed {COMPUTED_PER_REQUEST} prompt tokens of a request at most: {'; '.join(told_of)}"
+    failed_ = (
+        "a split whose caches do not arrive, or not by NVLink, costs GPUs and gains nothing: docs/prefill-apart.md"
+    )
+    return judged("transfers", title, differences, held=held, failed=failed_)
 
 
 def prefix_caching(facts: Facts, settings: Settings) -> Check:

@@ -227,6 +227,8 @@ class Cluster:
     """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
 
     pods: tuple[Pod, ...] = ()
+    prefill: tuple[Pod, ...] = ()
+    """Of the servers that only read prompts."""
     routers: tuple[RouterPod, ...] = ()
     nodes: tuple[Node, ...] = ()
     gateway: Manifest | None = None

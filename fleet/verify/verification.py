@@ -97,6 +97,7 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
         checks_router.refusals(facts, settings),
         checks_traffic.ranks(facts, settings),
         checks_traffic.speculation(facts, settings),
+        checks_traffic.transfers(facts, settings),
         checks_traffic.prefix_caching(facts, settings),
         *(judge_answers(facts, settings) if answers else ()),
         checks_cluster.gateway(facts, settings),

@@ -26,7 +26,7 @@ EXIT_CODE: Final = f"{_OURS}/exit-code"
 LEADER: Final = f"{_OURS}/leader"
 """Annotation of the leading endpoint picker; the others stay unready."""
 ANSWERS: Final = f"{_OURS}/answers"
-"""Annotation of a router's pod: "true" once the program that it runs here answers its readiness probe."""
+"""Annotation of a pod whose programs run here: "true" once they answer its readiness probes."""
 LEADER_FLAG: Final = "--ha-enable-leader-election"
 """Argument of endpoint pickers with leader election. Source: chart inferencepool v1.4.0, for more than one replica."""
 LARGE_IMAGE: Final = "vllm-openai"
@@ -46,11 +46,12 @@ _MAY_START: Final = (
     "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
     f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end)'
 )
+_HAS_NO_ROUTER: Final = '(any(.spec.containers[].command[0]?; . == "vllm-router") | not)'
 _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
     f' and ((any(.spec.containers[].args[]?; startswith("{LEADER_FLAG}")) | not)'
     f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
-    f' and (.metadata.labels.app != "{ROUTER_APP}" or (.metadata.annotations["{ANSWERS}"] // "") == "true")'
+    f' and ((.metadata.labels.app != "{ROUTER_APP}" and {_HAS_NO_ROUTER}) or (.metadata.annotations["{ANSWERS}"] // "") == "true")'
 )
 _HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"])'
 

@@ -117,6 +117,7 @@ def offers(
     name = needs.wanted(COMPUTE_CLASS)
     if name is None or name in BUILT_IN_FAMILIES or name == "Accelerator":
         if needs.devices:
+            # No message of GKE's is documented for this.
             return no_machine(
                 "nap.pod.devices.without.class",
                 "no node offers the claimed devices",

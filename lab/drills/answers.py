@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from facts.texts import plural
-from lab.drills.conditions import needs_servers
+from lab.drills.conditions import needs_servers, simulated_servers
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.operator import cordon, replaced
 
@@ -118,7 +118,7 @@ def _is_probed(settings: Settings) -> str:
     """Not where nothing is monitored or serves."""
     if not settings.monitoring.enabled:
         return "the stack is not monitored"
-    return "" if settings.is_scaled else needs_servers()(settings)
+    return simulated_servers(settings) or ("" if settings.is_scaled else needs_servers()(settings))
 
 
 DRILLS = (

@@ -9,7 +9,7 @@ from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.cloud.world import restarts_of
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
-from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
+from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot, simulated_servers
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.drills.operator import cordon, evict, replaced
 from lab.drills.requests import requests_during
@@ -345,7 +345,7 @@ DRILLS = (
         play=_hung_rank,
         alerts=("EngineStalled",),
         may_page=ALONE,
-        skip=all_of(needs_servers(), _restarts_stalled),
+        skip=all_of(needs_servers(), simulated_servers, _restarts_stalled),
     ),
     Drill(
         name="stalled-restart",
@@ -354,7 +354,7 @@ DRILLS = (
         play=_stalled_restart,
         alerts=("Restarted",),
         may_page=("EngineStalled", *ALONE),
-        skip=needs_servers(),
+        skip=all_of(needs_servers(), simulated_servers),
         fast=False,
     ),
     Drill(

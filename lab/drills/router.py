@@ -18,10 +18,10 @@ from lab.cloud.routers.files import stored_value
 from lab.cloud.routers.program import LEAST_TIMEOUT_WALL_SECONDS, require_programs
 from lab.cloud.spot import kill_containers
 from lab.control_plane.api import POD
-from lab.drills.conditions import all_of, needs_servers
+from lab.drills.conditions import all_of, needs_servers, simulated_servers
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.results.result import DrillBrokenOffError
-from lab.stage.traffic.client import Asking, Seen
+from lab.stage.traffic.client import Asking, Seen, format_statuses
 from lab.stage.traffic.outcomes import format_losses
 from workloads.names import ROUTER_APP
 
@@ -80,7 +80,7 @@ def _server_dies(stage: Stage, proof: Proof) -> None:
     proof.check(
         "a client without an answer yet sees one error of the router, without addresses",
         len(clean) == len(failed) and not told,
-        _statuses(failed) + (f", which tell {', '.join(told)}" if told else ""),
+        format_statuses(failed) + (f", which tell {', '.join(told)}" if told else ""),
         empty="" if failed else "no such request was at the dead server",
     )
     cut = [one for one in seen if not one.answered]
@@ -152,14 +152,14 @@ def _router_full(stage: Stage, proof: Proof) -> None:
         most <= _LIMITS["maxInFlight"],
         f"at most {most} of {_LIMITS['maxInFlight']}",
     )
-    proof.check("those in flight are answered", all(one.answered for one in answered), _statuses(answered))
+    proof.check("those in flight are answered", all(one.answered for one in answered), format_statuses(answered))
     _refusals(
         proof, "beyond the queue, 429 with Retry-After at once", refused, 429, at_once < LEAST_TIMEOUT_WALL_SECONDS
     )
     _refusals(proof, "after the queue's time, 503 with Retry-After", late, 503, True)
     with Asking(stage.settings.serving.model.id) as asking:
         again = _results(asking.send([router.url] * runs, tokens=1))
-    proof.check("afterwards it answers again", all(one.answered for one in again), _statuses(again))
+    proof.check("afterwards it answers again", all(one.answered for one in again), format_statuses(again))
 
 
 def _authorization(stage: Stage, proof: Proof) -> None:
@@ -251,14 +251,9 @@ def _internal(stage: Stage, routers: Routers) -> list[str]:
     return [*names, *(routers.network.address(pod["metadata"]["uid"]) for pod in pods), "svc.cluster.local"]
 
 
-def _statuses(seen: Sequence[Seen]) -> str:
-    statuses = sorted({one.status for one in seen})
-    return ", ".join(f"{sum(one.status == status for one in seen)} x {status or 'no answer'}" for status in statuses)
-
-
 def _refusals(proof: Proof, statement: str, seen: Sequence[Seen], status: int, in_time: bool) -> None:
     right = [one for one in seen if one.status == status and "retry-after" in one.headers]
-    proof.check(statement, len(right) == len(seen) and in_time, _statuses(seen) + ("" if in_time else ", late"))
+    proof.check(statement, len(right) == len(seen) and in_time, format_statuses(seen) + ("" if in_time else ", late"))
 
 
 def _lost_later(stage: Stage, proof: Proof, report: TrafficReport, since: float, statement: str) -> None:
@@ -280,7 +275,7 @@ def _can_have_routers(settings: Settings) -> str:
     return "weights downloaded from the hub allow only one replica" if alone else ""
 
 
-_SKIP: Final = all_of(needs_servers(), _can_have_routers)
+_SKIP: Final = all_of(needs_servers(), simulated_servers, _can_have_routers)
 
 DRILLS = (
     Drill(

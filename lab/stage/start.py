@@ -69,7 +69,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             "prefillNodes and endpoint.kind prefillApart; `fleet preview` shows every object"
         )
     if opened.settings.has_router:
-        require_programs("haproxy", *(("vllm-router",) if opened.settings.has_vllm_router else ()))
+        is_inner = opened.settings.has_vllm_router or opened.settings.server.shape is not None
+        require_programs("haproxy", *(("vllm-router",) if is_inner else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from facts.finding import Finding
-from objects import named, namespace_of, of_kind, own_name, shown
-from pods import pods
+from network_policies import policy_specs
+from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects, shown
+from pods import Pod, pods
 from routing import (
     GKE_API,
     ROUTER,
@@ -22,7 +23,7 @@ from routing import (
     servers_behind,
     stake,
 )
-from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, listed
+from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, has, listed, mapped
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
@@ -119,18 +120,86 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
 
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_SPLIT: Final = "--vllm-pd-disaggregation"
+"""Option of vllm-router in front of prefill and decode."""
+_HTTP_PORT: Final = 8000
 
 
 def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         for container in pod.every_container:
             words = container.words
-            if not any(word == ROUTER or word.endswith(f"/{ROUTER}") for word in words):
-                continue
-            given = [word.partition("=")[2] for word in words if word.startswith("--host=")]
-            given += [after for word, after in pairwise(words) if word == "--host"]
-            if given and given[-1] not in _LOOPBACK:
-                yield finding(f"{container.path}: {ROUTER} listens on {given[-1]}", write="--host=127.0.0.1")
+            if _is_router(words) and _SPLIT not in words and (host := _host(words)) and host not in _LOOPBACK:
+                yield finding(f"{container.path}: {ROUTER} listens on {host}", write="--host=127.0.0.1")
+
+
+def _is_router(words: Sequence[str]) -> bool:
+    return any(word == ROUTER or word.endswith(f"/{ROUTER}") for word in words)
+
+
+def _host(words: Sequence[str]) -> str:
+    """The address that a program listens on; empty where its options do not say."""
+    given = [word.partition("=")[2] for word in words if word.startswith("--host=")]
+    given += [after for word, after in pairwise(words) if word == "--host"]
+    return given[-1] if given else ""
+
+
+def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    """Finds pods with engines of their own for prefill and decode by the option of their router."""
+    for pod in all_pods(resources):
+        routers = [one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words]
+        if not routers:
+            continue
+        for container in pod.containers:
+            if container.started is not None and _host(container.words) not in _LOOPBACK:
+                yield finding(
+                    f"{pod.resource.label}, {container.path}: the engines listen on {_host(container.words) or 'every address'}",
+                    urn=pod.resource.urn,
+                    write="--host=127.0.0.1",
+                )
+        if any(_host(router.words) not in _LOOPBACK for router in routers) and (why := _who_enters(resources, pod)):
+            yield finding(
+                f"{pod.resource.label}, {routers[0].path}: {ROUTER} is open to {why}",
+                urn=pod.resource.urn,
+                write="a network policy that lets in pods of this stack alone, and HAProxy in front (endpoint.kind: leastRequest)",
+            )
+
+
+def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
+    """Who but pods of these resources may reach a pod, in words; empty for nobody."""
+    specs = [
+        spec
+        for policy in resources
+        if policy.is_kubernetes and namespace_of(policy) == pod.namespace
+        for _path, spec in policy_specs(policy)
+        if selects(mapped(dig(spec, "podSelector")), pod.labels) and _is_of_ingress(spec)
+    ]
+    if not specs:
+        return "every pod, as no network policy selects it"
+    mine = [one.labels for one in all_pods(resources) if one.namespace == pod.namespace]
+    for entry in (entry for spec in specs for entry in listed(dig(spec, "ingress"))):
+        if _port(entry) not in (None, _HTTP_PORT):
+            continue
+        peers = tuple(listed(dig(entry, "from")))
+        if not peers:
+            return "every address"
+        for peer in peers:
+            if has(peer, "ipBlock") or has(peer, "namespaceSelector"):
+                return "addresses or namespaces outside this stack's"
+            if not any(selects(dig(peer, "podSelector"), labels) for labels in mine):
+                labels = mapped(dig(peer, "podSelector", "matchLabels"))
+                return f"pods that this stack does not have ({', '.join(f'{key}={labels[key]}' for key in labels) or 'any'})"
+    return ""
+
+
+def _is_of_ingress(spec: Any) -> bool:
+    return "Ingress" in (tuple(listed(dig(spec, "policyTypes"))) or ("Ingress",))
+
+
+def _port(entry: Any) -> Any:
+    """The only port of an ingress entry; None for several or all."""
+    ports = [dig(port, "port") for port in listed(dig(entry, "ports"))]
+    return number(ports[0]) if len(ports) == 1 else None
 
 
 RULES = (
@@ -145,6 +214,18 @@ RULES = (
         level="mandatory",
         severity="high",
         judge=_reachable_router,
+    ),
+    StackRule(
+        name="split-pod-reachable",
+        subject="network",
+        statement="With prefill apart from decode, only the pod's router reaches its engines, and only pods of this stack reach that.",
+        evidence="vllm-router 0.1.17 sends its own key in place of a client's and checks none; /remove_worker takes servers out for "
+        "anyone; no cache moves for a client that calls an engine itself. Source: the released wheel, tried on loopback. "
+        "Mandatory: whoever reaches the router is served without a key",
+        fix="--host=127.0.0.1 for the engines, and a network policy for the pods that names this stack's own",
+        level="mandatory",
+        severity="high",
+        judge=_reachable_split,
     ),
     StackRule(
         name="open-to-the-internet",

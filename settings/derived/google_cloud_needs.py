@@ -150,7 +150,9 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         readers |= {(account, key.name) for account in servers}
         if settings.monitoring.has_probe:
             readers.add((PROBE_APP, key.name))
-        if settings.has_router and (settings.has_vllm_router or settings.endpoint.router.clients):
+        # vllm-router checks no key, wherever it runs, and clients may have keys of their own.
+        by_router = settings.has_vllm_router or settings.server.shape is not None
+        if settings.has_router and (by_router or settings.endpoint.router.clients):
             readers.add((ROUTER_APP, key.name))
     if settings.has_router:
         readers |= {(ROUTER_APP, client.secret.name) for client in settings.endpoint.router.clients}

@@ -37,6 +37,9 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         stack=settings.stack,
         project=settings.project,
         engines_per_pod=engine.data_parallel_size,
+        prefill_engines=0
+        if settings.server.shape is None
+        else settings.server.shape.prefill_gpus // engine.tensor_parallel_size,
         prefill_pods=settings.as_prefill is not None,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,11 +80,11 @@ def _within(condition: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Pod]:
+def running(folder: Path, *options: str) -> Iterator[Pod]:
     (folder / "program.py").write_text(python_program("server/rank_servers.py"))
     first = _free_ports(RANKS + 1)
     server = [sys.executable, str(STAND_IN), "serve", "model", f"--port={first}", "--data-parallel-size=3"]
-    own = ["-I", "-S", str(folder / "program.py"), f"--ranks={RANKS}", f"--status-port={first + RANKS}", "--"]
+    own = ["-I", "-S", str(folder / "program.py"), f"--ranks={RANKS}", f"--status-port={first + RANKS}", *options, "--"]
     process = subprocess.Popen(
         [sys.executable, *own, *server, "--tensor-parallel-size=2", "--api-server-count=3"],
         env={"SICK": str(folder / "sick"), "PATH": "/usr/bin:/bin"},
@@ -144,6 +148,42 @@ def test_a_stop_signal_reaches_every_rank(tmp_path: Path) -> None:
         pod.process.send_signal(signal.SIGTERM)
         said, _ = pod.process.communicate(timeout=WAIT_SECONDS)
         assert (pod.process.returncode, said.count("stopped")) == (0, RANKS)
+
+
+class _Router(http.server.BaseHTTPRequestHandler):
+    """Stands for the router of a split pod."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"vllm_router_requests_total 3\n" if self.path == "/metrics" else b"by the router")
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet."""
+
+
+@pytest.mark.slow
+def test_a_split_pod_answers_through_its_router_and_ends_after_it_decode_before_prefill(tmp_path: Path) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Router) as router:
+        threading.Thread(target=router.serve_forever, daemon=True).start()
+        port = router.server_address[1]
+        with running(tmp_path, "--prefill=1", f"--router={port},{port}", f"--drain={2 * WAIT_SECONDS}") as pod:
+            _, page = pod.get("/metrics")
+            roles = [re.search(r'role="(\w+)"', line) for line in page.splitlines() if line.startswith("vllm:")]
+            assert [role and role[1] for role in roles] == ["prefill", "decode", "decode"]
+            assert "vllm_router_requests_total 3" in page
+            assert pod.get("/v1/models")[1] == "by the router"
+            assert pod.get("/v1/../remove_worker")[1] != "by the router"
+            pod.process.send_signal(signal.SIGTERM)
+            assert _within(lambda: pod.get("/health")[0] == 503)
+            # It has the signal, and the router still has streams.
+            assert all(pod.get("/who", {"X-data-parallel-rank": str(rank)})[0] == 200 for rank in range(RANKS))
+            router.shutdown()
+            router.server_close()
+            said, _ = pod.process.communicate(timeout=WAIT_SECONDS)
+            assert pod.process.returncode == 0
+            order = [int(line.split()[1]) - pod.first for line in said.splitlines()]
+            assert (set(order[:2]), order[2:]) == ({1, 2}, [0])
 
 
 def _children(pid: int) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from settings.derived.router import router_needs
 from settings.sections.server import Resources
 from settings.sections.shape import ShapeRouter
-from settings.shaped_engine import shaped
+from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
@@ -31,6 +33,7 @@ from workloads.server.pod_end import pod_end
 from workloads.server.server import Server, ServerArgs
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+SHOWN = ("command", "args", "env", "ports", "resources", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle")
 SHAPE = {"prefillGpus": 3, "decodeGpus": 5, "router": {"image": IMAGE}}
 
 
@@ -148,15 +151,19 @@ def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 @pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])
-def test_the_routers_check_the_key_that_the_pods_do_not(secret: dict[str, str]) -> None:
+def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[str, str]) -> None:
     server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **secret}
     recording = recorded_component(build, "known", server=server, endpoint={"kind": "leastRequest"})
     made = {key: manifest(one) for key, one in objects(recording).items()}
     assert {key: found for key, one in made.items() if (found := problems(one))} == {}
     pods = {app: made[f"Deployment/{app}"]["spec"]["template"] for app in ("qwen35-server", "router")}
-    keyed = {app for app, pod in pods.items() if any("key" in volume["name"] for volume in pod["spec"]["volumes"])}
-    assert keyed == ({"router"} if secret else set())
-    assert "vllm-fleet.dev/api-key-version" not in pods["qwen35-server"]["metadata"]["annotations"]
+    keyed = {
+        container["name"]: "OPENAI_API_KEY" in container["command"]
+        for pod in pods.values()
+        for container in pod["spec"]["containers"]
+        if any("api-key" in mount["name"] for mount in container["volumeMounts"])
+    }
+    assert keyed == ({"vllm": False, "vllm-router": True, "haproxy": False} if secret else {})
     [told] = [one["data"]["haproxy.cfg"] for one in made.values() if "haproxy.cfg" in one.get("data", {})]
     assert "path_beg /v1/" in told
     assert "GET uri /readiness" in told
@@ -200,6 +207,16 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
     sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
     found = structural_problems(make_settings(**sections))
     assert problem in {one.id for one in found if one.severity == "error"}
+
+
+def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:
+    pod = spec()
+    shown = {
+        container.pop("name"): {key: container[key] for key in SHOWN if key in container}
+        for container in pod["containers"]
+    }
+    shown["vllm"]["env"] = [one for one in shown["vllm"]["env"] if one["name"] in OWN_VARIABLES]
+    golden("preview/split-pod.yaml", yaml.safe_dump(shown, sort_keys=False, width=140))
 
 
 def test_a_sound_shape_is_not_refused() -> None:

@@ -244,7 +244,7 @@ def reads_key(args: RouterArgs) -> bool:
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     """What HAProxy is told."""
     chosen = args.router
-    is_direct, vllm_routed = args.kind == "leastRequest", args.kind == "prefixAware" or args.server.has_pod_router
+    is_direct, vllm_routed = args.kind == "leastRequest", args.has_vllm_router or args.server.has_pod_router
     return haproxy.Haproxy(
         servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports)
         if is_direct

@@ -119,7 +119,8 @@ class ServerPod:
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shape: Shape | None = None
     """Engines that only read prompts and engines that only answer, with a router in the pod; `engine` then has the connector
-    (`settings.shaped_engine.shaped`). The pod checks no API key: routers in front of it do. None: every engine does both."""
+    (`settings.shaped_engine.shaped`). The pods' router sends the engines the API key and checks none: routers in front of the pods do.
+    None: every engine does both."""
     shares_experts: bool = False
     """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -212,8 +213,8 @@ class ServerPod:
 
     @property
     def mounts_key(self) -> bool:
-        """Whether the servers check the API key: not behind a router with prefill apart, which drops it."""
-        return self.api_key is not None and self.shape is None and not self.rdma
+        """Whether the servers check the API key: not on nodes of their own, whose routers drop it."""
+        return self.api_key is not None and not self.rdma
 
     @property
     def _ranks(self) -> int:
@@ -325,7 +326,12 @@ def router(args: ServerPod) -> list[ContainerArgsDict]:
     minutes = args.startup_minutes
     return [
         split.container(
-            args.shape, args.split, args.drain, startup_minutes=minutes, period_seconds=PROBE_PERIOD_SECONDS
+            args.shape,
+            args.split,
+            args.drain,
+            startup_minutes=minutes,
+            period_seconds=PROBE_PERIOD_SECONDS,
+            has_key=args.mounts_key,
         )
     ]
 

@@ -129,9 +129,10 @@ class Ranks:
             (lambda: not any(map(self._is_alive, self._servers[prefill:])), self._servers[:prefill]),
         ]
 
-    def port_of(self, rank: int | None) -> int:
-        """Port of a rank; without one the router's, or the next rank's."""
-        if rank is None and self.router:
+    def port_of(self, rank: int | None, path: str) -> int:
+        """Port of a rank; without one the router's for the API's paths, else the next rank's."""
+        # Other paths of the router take its servers in and out.
+        if rank is None and self.router and path.startswith("/v1/") and ".." not in path:
             return self.router[0]
         return self.ports[next(self.turn) % len(self.ports) if rank is None else rank]
 
@@ -309,7 +310,7 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
             if rank is not None and (not rank.isdecimal() or int(rank) >= len(ranks.ports)):
                 self.send_error(400, f"{RANK_HEADER} is 0 to {len(ranks.ports) - 1}")
                 return
-            port = ranks.port_of(None if rank is None else int(rank))
+            port = ranks.port_of(None if rank is None else int(rank), self.path)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name: self.headers[name] for name in PASSED_ON if name in self.headers}
             connection = http.client.HTTPConnection(ADDRESS, port, timeout=REQUEST_SECONDS)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 from settings.derived.drain import Drain
 from settings.sections.shape import Shape
 from workloads import names, vllm_router
+from workloads.server import api_key
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import ContainerArgsDict, HTTPGetActionArgsDict, VolumeArgsDict
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, HTTPGetActionArgsDict, VolumeArgsDict, VolumeMountArgsDict
 
 CONTAINER: Final = "vllm-router"
 HOST: Final = "--host=127.0.0.1"
@@ -50,17 +51,27 @@ def options(found: Split, drain: Drain) -> list[str]:
 
 
 def container(
-    shape: Shape, found: Split, drain: Drain, *, startup_minutes: int, period_seconds: int
+    shape: Shape, found: Split, drain: Drain, *, startup_minutes: int, period_seconds: int, has_key: bool
 ) -> ContainerArgsDict:
-    """The router's container. Its readiness is the pod's, together with the servers'."""
-    router = shape.router
+    """The router's container. Its readiness is the pod's, together with the servers'. `has_key`: whether the servers check the API key,
+    which the router then sends in the place of a client's.
+    """
+    router, run = (
+        shape.router,
+        vllm_router.split_command(found.prefill, found.decode, startup_seconds=startup_minutes * 60),
+    )
+    if has_key:
+        run = api_key.command_with_key(vllm_router.KEY_VARIABLE, run)
+    mounts: list[VolumeMountArgsDict] = [{"name": _TMP, "mount_path": "/tmp"}]
+    if has_key:
+        mounts.append(api_key.mount())
     amounts = {"cpu": str(router.cpu), "memory": f"{router.memory_gib}Gi", "ephemeral-storage": f"{DISK_GIB}Gi"}
     alive: HTTPGetActionArgsDict = {"path": vllm_router.LIVE_PATH, "port": names.HTTP_PORT_NAME}
     spec: ContainerArgsDict = {
         "name": CONTAINER,
         # Not from Docker Hub: with its own registry.
         "image": router.image,
-        "command": [*vllm_router.split_command(found.prefill, found.decode, startup_seconds=startup_minutes * 60)],
+        "command": [*run],
         "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],
         "resources": {"requests": amounts, "limits": dict(amounts)},
         "security_context": {
@@ -68,7 +79,7 @@ def container(
             "capabilities": {"drop": ["ALL"]},
             "read_only_root_filesystem": True,
         },
-        "volume_mounts": [{"name": _TMP, "mount_path": "/tmp"}],
+        "volume_mounts": mounts,
         # It listens when all servers answer.
         "startup_probe": {
             "http_get": alive,

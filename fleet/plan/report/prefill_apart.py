@@ -102,8 +102,8 @@ def _read(found: PrefillApart) -> Iterator[Element]:
         )
     size = format_number(found.request_bytes / 1e6)
     yield Prose(
-        f"Each request would send {size} MB, {found.gb_per_s:.0f} GB/s on a node (docs/prefill-apart.md). The program runs no such "
-        "split yet.",
+        f"Each request would send {size} MB, {found.gb_per_s:.0f} GB/s on a node. `--write STACK --router-image IMAGE` writes the best "
+        "split as server.shape (docs/prefill-apart.md).",
         "soft",
     )
 

@@ -77,6 +77,8 @@ class Fleet:
     """The stack that owns the cluster, if not this one."""
     project: str
     stand_in_project: bool
+    shape: str = ""
+    """How prefill is apart from decode; empty where it is not."""
     canary: str = ""
     """Canary pods and their release; empty without a canary."""
     prefill: str = ""
@@ -211,6 +213,7 @@ def build_report(
         from fleet.preview.report.consequences import with_consequences
 
         comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
+    problems = (*problems, *_split_findings(settings, modelled))
     remarks = tuple(_remarks(settings, stand_in_project, environments, secret_keys))
     notices = tuple(one for one in problems if one.severity == "note")
     return Report(
@@ -246,6 +249,14 @@ def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
     return modelled(settings)
 
 
+def _split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Finding]:
+    if settings.server.shape is None:
+        return
+    from fleet.preview.report.prefill_apart import split_findings
+
+    yield from split_findings(settings, modelled)
+
+
 def _about_references(recording: Recording) -> Iterator[Diagnostic]:
     """Sources of other stacks' outputs."""
     read = {resource.urn for resource in recording.resources if resource.type == STACK_REFERENCE_TYPE}
@@ -278,9 +289,15 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         platform=settings.platform.stack or settings.platform.kubeconfig,
         project=settings.project,
         stand_in_project=stand_in_project,
+        shape=_shape(settings),
         canary=_canary(settings),
         prefill=f"{settings.prefill_replicas} of the nodes only for prompts" if settings.prefill_replicas else "",
     )
+
+
+def _shape(settings: Settings) -> str:
+    shape = settings.server.shape
+    return "" if shape is None else f"prefill on {shape.prefill_gpus} and decode on {shape.decode_gpus} GPUs of a pod"
 
 
 def _canary(settings: Settings) -> str:

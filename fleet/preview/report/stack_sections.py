@@ -32,7 +32,8 @@ def what_it_is(report: Report) -> Iterator[Element]:
     """Size, model, price and rate, and what costs money at once."""
     fleet = report.fleet
     yield Prose(f"{format_size(fleet)} {fleet.bought} in {', '.join(fleet.zones)}")
-    yield Prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}")
+    apart = f", {fleet.shape}" if fleet.shape else ""
+    yield Prose(f"{fleet.model} @ {fleet.revision[:12]}, vLLM {fleet.vllm}, profile {fleet.profile}{apart}")
     if fleet.platform is not None:
         yield Prose(f"on the cluster of {fleet.platform}")
     yield Prose(f"{report.figures.bill.format_hourly_total(indicates=True)} · {format_rate(report)}", "strong")

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 SECRET_PROVIDER_CLASS: Final = Kind("secrets-store.csi.x-k8s.io/v1", "SecretProviderClass")
 
 
+_EMPTY: Final = {"emptyDir", "persistentVolumeClaim", "ephemeral"}
+"""Volumes that are empty here: simulated servers read no weights."""
+
+
 def stored_value(resource: str) -> str:
     """What the simulated Secret Manager holds: `projects/P/secrets/NAME/versions/V`. A placeholder of the name."""
     return f"value-of-{resource.split('/')[3]}"
@@ -50,9 +54,9 @@ def _content(api: ClusterApi, namespace: str, volume: Mapping[str, Any]) -> Iter
         object_ = _object(api, SECRET_PROVIDER_CLASS, name, namespace)
         for one in json.loads(object_["spec"]["parameters"]["secrets"]):
             yield one["path"], stored_value(one["resourceName"]).encode()
-    elif "emptyDir" not in volume:
+    elif not volume.keys() & _EMPTY:
         raise RehearsalError(
-            f"volume {volume['name']}: a router's pod mounts ConfigMaps, secrets and empty folders here"
+            f"volume {volume['name']}: a pod whose programs run here mounts ConfigMaps, secrets, claims and empty folders"
         )
 
 

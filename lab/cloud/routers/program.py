@@ -33,6 +33,7 @@ _DURATION: Final = re.compile(
 _CONNECTIONS: Final = re.compile(r"^(?P<what>\s+maxconn )(?P<number>\d+)$", re.MULTILINE)
 _BIND: Final = re.compile(r"^(?P<bind>\s*bind )(?:\*|0\.0\.0\.0)?:(?P<port>\d+)", re.MULTILINE)
 _NAMESERVERS: Final = re.compile(r"^(?P<space>\s*)(?:parse-resolv-conf|nameserver .*)$", re.MULTILINE)
+_LISTENS: Final = re.compile(r'(?P<call>HTTPServer\()\(""')
 _REFERENCE: Final = re.compile(r"\$\((?P<name>[A-Za-z_]\w*)\)")
 
 
@@ -97,11 +98,17 @@ def _least_wall_seconds(what: str) -> float:
     return LEAST_INTERVAL_WALL_SECONDS if often else LEAST_TIMEOUT_WALL_SECONDS
 
 
+def python_program(text: str, place: Place) -> str:
+    """A program of the standard library for this machine: it asks what is 127.0.0.1 in the pod, and listens on the pod's address."""
+    return _LISTENS.sub(rf'\g<call>("{place.address}"', text).replace("127.0.0.1", place.own)
+
+
 def _here(text: str, place: Place, folders: Mapping[str, Path]) -> str:
-    # Longest first: a mount may lie in another.
-    for path in sorted(folders, key=len, reverse=True):
-        text = re.sub(rf"{re.escape(path)}(?=/|\s|\"|\)|$)", str(folders[path]), text)
-    return text.replace("127.0.0.1", place.own)
+    if folders:
+        # Longest first: a mount may lie in another. In one pass: a folder may begin like a mount.
+        paths = "|".join(re.escape(path) for path in sorted(folders, key=len, reverse=True))
+        text = re.sub(rf"(?<![\w.-])(?:{paths})(?=/|\s|\"|\)|$)", lambda found: str(folders[found[0]]), text)
+    return text.replace("127.0.0.1", place.own).replace("0.0.0.0", place.address)  # noqa: S104 - replaced
 
 
 def _expanded(word: str, environment: Mapping[str, str]) -> str:

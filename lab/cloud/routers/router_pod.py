@@ -1,4 +1,7 @@
-"""One router's pod: its containers' programs, from their start to the pod's end, as the kubelet runs them."""
+"""One pod whose programs run here: its containers, from their start to the pod's end, as the kubelet runs them.
+
+A router's pod, or a server's with prefill apart from decode: rank_servers.py, simulated servers instead of vLLM's, and vllm-router.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab.cloud.routers import files, program
 from lab.control_plane.process import Process, last_lines
 from lab.results.result import RehearsalError
+from lab.simulators.model_server.vllm_command import SPEED
 from workloads.router.haproxy import BACKEND
 
 if TYPE_CHECKING:
@@ -25,11 +29,23 @@ if TYPE_CHECKING:
 
 POLL_WALL_SECONDS: Final = 0.03
 _PROBE_WALL_SECONDS: Final = 2.0
+POD_ROUTER: Final = "vllm-router"
+"""Program of the router in a server's pod; a router's own pod has it in a sidecar."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Main:
+    """A container's program."""
+
+    process: Process
+    stop: signal.Signals
+    pause_seconds: float
+    """Before its stop signal, simulated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterEnding:
-    """How a router's pod ended."""
+    """How a pod ended."""
 
     pod: str
     killed: bool
@@ -50,14 +66,16 @@ class RouterPod:
         folder: Path,
         account: Callable[[Manifest], str],
         on_death: Callable[[RouterPod, int, str], None],
+        vllm: str = "",
     ) -> None:
         """`account`: a kubeconfig for the pod's service account. `on_death`: told when a program ended by itself: its exit code and the
-        end of its log.
+        end of its log. `vllm`: a folder with what runs as `vllm`.
         """
         self.pod, self.place = pod, place
         self._api, self._folder, self._account, self._on_death = api, folder, account, on_death
+        self._vllm = vllm
         self._sidecars: list[Process] = []
-        self._main: list[tuple[Process, signal.Signals]] = []
+        self._main: list[_Main] = []
         self._ending = threading.Event()
         self._lock = threading.Lock()
 
@@ -76,6 +94,11 @@ class RouterPod:
     def metrics_url(self) -> str:
         """Where its metrics are read."""
         return f"http://{self.place.address}:{self._port('metrics')}/metrics"
+
+    @property
+    def status_url(self) -> str:
+        """Where a server's pod answers for all of its engines."""
+        return f"http://{self.place.address}:{self._port('status')}"
 
     @property
     def logs(self) -> str:
@@ -122,23 +145,26 @@ class RouterPod:
             self._folder.mkdir(parents=True, exist_ok=True)
             spec = self.pod["spec"]
             for container in spec.get("initContainers") or ():
-                if container.get("restartPolicy") == "Always":
+                # A server's keeps what is compiled, and nothing is here.
+                if container.get("restartPolicy") == "Always" and not has_pod_router(self.pod):
                     self._sidecars.append(self._run(container))
             for container in spec["containers"]:
                 stop = signal.SIGUSR1 if program.is_haproxy(container) else signal.SIGTERM
-                self._main.append((self._run(container), stop))
-            running = [*self._sidecars, *(process for process, _ in self._main)]
+                self._main.append(_Main(self._run(container), stop, _pre_stop_seconds(container)))
+            running = [*self._sidecars, *(one.process for one in self._main)]
         threading.Thread(target=self._watch, args=(running,), name=f"{self.name}-watch", daemon=True).start()
 
     def wait_until_ready(self) -> bool:
-        """Ask its readiness probe until it succeeds; False if the pod ends or dies before."""
-        url = self._probe_url()
-        while not self._ending.is_set() and all(process.exit_code is None for process, _ in self._main):
+        """Ask its readiness probes until all succeed; False if the pod ends or dies before."""
+        urls = self._probe_urls()
+        while not self._ending.is_set() and all(one.process.exit_code is None for one in self._main):
             try:
-                with urllib.request.urlopen(url, timeout=_PROBE_WALL_SECONDS):  # noqa: S310 - loopback
-                    return True
+                for url in urls:
+                    urllib.request.urlopen(url, timeout=_PROBE_WALL_SECONDS).close()  # noqa: S310 - loopback
             except OSError:
                 self._ending.wait(POLL_WALL_SECONDS)
+            else:
+                return True
         return False
 
     def end(self, grace_seconds: float) -> RouterEnding:
@@ -147,11 +173,11 @@ class RouterPod:
         deadline = began + grace_seconds / self.place.speed
         with self._lock:
             self._ending.set()
-        pause = max(self._pre_stop_seconds(), default=0.0) / self.place.speed
-        time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-        for process, stop in self._main:
-            process.send(stop)
-        in_time = all(_ended(process, deadline) for process, _ in self._main)
+        for one in sorted(self._main, key=lambda one: one.pause_seconds):
+            due = min(began + one.pause_seconds / self.place.speed, deadline)
+            time.sleep(max(0.0, due - time.monotonic()))
+            one.process.send(one.stop)
+        in_time = all(_ended(one.process, deadline) for one in self._main)
         for process in self._sidecars:
             process.send(signal.SIGTERM)
         in_time = in_time and all(_ended(process, deadline) for process in self._sidecars)
@@ -163,7 +189,7 @@ class RouterPod:
         """End everything at once."""
         self._ending.set()
         with self._lock:
-            running = [*self._sidecars, *(process for process, _ in self._main)]
+            running = [*self._sidecars, *(one.process for one in self._main)]
             self._sidecars, self._main = [], []
         for process in running:
             process.tell_to_stop()
@@ -172,8 +198,23 @@ class RouterPod:
 
     def crash(self) -> None:
         """Have its containers killed, as for want of memory."""
-        for process, _ in self._main:
-            process.send(signal.SIGKILL)
+        for one in self._main:
+            one.process.send(signal.SIGKILL)
+
+    def kill_program(self, word: str) -> None:
+        """Kill the one program that a container's own has started with this word in its command line, as a dead GPU does. Raises
+        RehearsalError without one.
+        """
+        found = [
+            number
+            for one in self._main
+            if one.process.program is not None
+            for number in _with_descendants(one.process.program)[1:]
+            if word in _command_line(number).split("\0")
+        ]
+        if len(found) != 1:
+            raise RehearsalError(f"{len(found)} programs of pod {self.name} have {word} in their command lines")
+        os.kill(found[0], signal.SIGKILL)
 
     # Containers
 
@@ -185,8 +226,16 @@ class RouterPod:
             for file in (path for mount in folders.values() for path in mount.glob("*.cfg")):
                 text = file.read_text(encoding="utf-8")
                 file.write_text(program.haproxy_config(text, self.place, folders), encoding="utf-8")
+        for file in (path for mount in folders.values() for path in mount.glob("*.py")):
+            text = file.read_text(encoding="utf-8")
+            file.write_text(program.python_program(text, self.place), encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if name in ("PATH", "TMPDIR", "LANG")}
         environment |= program.environment_of(container) | {"HOME": str(folder)}
+        if self._vllm:
+            environment |= {
+                "PATH": f"{self._vllm}{os.pathsep}{environment.get('PATH', '')}",
+                SPEED: str(self.place.speed),
+            }
         if self.pod["spec"].get("automountServiceAccountToken"):
             file = folder / ".kube" / "config"
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -203,18 +252,11 @@ class RouterPod:
                     self._on_death(self, process.exit_code, last_lines(process.log, 6))
                     return
 
-    def _pre_stop_seconds(self) -> list[float]:
-        return [
-            float((((one.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}).get("seconds", 0))
-            for one in self.pod["spec"]["containers"]
-        ]
-
-    def _probe_url(self) -> str:
-        for container in self.pod["spec"]["containers"]:
-            asked = (container.get("readinessProbe") or {}).get("httpGet")
-            if asked:
-                return f"http://{self.place.address}:{self._port(asked['port'])}{asked['path']}"
-        raise RehearsalError(f"pod {self.name}: no container has a readiness probe by HTTP")
+    def _probe_urls(self) -> list[str]:
+        asked = [(one.get("readinessProbe") or {}).get("httpGet") for one in self.pod["spec"]["containers"]]
+        if not any(asked):
+            raise RehearsalError(f"pod {self.name}: no container has a readiness probe by HTTP")
+        return [f"http://{self.place.address}:{self._port(one['port'])}{one['path']}" for one in asked if one]
 
     def _port(self, wanted: str | int) -> int:
         for container in self.pod["spec"]["containers"]:
@@ -222,6 +264,30 @@ class RouterPod:
                 if wanted in (port.get("name"), port["containerPort"]):
                     return int(port["containerPort"])
         raise RehearsalError(f"pod {self.name}: no container has a port {wanted}")
+
+
+def has_pod_router(pod: Manifest) -> bool:
+    """Whether a server's pod has prefill apart from decode, with a router between them."""
+    return any((one.get("command") or [""])[0] == POD_ROUTER for one in pod["spec"]["containers"])
+
+
+def _pre_stop_seconds(container: Mapping[str, Any]) -> float:
+    return float((((container.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {}).get("seconds", 0))
+
+
+def _with_descendants(number: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii")
+    except OSError:
+        return []
+    return [number, *(below for child in text.split() for below in _with_descendants(int(child)))]
+
+
+def _command_line(number: int) -> str:
+    try:
+        return Path(f"/proc/{number}/cmdline").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _ended(process: Process, deadline: float) -> bool:

@@ -1,4 +1,5 @@
-"""Routers: each router pod's own HAProxy, and vllm-router if it has one, run with the pod's files and service account.
+"""Programs of pods that run here: a router pod's own HAProxy, and vllm-router if it has one, with the pod's files and service account;
+and of a server's pod with prefill apart from decode, everything but vLLM.
 
 A pod becomes Ready when its readiness probe is answered, its containers restart when a program ends by itself, and its end is the
 kubelet's: pause, stop signal, grace period. What is replaced: lab/cloud/routers/program.py.
@@ -18,10 +19,11 @@ from lab.cloud.kubelet_stages import ANSWERS
 from lab.cloud.routers.network import PodNetwork
 from lab.cloud.routers.program import Place
 from lab.cloud.routers.relay import kubeconfig_for, relayed
-from lab.cloud.routers.router_pod import RouterEnding, RouterPod
+from lab.cloud.routers.router_pod import RouterEnding, RouterPod, has_pod_router
 from lab.cloud.spot import KILLED, kill_containers
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import POD, SERVICE, Manifest
+from lab.simulators.model_server.vllm_command import put_on_path
 from workloads.names import ROUTER_APP
 from workloads.server.pod_end import DEFAULT_GRACE_SECONDS
 
@@ -43,12 +45,14 @@ class Routers:
         self._world, self._kubeconfig = world, kubeconfig
         self.network = PodNetwork()
         self.endings: list[RouterEnding] = []
-        """Of pods that were deleted, in order."""
+        """Of routers' pods that were deleted, in order."""
+        self.server_endings: list[RouterEnding] = []
+        """The same of servers' pods."""
         self.deaths: list[str] = []
         """Ends of logs of programs that ended by themselves."""
         self._pods: dict[str, RouterPod] = {}
-        self._routes: dict[str, str] = {}
-        """URLs to which nodes route, by UID."""
+        self._routes: dict[str, tuple[str, Mapping[str, str]]] = {}
+        """URLs to which nodes route and the labels of their pods, by UID."""
         self._restarts: dict[str, int] = {}
         self._over: set[str] = set()
         self._selectors: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -60,6 +64,7 @@ class Routers:
 
     def __enter__(self) -> Routers:
         self._folder = self._stack.enter_context(scratch("rehearsal"))
+        self._vllm = put_on_path(self._folder)
         self._stack.enter_context(self.network)
         self._api_url = self._stack.enter_context(relayed(self._kubeconfig, self.network.address))
         return self
@@ -75,11 +80,30 @@ class Routers:
 
     def endpoints(self) -> list[str]:
         """The routers' Service's current URLs."""
+        return self._routed({"app": ROUTER_APP})
+
+    def server_endpoints(self, selector: Mapping[str, str]) -> list[str]:
+        """Current URLs of servers' pods with these labels whose programs run here."""
+        return [] if selector.get("app") == ROUTER_APP else self._routed(selector)
+
+    def _routed(self, selector: Mapping[str, str]) -> list[str]:
         with self._lock:
-            return list(self._routes.values())
+            return [url for url, labels in self._routes.values() if selector.items() <= labels.items()]
 
     def pods(self) -> list[RouterPod]:
-        """The pods that run programs, by name."""
+        """The routers' pods that run programs, by name."""
+        return [pod for pod in self._running() if not has_pod_router(pod.pod)]
+
+    def server_pods(self) -> list[RouterPod]:
+        """The servers' pods that run programs, by name."""
+        return [pod for pod in self._running() if has_pod_router(pod.pod)]
+
+    def server_targets(self, app: str) -> list[tuple[str, str, str]]:
+        """Pod, node and URL of the whole of every server's pod of this `app` whose programs run here, for scraping."""
+        pods = [pod for pod in self.server_pods() if pod.pod["metadata"]["labels"].get("app") == app]
+        return [(pod.name, pod.pod["spec"].get("nodeName", ""), pod.status_url) for pod in pods]
+
+    def _running(self) -> list[RouterPod]:
         with self._lock:
             return sorted(self._pods.values(), key=lambda pod: pod.name)
 
@@ -113,7 +137,7 @@ class Routers:
     def _on_pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
         uid: str = metadata["uid"]
-        if (metadata.get("labels") or {}).get("app") != ROUTER_APP:
+        if (metadata.get("labels") or {}).get("app") != ROUTER_APP and not has_pod_router(pod):
             return
         with self._lock:
             running, over = self._pods.get(uid), uid in self._over
@@ -141,9 +165,11 @@ class Routers:
     def _start(self, manifest: Manifest) -> None:
         uid = manifest["metadata"]["uid"]
         network = self.network
+        address = network.address(uid)
         place = Place(
-            address=network.address(uid),
-            own=network.own(uid),
+            address=address,
+            # A pod's router listens on both, and a program here on one: rank_servers.py asks it inside of the pod.
+            own=address if has_pod_router(manifest) else network.own(uid),
             nameserver=network.nameserver,
             speed=self._world.clock.speed,
         )
@@ -154,6 +180,7 @@ class Routers:
             folder=self._folder / uid,
             account=self._account,
             on_death=self._on_death,
+            vllm=self._vllm if has_pod_router(manifest) else "",
         )
         with self._lock:
             if uid in self._pods or uid in self._over:
@@ -180,20 +207,25 @@ class Routers:
     def _on_death(self, pod: RouterPod, exit_code: int, log: str) -> None:
         self.deaths.append(log)
         metadata = pod.pod["metadata"]
-        self._world.timeline.note("pod", metadata["name"], "a router's program ends by itself", mood="bad")
+        self._world.timeline.note("pod", metadata["name"], "a program ends by itself", mood="bad")
         current = self._world.pods.get(metadata["name"], metadata["namespace"])
         if current is not None and not metadata.get("deletionTimestamp"):
-            self._agenda.soon(self._say_dead, current, exit_code)
+            self._agenda.soon(self._say_dead, pod, current, exit_code)
 
-    def _say_dead(self, pod: Manifest, exit_code: int) -> None:
-        kill_containers(self._world, pod, exit_code=exit_code, reason="OOMKilled" if exit_code == KILLED else "Error")
+    def _say_dead(self, pod: RouterPod, current: Manifest, exit_code: int) -> None:
+        # First: an unready pod that still answers would be Ready again.
+        self._mark(pod, "")
+        reason = "OOMKilled" if exit_code == KILLED else "Error"
+        kill_containers(self._world, current, exit_code=exit_code, reason=reason)
 
     def _end(self, pod: RouterPod, grace_seconds: float) -> None:
         ending = pod.end(grace_seconds)
-        self.endings.append(ending)
+        is_server = has_pod_router(pod.pod)
+        (self.server_endings if is_server else self.endings).append(ending)
         with self._lock:
             self._pods.pop(pod.pod["metadata"]["uid"], None)
-        text = f"router ends {ending.took_seconds:.0f} s after its deletion"
+        what = "server" if is_server else "router"
+        text = f"{what} ends {ending.took_seconds:.0f} s after its deletion"
         self._world.timeline.note("pod", pod.name, f"{text}, killed" if ending.killed else text)
 
     def _mark(self, pod: RouterPod, answers: str) -> None:
@@ -205,7 +237,8 @@ class Routers:
     def _route(self, uid: str) -> None:
         with self._lock:
             if uid in self._pods and uid not in self._over:
-                self._routes[uid] = self._pods[uid].url
+                pod = self._pods[uid]
+                self._routes[uid] = pod.url, pod.pod["metadata"]["labels"]
 
     def _unroute(self, uid: str) -> None:
         with self._lock:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 VLLM_VERSION: Final = "0.18.1"
+LEASE_SECONDS: Final = 30.0
+"""Source: vLLM 0.33.0, `kv_lease_duration`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +86,12 @@ class Transfer:
     role: Literal["kv_producer", "kv_consumer"]
     recomputes: bool = False
     """`kv_load_failure_policy`: whether decode reads the prompt itself after a failed transfer, instead of an error."""
-    lease_seconds: float = 30.0
-    """Source: vLLM 0.33.0, `kv_lease_duration`: how long prefill keeps what was not fetched."""
+    lease_seconds: float = LEASE_SECONDS
+    """How long prefill keeps what was not fetched."""
     bytes_per_s: float = 50e9
     """Assumed: one direction of a part of NVLink."""
+    agreement: str = ""
+    """What a server compares with the other's before it fetches: anything else is refused."""
 
     def __post_init__(self) -> None:
         if self.lease_seconds <= 0 or self.bytes_per_s <= 0:

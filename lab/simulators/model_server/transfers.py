@@ -120,21 +120,29 @@ class Transfers:
     async def _ask(self, params: Mapping[str, Any]) -> None:
         reader, writer = await asyncio.open_connection(params["remote_host"], params["remote_port"])
         try:
-            asked = {"engine": params["remote_engine_id"], "request": params["remote_request_id"]}
+            asked = {
+                "engine": params["remote_engine_id"],
+                "request": params["remote_request_id"],
+                "agreement": self._node.agreement,
+            }
             writer.write(json.dumps(asked).encode() + b"\n")
             answer = json.loads(await reader.readline() or "{}")
         finally:
             writer.close()
+        if answer.get("differs"):
+            raise TransferError("the other server has other settings")
         if not answer.get("kept"):
             raise TransferError(f"request {params['remote_request_id']} is not kept")
 
     async def _give(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             asked = json.loads(await reader.readline() or "{}")
-            lease = self._kept.pop(asked.get("request", ""), None) if asked.get("engine") == self._engine else None
+            differs = asked.get("agreement", "") != self._node.agreement
+            is_here = asked.get("engine") == self._engine and not differs
+            lease = self._kept.pop(asked.get("request", ""), None) if is_here else None
             if lease is not None:
                 lease.cancel()
-            writer.write(json.dumps({"kept": lease is not None}).encode() + b"\n")
+            writer.write(json.dumps({"kept": lease is not None, "differs": differs}).encode() + b"\n")
             await writer.drain()
         finally:
             writer.close()

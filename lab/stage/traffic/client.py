@@ -63,6 +63,12 @@ def ask(url: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = N
     return Seen(status=answer.status, headers=found, body=text.decode(errors="replace"), whole=whole)
 
 
+def format_statuses(seen: Sequence[Seen]) -> str:
+    """Answers by HTTP status."""
+    statuses = sorted({one.status for one in seen})
+    return ", ".join(f"{sum(one.status == status for one in seen)} x {status or 'no answer'}" for status in statuses)
+
+
 class Asking:
     """A context manager in which requests are sent at once; leaving it waits for their answers."""
 

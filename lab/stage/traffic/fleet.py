@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from facts.names import CANARY_ENDING
 from lab.cloud.node_objects import shutdown_seconds
+from lab.cloud.routers.router_pod import has_pod_router
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
 from lab.simulators.model_server.answers import Kind
@@ -192,6 +193,8 @@ class Fleet:
         """A listener for pods."""
         metadata = pod["metadata"]
         if (metadata.get("labels") or {}).get("app") not in self._apps or metadata.get("namespace") != self._namespace:
+            return
+        if has_pod_router(pod):  # Its programs run (lab/cloud/routers).
             return
         self._hand_over(lambda: self._take_pod(change, pod))
 

@@ -113,7 +113,7 @@ class Traffic:
         """
         self._route, self._routers = route, routers
         self.load = load or published_load()
-        self._clock, self._model = clock, model
+        self._clock, self._model, self._server = clock, model, server
         self._pods, self._nodes = pods, nodes
         self._loop = SteadyLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="traffic", daemon=True)
@@ -177,15 +177,22 @@ class Traffic:
 
     def _hosts(self, selector: Mapping[str, str]) -> list[str]:
         """Addresses of the pods with these labels to which nodes route now."""
-        return [host for url in self.fleet.endpoints(selector) if (host := urlsplit(url).hostname) is not None]
+        urls = [*self.fleet.endpoints(selector), *self._run_here(selector)]
+        return [host for url in urls if (host := urlsplit(url).hostname) is not None]
+
+    def _run_here(self, selector: Mapping[str, str]) -> list[str]:
+        return [] if self._routers is None else self._routers.server_endpoints(selector)
 
     def endpoints(self) -> list[str]:
         """The servers' Service's current URLs."""
-        return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
+        simulated = self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
+        return [*simulated, *self._run_here({"app": self._server})]
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
-        return self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
+        simulated = self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
+        run_here = () if self._routers is None else self._routers.server_targets(app or self._server)
+        return [*simulated, *run_here]
 
     def accepted(self, app: str) -> int:
         """Requests that have reached the present servers of this `app`."""
@@ -285,7 +292,7 @@ class Traffic:
         elif routers is not None and routers.pods():
             entrance = ServiceEntrance(routers.endpoints)
         else:
-            entrance = ServiceEntrance(fleet.endpoints)
+            entrance = ServiceEntrance(lambda: [*fleet.endpoints(), *self._run_here({"app": self._server})])
         return Driver(
             clock=self._clock,
             entrance=entrance,

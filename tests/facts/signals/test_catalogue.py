@@ -201,6 +201,16 @@ def test_a_fleet_gets_no_alert_on_what_it_has_not(change: dict[str, object], gon
     assert named(catalogue(EVERYTHING).alerts) - named(less.alerts) == gone
 
 
+def test_a_stack_with_a_shape_has_its_prefill_engines() -> None:
+    image = f"example.com/team/vllm-router:0.1.17@sha256:{'0' * 64}"
+    shape = {"prefillGpus": 2, "decodeGpus": 6, "router": {"image": image}}
+    engine = {"dataParallelSize": 4, "tensorParallelSize": 2}
+    server = {"profile": "tuned", "shape": shape, "engine": engine}
+    settings = make_settings(server=server, endpoint={"kind": "leastRequest"})
+    fleet = watched(settings, figures(settings))
+    assert (fleet.engines_per_pod, fleet.prefill_engines) == (4, 1)
+
+
 def test_where_prefill_is_apart_users_are_asked_about_where_they_wait_and_the_rest_of_decode() -> None:
     apart = catalogue(FLEETS["prefill apart"])
     together = catalogue(replace(apart.watched, prefill_engines=0))

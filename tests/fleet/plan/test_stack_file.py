@@ -55,6 +55,21 @@ def written(root: Path, made: Plan, **options: Any) -> Any:
     return open_stack(root, "planned").settings
 
 
+def test_a_split_is_written_with_its_router_and_the_endpoint_that_it_needs(root: Path) -> None:
+    made = answer(users=8_000, machine="a4-highgpu-8g", profile="tuned")
+    image = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+    stack = written(root, made, router_image=image)
+    assert made.prefill_apart is not None
+    best = made.prefill_apart.best.apart
+    shape = stack.server.shape
+    assert (shape.prefill_gpus, shape.decode_gpus, shape.router.image) == (best.prefill, best.decode, image)
+    assert stack.endpoint_kind == "leastRequest"
+    limits = json.loads((root / "policy/config/planned.json").read_text())
+    assert limits["image-from-elsewhere"] == {"registries": ["europe-west4-docker.pkg.dev/project/images"]}
+    with pytest.raises(SettingsError, match="router-image"):
+        written(root, made, router_image="vllm-router:latest")
+
+
 @pytest.mark.parametrize("capacity", OF_A4)
 @pytest.mark.parametrize("gateway", [False, True])
 def test_the_stack_is_the_plan(root: Path, capacity: Any, gateway: bool) -> None:

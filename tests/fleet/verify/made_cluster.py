@@ -79,6 +79,8 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
     """A ready server pod."""
     engine, image = settings.serving.engine, settings.serving.image
     arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
+    if settings.server.shape is not None:
+        arguments = server_pod.arguments(server_args(settings))
     return {
         "metadata": {"name": f"{settings.server.name}-{number:05d}"},
         "spec": {

@@ -43,7 +43,7 @@ from tests.fleet.verify.stacks import (
 )
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
-from tests.support.settings import make_settings
+from tests.support.settings import PREFILL_NODES, make_settings
 
 
 @pytest.fixture(scope="module")
@@ -441,6 +441,20 @@ def test_a_missing_replica_is_told_with_why(gateway: Settings) -> None:
         ("2", "1 ready"),
         ("ready", "0/4 nodes are available"),
     ]
+
+
+def test_nodes_for_prompts_are_replicas_too() -> None:
+    apart = make_settings(**PREFILL_NODES)
+    prefill = apart.as_prefill
+    assert prefill is not None
+    ready = _pod(pod_of(prefill, 0))
+    assert said_in(checks_cluster.replicas(_facts(apart, prefill=(ready,)), apart)).endswith("1 of 1 for prompts")
+    missing = checks_cluster.replicas(_facts(apart), apart)
+    assert [(one.subject, one.allowed, one.found) for one in differing(missing)] == [
+        ("qwen35-server-prefill · replicas", "1", "0 ready")
+    ]
+    unread = _facts(apart, troubles={"prefill": "forbidden"})
+    assert state_of(checks_cluster.replicas(unread, apart)) == "unknown"
 
 
 def test_pods_that_go_are_not_counted(gateway: Settings) -> None:

@@ -44,7 +44,7 @@ def test_every_check_of_routers_is_described_in_the_order_of_the_report() -> Non
     facts = Facts(endpoint="", door=None)
     without = [check[0].id for check in judge(facts, settings_of("dev"))]
     ids = [check[0].id for check in judge(facts, parse("dev", config)) if check[0].id not in without]
-    table = GUIDE[GUIDE.index("## Routers") :].partition("## Answers")[0]
+    table = GUIDE[GUIDE.index("## Routers") :].partition("\n\n## ")[0]
     assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == ids
 
 

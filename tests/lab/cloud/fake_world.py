@@ -132,8 +132,8 @@ def feed(mirror: Mirror, change: Change, one: Manifest) -> None:
     mirror._take(change, one)
 
 
-def until(condition: Callable[[], Any], what: str = "") -> Any:
-    deadline = time.monotonic() + WAIT
+def until(condition: Callable[[], Any], what: str = "", seconds: float = WAIT) -> Any:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab.drills import autoscaling
+from lab.drills import autoscaling, prefill_apart
 from lab.drills.catalogue import DRILLS, chosen
 from lab.drills.conditions import (
     all_of,
@@ -23,6 +23,7 @@ from lab.drills.conditions import (
 )
 from lab.stage.variants import varied
 from settings.stack import Settings
+from tests.lab.cloud.routers.split import PAIR
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[3]
@@ -104,8 +105,17 @@ def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
         "gateway-name",
         "gateway-without-subnet",
         "spending-limit",
+        *(drill.name for drill in prefill_apart.DRILLS),
         *(drill.name for drill in autoscaling.DRILLS),
     }
+
+
+def test_with_prefill_apart_its_own_drills_are_played_instead_of_those_of_simulated_servers() -> None:
+    found = skipped("dev", **PAIR)
+    assert {"hung-rank", "stalled-restart", "wrong-answer", "no-answer", "router-dies"} <= found
+    assert not found & {"bring-up", "dead-rank", "drain", *(drill.name for drill in prefill_apart.DRILLS)}
+    one = {**PAIR, "server": {**PAIR["server"], "replicas": 1}}
+    assert {drill.name for drill in prefill_apart.DRILLS} <= skipped("dev", **one)
 
 
 def test_drills_of_an_autoscaler_need_one_and_room_between_its_bounds() -> None:

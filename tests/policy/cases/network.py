@@ -9,6 +9,7 @@ from tests.policy.case import (
     CONTAINER,
     DEPLOYMENT,
     HERE,
+    POD,
     Edit,
     Props,
     append,
@@ -90,6 +91,24 @@ def _router(*command: str, **variables: str) -> Edit:
 
 def _prefix_router(*options: str) -> Edit:
     return _router("python3", "-c", "", "/usr/local/bin/vllm-router", *options)
+
+
+_SPLIT = append(
+    DEPLOYMENT,
+    f"{POD}.containers",
+    {
+        "name": "vllm-router",
+        "image": "router:1",
+        "command": ["vllm-router", "--host=0.0.0.0", "--vllm-pd-disaggregation"],
+    },
+)
+_ON_LOOPBACK = flag(DEPLOYMENT, "--host=127.0.0.1")
+_SERVERS_POLICY = "namespace-network-policies-server"
+
+
+def _only_from(app: str) -> Edit:
+    entry = {"from": [{"podSelector": {"matchLabels": {"app": app}}}], "ports": [{"port": 8000, "protocol": "TCP"}]}
+    return put(_SERVERS_POLICY, "spec.ingress", value=[entry])
 
 
 _ROUTER = _router("haproxy", SERVERS="qwen35-server-pods.vllm-gateway.svc.cluster.local")
@@ -241,6 +260,29 @@ CASES = (
     _broken("prefix-router-reachable", "on every address", _prefix_router("--host=0.0.0.0")),
     _broken("prefix-router-reachable", "in two words", _prefix_router("--host", "::")),
     _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
+    _sound("prefix-router-reachable", "of a split pod", _prefix_router("--host=0.0.0.0", "--vllm-pd-disaggregation")),
+    _broken(
+        "split-pod-reachable", "clients call the pods", _SPLIT, _ON_LOOPBACK, stack="dev", says="vllm-fleet/client"
+    ),
+    _broken(
+        "split-pod-reachable",
+        "engines on every address",
+        _SPLIT,
+        _ROUTER,
+        _only_from("router"),
+        stack="dev",
+        says="the engines listen on every address",
+    ),
+    _broken(
+        "split-pod-reachable",
+        "no network policies",
+        _SPLIT,
+        _ON_LOOPBACK,
+        delete(_SERVERS_POLICY, "namespace-network-policies-default-deny", "namespace-network-policies-every-pod"),
+        stack="dev",
+        says="no network policy selects it",
+    ),
+    _sound("split-pod-reachable", "routers alone", _SPLIT, _ON_LOOPBACK, _ROUTER, _only_from("router"), stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
     _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),
     _sound(

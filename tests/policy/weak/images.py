@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from facts import releases
+from facts import pickers, releases
 from tests.policy.weak import Row, rows
 
 _KNOWN, _OTHER = str(releases.find("0.18.1").digest), "sha256:" + "0" * 64
@@ -106,6 +106,7 @@ SOUND = (
     ),
     _beside(f"{_OWN}/alpine/git:1@{_OTHER}", "the stack's repository"),
     _beside(f"{_SERVER}@{_KNOWN}", "the published server from Docker Hub"),
+    _beside(pickers.LLM_D_IMAGE, "llm-d's picker from its authors' registry"),
     Row("image-from-elsewhere", "a stack without a repository", ((_DEPLOYMENT, _made(f"ghcr.io/a/b:1@{_OTHER}")),)),
     *rows(
         "image-from-elsewhere",

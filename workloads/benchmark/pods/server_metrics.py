@@ -72,6 +72,9 @@ def parse(page: bytes) -> Reading:
         labels = {label: _unescape(text) for label, text in _LABEL.findall(inside)}
         labels.pop("model_name", None)
         engine = labels.pop("engine", "0")
+        # With prefill apart each request is counted on both sides, and ends on decode's.
+        if labels.pop("role", "decode") == "prefill":
+            continue
         if name == INFO:
             info = info or labels
             continue

@@ -27,6 +27,8 @@ NEEDS_HAPROXY = pytest.mark.skipif(
     not os.environ.get("CI") and shutil.which("haproxy") is None, reason="haproxy is not installed"
 )
 ROOT = Path(__file__).parents[4]
+PROGRAMS_WALL_SECONDS = 60.0
+"""Longest start of a pod's programs. Measured: three seconds."""
 NAMESPACE, SERVER = "vllm-dev", "qwen35-server"
 
 
@@ -45,6 +47,8 @@ class Play:
             one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == ROUTER_APP
         )
         self.template: Manifest = deployment["spec"]["template"]
+        (deployment,) = (one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == SERVER)
+        self.server_template: Manifest = deployment["spec"]["template"]
         for one in objects:
             self.api.objects[Kind.of(one), one["metadata"]["name"]] = one
         kubeconfig = folder / "kubeconfig"
@@ -71,7 +75,10 @@ class Play:
 
     def run_router(self, name: str) -> Manifest:
         """A router pod whose containers start."""
-        one = copy.deepcopy(self.template)
+        return self._run(name, self.template)
+
+    def _run(self, name: str, template: Manifest) -> Manifest:
+        one = copy.deepcopy(template)
         one["metadata"] |= {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}"}
         one["status"] = {"phase": "Running", "containerStatuses": [{"name": "haproxy", "restartCount": 0}]}
         feed(self.world.pods, "added", one)
@@ -79,8 +86,15 @@ class Play:
 
     def add_router(self, name: str) -> Manifest:
         """A router pod that runs, and is Ready once its program answers."""
-        one = self.run_router(name)
-        until(lambda: self.answers(name), f"{name} answers its probe")
+        return self._ready(name, self.template)
+
+    def add_split(self, name: str) -> Manifest:
+        """A server's pod with prefill apart from decode, Ready once its programs answer."""
+        return self._ready(name, self.server_template)
+
+    def _ready(self, name: str, template: Manifest) -> Manifest:
+        one = self._run(name, template)
+        until(lambda: self.answers(name), f"{name} answers its probe", PROGRAMS_WALL_SECONDS)
         one["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
         feed(self.world.pods, "modified", one)
         return one

@@ -66,6 +66,14 @@ def test_no_page_is_too_strange_to_be_read(page: bytes) -> None:
     assert parse(b'vllm:num_requests_running{engine="0"} 1\n' + page + b"\n" + PAGE).in_flight >= 0
 
 
+def test_of_a_split_pod_the_engines_of_decode_are_kept() -> None:
+    lines = [
+        b'vllm:generation_tokens_total{engine="0",model_name="m",role="prefill"} 3',
+        b'vllm:generation_tokens_total{engine="1",model_name="m",role="decode"} 300',
+    ]
+    assert parse(b"\n".join(lines)).values == {"vllm:generation_tokens_total": {"1": 300.0}}
+
+
 def test_addresses() -> None:
     assert split_address("servers.ns.svc:8000") == [("servers.ns.svc", 8000)]
     assert split_address("127.0.0.1:1, [::1]:2") == [("127.0.0.1", 1), ("::1", 2)]
