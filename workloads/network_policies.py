@@ -183,7 +183,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
         *(
-            (Flow(from_=PROBE, to=server, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
+            (Flow(from_=PROBE, to=entrance, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
             if traffic.probe
             else ()
         ),
@@ -214,7 +214,8 @@ def _prefill(traffic: Traffic, prefill: PrefillTraffic, server: Pods) -> Iterato
 def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     """Flows in separate policies, even if the other end has one: policies are additive."""
     pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
-    table = [*_from_clients(replace(traffic, internal_load_balancer=False), pods)]
+    # Clients of routers reach no server around them; the canary is tried by the benchmark and through `kubectl port-forward`.
+    table = [] if traffic.router is not None else [*_from_clients(replace(traffic, internal_load_balancer=False), pods)]
     gateway = None if traffic.gateway is None or canary.pool is None else replace(traffic.gateway, pool=canary.pool)
     if gateway is not None:
         table += _through_the_gateway(traffic, gateway, pods)

@@ -160,7 +160,7 @@ class ServingStack:
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
         self._monitoring([other for other in (canary, prefill) if other is not None], self.gateway)
-        self._probe()
+        self._probe(router)
 
     def _add(self, component: _Component) -> _Component:
         self.components.append(component)
@@ -335,10 +335,15 @@ class ServingStack:
         )
         self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._guarded))
 
-    def _probe(self) -> None:
+    def _probe(self, router: Router | None) -> None:
         if self._args.probed_model is None:
             return
         from workloads.answers.answers_probe import AnswersProbe, AnswersProbeArgs
 
-        asks = AnswersProbeArgs(space=self._space, server=self.server, model=self._args.probed_model)
+        asks = AnswersProbeArgs(
+            space=self._space,
+            server=self.server,
+            model=self._args.probed_model,
+            router=None if router is None else router.endpoint,
+        )
         self._add(AnswersProbe(f"{self._prefix}answers", asks, self._guarded))

@@ -86,6 +86,10 @@ class Asked:
         Capacity | None, typer.Option(help="Purchase option. Default: spot; all with --machine any.")
     ] = None
     gateway: Annotated[bool, typer.Option(help="Route through the Inference Gateway.")] = False
+    routers: Annotated[
+        bool,
+        typer.Option("--routers", help="Routers that choose a server for each request (endpoint.kind: leastRequest)."),
+    ] = False
     headroom: Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")] = (
         DEFAULT_HEADROOM
     )

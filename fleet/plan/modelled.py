@@ -12,6 +12,7 @@ from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
 from fleet.plan.prefill_apart import PrefillApart, Split, prefill_apart
+from fleet.plan.random_picks import random_picks
 from fleet.plan.words import format_mean_lengths
 from fleet.report.words import format_duration, format_milliseconds
 
@@ -30,6 +31,8 @@ class Modelled:
     """Workload that the estimate assumes: the stack file's, the profile's, or the article's."""
     in_flight: int
     """Requests in flight across all replicas: the declared full load."""
+    picks: str | None = None
+    """What the Service's random picks cost; None where something else chooses, and with one replica."""
     failed: str | None = None
     """Outcome of the article's run of this profile, if it gave no rate."""
     splits: PrefillApart | None = None
@@ -138,6 +141,9 @@ def modelled(settings: Settings) -> Modelled | None:
         performance=performance,
         requests=requests,
         in_flight=in_flight,
+        picks=random_picks(performance.replica, settings.replicas, in_flight)
+        if settings.routing == "cluster-ip"
+        else None,
         failed=_failed(facts_of_stack(settings).reproduces),
     )
 

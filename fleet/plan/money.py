@@ -19,8 +19,10 @@ from settings.sections.server import Resources
 EPP_VCPUS = 10
 
 
-def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
-    """Hourly bill of a stack with that many machines and the benchmark off."""
+def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus: float = 0) -> Bill:
+    """Hourly bill of a stack with that many machines and the benchmark off. No dated price of routers is known: without their vCPUs the
+    known part is the same.
+    """
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
     pod = Resources().of_pod(question.machine, question.machine.gpus)
@@ -44,6 +46,7 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int) -> Bill:
             ),
             download_gib=ceil(weights_gb * 1e9 / 2**30),
             epp_vcpus=EPP_VCPUS if gateway else 0,
+            router_vcpus=router_vcpus,
             load_balancers=int(gateway),
             nat_gateways=1,
             registry_gib=VLLM_IMAGE_GIB,

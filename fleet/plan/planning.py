@@ -10,7 +10,9 @@ from typing import Literal
 
 from facts import figures
 from facts.machines import DEFAULT_MACHINE
+from facts.routers import CPU_STEPS, MOST_REPLICAS
 from facts.sizing import Sizing, size
+from facts.texts import plural
 from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
 from facts.workloads import Workload
 from fleet.plan.batch import batch_nodes, batch_run
@@ -42,6 +44,7 @@ from fleet.plan.question.goals import (
 )
 from fleet.plan.question.profiles import profiles_for
 from fleet.plan.remarks import remarks
+from fleet.plan.routers import size_routers
 from fleet.plan.within_budget import machines_within, size_of_machines
 
 # Lowest share of full load tried on a budget's nodes before the latency limits count as unreachable.
@@ -405,7 +408,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
     if isinstance(question.goal, Budget):
         performance = _as_share_of(maximum, performance)
     sizing = _sizing(question, fleet, maximum)
-    bill = bill_of(question, sizing, fleet.machines)
+    bill = bill_of(question, sizing, fleet.machines, _router_vcpus(question, fleet, maximum))
     way, restart = time_to_serve(_way_from(question, fleet.machines)), _restart(question, 1)
     batch = None
     if isinstance(question.goal, Batch):
@@ -432,6 +435,19 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         prefill_apart=None,
         remarks=(),
     )
+
+
+def _router_vcpus(question: PlanQuestion, fleet: _Fleet, full: Performance) -> int:
+    """Of the routers that the plan has."""
+    if not question.has_routers:
+        return 0
+    found = size_routers(question, fleet.machines, fleet.deployment.nodes, full, "leastRequest")
+    if found is None:
+        raise PlanImpossibleError(
+            f"{plural(fleet.deployment.nodes, 'node')} at full load would take more than {MOST_REPLICAS} routers of {CPU_STEPS[-1]} vCPU",
+            "several stacks, each with a share of the load, or no --routers",
+        )
+    return found.replicas * found.cpu
 
 
 def _full_load_limit(question: PlanQuestion, deployment: Deployment, per_node: float) -> FullLoadLimit:

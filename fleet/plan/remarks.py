@@ -7,13 +7,13 @@ from math import ceil
 
 from facts import figures
 from facts.models import CATALOGUE
-from facts.picks import per_connection, per_request
 from facts.texts import plural
 from fleet.plan.model.fleet_rate import API_SERVER_MEASURED_REQUESTS_PER_S, API_SERVER_TOKENS_PER_S
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
 from fleet.plan.question.profiles import profile_facts
+from fleet.plan.random_picks import random_picks
 from fleet.report.words import format_list
 
 # Above this, an engine step does not explain the time to first token.
@@ -26,8 +26,6 @@ _ROUND_TOKENS = 64
 _TOKENS_PER_API_SERVER = 40_000
 _COMFORTABLE_SHARE = 0.5
 _FULL_CACHE_PERCENT = 90
-_NO_LOSS = 0.0005
-_FEW_WAIT = 0.005
 _LIMITS = {
     "the article's load": "The article's fleet lost throughput at four times this load, so its pair is planned up to it.",
     "the latency limits": "More would exceed the latency limits.",
@@ -104,26 +102,9 @@ def _gateway(plan: Plan) -> Iterator[str]:
 
 
 def _picks(plan: Plan) -> Iterator[str]:
-    """What a Service's random picks cost beside picks by requests in flight."""
-    nodes, replica = plan.nodes, plan.performance.replica
-    if plan.question.routing != "cluster-ip" or nodes < 2:
-        return
-    mean = plan.performance.in_flight.value / nodes
-    least, most = (limit(replica, nodes, mean) for limit in (per_connection, per_request))
-    error = "a quarter" if nodes == 2 else "a tenth"
-    cost = (
-        "costs no throughput (modeled: less than 0.1 %)"
-        if most.loss < _NO_LOSS
-        else f"costs {100 * least.loss:.1f} % of the throughput where connections last and {100 * most.loss:.1f} % where each request has "
-        f"its own (modeled; {error} of itself more or less)"
-    )
-    waits = (
-        f", and {most.waiting:.0%} of all requests wait for a place in an engine" if most.waiting > _FEW_WAIT else ""
-    )
-    yield (
-        f"A Service picks a replica at random for each connection. Beside picks by requests in flight (endpoint.kind: leastRequest) this "
-        f"{cost}; one replica in a hundred then has {least.crowded:,.0f} to {most.crowded:,.0f} requests instead of {mean:,.0f}{waits}."
-    )
+    if plan.question.routing == "cluster-ip" and not plan.question.routers:
+        words = random_picks(plan.performance.replica, plan.nodes, plan.performance.in_flight.value)
+        yield from () if words is None else (words,)
 
 
 def _money(plan: Plan) -> Iterator[str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from facts import routers
 from facts.routers import RouterKind, RouterSize
+from fleet.plan.model.performance import Performance
 from fleet.plan.plan import Plan
+from fleet.plan.question.goals import PlanQuestion
 
 BYTES_PER_TOKEN = 4
 """Of a prompt. Assumed: English text; other languages and code differ by half."""
@@ -16,12 +18,20 @@ def routers_for(plan: Plan, kind: RouterKind) -> RouterSize | None:
 
     None where the measured costs add up to more than the largest number of the largest routers.
     """
-    full = plan.maximum
+    return size_routers(plan.question, plan.machines, plan.nodes, plan.maximum, kind)
+
+
+def size_routers(
+    question: PlanQuestion, machines: int, nodes: int, full: Performance, kind: RouterKind
+) -> RouterSize | None:
+    """The same before there is a plan. `full`: the required nodes at full load. A written stack declares as much for each spare, too, and
+    routers have room for their connections.
+    """
     return routers.size(
         kind,
-        servers=plan.machines,
+        servers=machines,
         requests_per_s=full.requests_per_s.value,
-        prompt_kib=plan.question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
+        prompt_kib=question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
         chunks_per_s=full.chunks_per_s.value,
-        in_flight=full.in_flight.value,
+        in_flight=full.in_flight.value * machines / nodes,
     )

@@ -26,6 +26,7 @@ from fleet.plan.asked import Place
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHINES, Batch, Budget
 from fleet.plan.question.profiles import profile_facts
+from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_milliseconds, format_usd
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
@@ -169,6 +170,8 @@ def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = Non
     lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
+    if plan.question.has_routers:
+        lines += _endpoint(plan)
     return (
         "\n".join(
             [
@@ -325,6 +328,18 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield "      cpu: 10 # the default crashed at 8,000 connections"
     yield "      memoryGib: 16"
     yield "      replicas: 1 # more replicas are standby and add no throughput"
+    yield _APART
+
+
+def _endpoint(plan: Plan) -> Iterator[str]:
+    found = routers_for(plan, "leastRequest")
+    assert found is not None  # such a plan is impossible
+    yield "  vllm-fleet:endpoint:"
+    yield "    kind: leastRequest"
+    yield "    router: # for full load by measured processor time; one may be away"
+    yield f"      replicas: {found.replicas}"
+    yield f"      cpu: {found.cpu}"
+    yield f"      memoryGib: {found.memory_gib}"
     yield _APART
 
 

@@ -40,6 +40,10 @@ LogReader = Callable[[tuple[str, ...]], Mapping[str, tuple[int, ...]]]
 """Reads the tokens of the engines' caches from the pods' logs, by pod name."""
 
 
+_FINISHED: Final = "vllm:request_success_total"
+"""Finished requests, by engine and reason."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What came back."""
@@ -209,14 +213,21 @@ async def _burst(client: Client, settings: Settings, target: Target, server: Ser
 async def _routed(
     client: Client, settings: Settings, router: Target, pods: list[Target], greeted: Mapping[Target, Server]
 ) -> Routed:
-    """As many requests for each server as `REQUESTS_PER_RANK`, all through one router, and wrong ones."""
+    """As many requests for each server as `REQUESTS_PER_RANK`, all through one router, and wrong ones. With a port per rank each rank is a
+    server.
+    """
+    ranks = range(settings.rank_ports) if settings.rank_ports > 1 and settings.sees_ranks else None
 
     async def finished() -> dict[str, float | None]:
         scrapes = await asyncio.gather(*(client.metrics(pod.url, GREETING_SECONDS) for pod in pods))
-        return {
-            pod.name: None if found is None else found.total("vllm:request_success_total") or 0.0
-            for pod, (found, _) in zip(pods, scrapes, strict=True)
-        }
+        counts: dict[str, float | None] = {}
+        for pod, (found, _) in zip(pods, scrapes, strict=True):
+            if found is None or ranks is None:
+                counts[pod.name] = None if found is None else found.total(_FINISHED) or 0.0
+            else:
+                of_rank = found.by("engine", _FINISHED)
+                counts |= {f"{pod.name}, rank {rank}": of_rank.get(str(rank), 0.0) for rank in ranks}
+        return counts
 
     model = _model(settings, greeted[pods[0]]) if pods else declared.model_name(settings)
     before, seed = await finished(), secrets.randbits(32)
@@ -224,7 +235,7 @@ async def _routed(
     replies = await asyncio.gather(
         *(
             client.post(router.url, "/v1/completions", questions.short(model, seed + number), until)
-            for number in range(max(1, len(pods)) * questions.REQUESTS_PER_RANK)
+            for number in range(max(1, len(pods)) * (1 if ranks is None else len(ranks)) * questions.REQUESTS_PER_RANK)
         )
     )
     after = await finished()
@@ -234,7 +245,7 @@ async def _routed(
         refused["no key"] = await client.get(router.url, "/v1/models", GREETING_SECONDS, with_key=False)
         refused["a path outside /v1"] = await client.get(router.url, "/metrics", GREETING_SECONDS)
     counts = {
-        name: None if then is None or (now := after[name]) is None else round(now - then)
+        name: None if then is None or (now := after.get(name)) is None else round(now - then)
         for name, then in before.items()
     }
     troubles = Counter(reply.summary for reply in replies if not reply.ok)

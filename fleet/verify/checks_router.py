@@ -48,10 +48,11 @@ def routers(facts: Facts, settings: Settings) -> Check | None:
 
 
 def balance(facts: Facts, settings: Settings) -> Check | None:
-    """Every server got a part of a burst through one router; None without routers."""
+    """Every server, with a port per rank every rank, got a part of a burst through one router; None without routers."""
     if not settings.has_router:
         return None
     title, routed = "Balance between servers", facts.routed
+    each = "rank" if settings.rank_ports > 1 and settings.sees_ranks else "server"
     if routed is None:
         return not_checked("balance", title, _why_not_routed(facts))
     blind = sorted(name for name, share in routed.shares.items() if share is None)
@@ -66,13 +67,13 @@ def balance(facts: Facts, settings: Settings) -> Check | None:
     if blind and not differences:
         return not_checked("balance", title, f"no counters at /metrics of {', '.join(blind)}")
     shares = [share for share in routed.shares.values() if share is not None]
-    spread = f", {min(shares)} to {max(shares)} a server" if shares else ""
+    spread = f", {min(shares)} to {max(shares)} a {each}" if shares else ""
     return judged(
         "balance",
         title,
         differences,
         held=f"{routed.answered} of {routed.asked} requests answered through {routed.router}{spread}",
-        failed="a server without requests is paid for and idle: the router does not know it, or its health check fails",
+        failed=f"a {each} without requests is paid for and idle: the router does not know it, or its health check fails",
     )
 
 

@@ -198,7 +198,7 @@ class Routed:
     troubles: tuple[str, ...]
     """The most frequent reasons for a missing answer."""
     shares: Mapping[str, int | None]
-    """Requests that each server finished meanwhile, by pod; None without its metrics."""
+    """Requests that each server finished meanwhile, by pod, with a port per rank by pod and rank; None without its metrics."""
     refused: Mapping[str, Reply]
     """By what was wrong with the request."""
 

@@ -250,6 +250,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "docs/gateway.md": Page(
         (
+            LeftOut("pulumi up --stack STACK", "a change of the picker's release, which is rehearsed"),
             Typed(
                 "pulumi up --stack STACK",
                 (CREATED,),

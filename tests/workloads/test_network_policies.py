@@ -255,6 +255,16 @@ def test_clients_are_let_in_by_label_and_strangers_are_not() -> None:
     assert not allowed(made, source=OFFICE, destination=SERVER, port=8000)
 
 
+def test_clients_of_routers_reach_no_canary_around_them() -> None:
+    canary = {"server": {"replicas": 2}, "rollout": {"canary": {"engine": {"seed": 1}}}, "benchmark": {"enabled": True}}
+    pods = pod(app="qwen35-server-canary")
+    for endpoint, reached in ({}, True), ({"endpoint": {"kind": "leastRequest"}}, False):
+        made = specs(make_settings(**canary, **endpoint))
+        for client in (CLIENT, CLIENT_NAMESPACE):
+            assert allowed(made, source=client, destination=pods, port=8000) is reached
+        assert allowed(made, source=BENCHMARK, destination=pods, port=8000), "its measurement"
+
+
 def test_with_a_key_and_a_gateway_no_client_reaches_the_paths_that_the_key_does_not_guard() -> None:
     made = specs(make_settings(gateway={"enabled": True}, apiKey="not-a-real-key"))
     assert not allowed(made, source=CLIENT_NAMESPACE, destination=SERVER, port=8000)

@@ -90,6 +90,27 @@ def test_no_router_reads_a_key_that_it_does_not_check(kind: str) -> None:
         assert keyed == ({"haproxy"} if has_key and kind == "prefixAware" else set())
 
 
+def test_the_token_of_the_kubernetes_api_is_in_the_one_container_that_uses_it() -> None:
+    path = "/var/run/secrets/kubernetes.io/serviceaccount"
+    for kind, expected in (("prefixAware", {"vllm-router"}), ("leastRequest", set())):
+        pod = manifest(objects(record(kind=kind, **KEY))["Deployment/router"])["spec"]["template"]["spec"]
+        assert pod["automountServiceAccountToken"] is False
+        projected = [one for one in pod["volumes"] if "projected" in one]
+        holders = {
+            container["name"]
+            for container in (*pod["containers"], *pod.get("initContainers", ()))
+            for mount in container["volumeMounts"]
+            if mount["name"] in {one["name"] for one in projected}
+        }
+        assert holders == expected
+        if expected:
+            ((volume,), (sidecar,)) = projected, pod["initContainers"]
+            assert [one["mountPath"] for one in sidecar["volumeMounts"] if one["name"] == volume["name"]] == [path]
+            files = [next(iter(source.values())) for source in volume["projected"]["sources"]]
+            found = {one.get("path") or one["items"][0]["path"] for one in files}
+            assert found == {"token", "ca.crt", "namespace"}
+
+
 def test_a_pod_ends_after_its_streams() -> None:
     pod = manifest(objects(record(router={"drainSeconds": 100}))["Deployment/router"])["spec"]["template"]["spec"]
     text = manifest(

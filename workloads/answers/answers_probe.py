@@ -1,4 +1,4 @@
-"""The answers probe: one small pod that asks the servers a question through their Service."""
+"""The answers probe: one small pod that asks the servers a question, as a client in the cluster does."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ class AnswersProbeArgs:
     """The servers to ask."""
     model: str
     """Name under which the servers serve their model."""
+    router: pulumi.Input[str] | None = None
+    """URL of the routers' Service, to ask through it. None: the servers' own Service."""
 
 
 class AnswersProbe(pulumi.ComponentResource):
     """One pod that asks one short question a minute and logs answers that fail, are wrong, or are not the usual one.
 
-    It asks through the Service, as a client in the cluster does; with a gateway, too. A Service without replicas refuses it at once:
-    it starts none.
+    It asks through the routers, where there are any, else through the Service, as a client in the cluster does; with a gateway, too.
+    Without replicas it is refused at once: it starts none.
     """
 
     def __init__(self, name: str, args: AnswersProbeArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -44,7 +46,7 @@ class AnswersProbe(pulumi.ComponentResource):
         # A key that only Secret Manager knows is read from the mounted file, which follows its latest version.
         version = None if key is None or key.version is None else {"vllm-fleet.dev/api-key": key.version}
         store = server.key_store
-        options: list[pulumi.Input[str]] = ["--url", server.endpoint, "--model", args.model]
+        options: list[pulumi.Input[str]] = ["--url", args.router or server.endpoint, "--model", args.model]
         options += [] if store is None else ["--key-file", api_key.PATH]
         spec = small_pod(
             args.space,

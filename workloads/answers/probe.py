@@ -1,4 +1,4 @@
-"""The answers probe's program: asks the servers one short question through their Service, and judges the answer.
+"""The answers probe's program: asks the servers one short question through their Service or its routers, and judges the answer.
 
 The question is greedy, and its answer is known: a word of the prompt. An answer is wrong if it is garbage or lacks that word; it differs
 if it is another than usual by more than rounding, as from one replica with a broken GPU. What all replicas say often enough in a row is

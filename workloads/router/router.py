@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ProbeArgsDict,
         VolumeArgsDict,
         VolumeMountArgsDict,
+        VolumeProjectionArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
@@ -41,6 +42,11 @@ CONFIG_FILE: Final = "haproxy.cfg"
 _CONFIG_DIR: Final = "/etc/haproxy"
 _CLIENTS_DIR: Final = "/var/run/secrets/clients"
 _CLIENT_KEY: Final = "key"
+_API_ACCESS: Final = "api-access"
+_API_DIR: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+"""Where clients of the Kubernetes API look. Source: Kubernetes docs, "Configure Service Accounts for Pods"."""
+_API_SECONDS: Final = 3_607
+"""As of the token that the kubelet mounts by itself. Source: Kubernetes docs, "Managing Service Accounts", bound tokens."""
 UPDATE_MINUTES: Final = 30
 """Minutes for an update of the routers: the drains of two, one after the other, and nodes. Assumed."""
 
@@ -271,7 +277,8 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
     """Spec of a router's pod. `config`: name of its ConfigMap. `domain`: DNS suffix of the namespace's Services."""
     spec: PodSpecArgsDict = {
         "service_account_name": ROUTER_APP,
-        "automount_service_account_token": args.has_vllm_router,
+        # vllm-router alone uses the Kubernetes API; its container has the token by a mount of its own.
+        "automount_service_account_token": False,
         "enable_service_links": False,
         "termination_grace_period_seconds": ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds + ROUTER_EXIT_SECONDS,
         "security_context": {
@@ -355,7 +362,10 @@ def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
         "env": [{"name": "NAMESPACE", "value": args.space.namespace}],
         "resources": _resources(args),
         "security_context": _restricted(),
-        "volume_mounts": [{"name": "tmp", "mount_path": "/tmp"}],
+        "volume_mounts": [
+            {"name": "tmp", "mount_path": "/tmp"},
+            {"name": _API_ACCESS, "mount_path": _API_DIR, "read_only": True},
+        ],
         "liveness_probe": {
             "exec_": {"command": ["python3", "-c", vllm_router.PROBE]},
             "period_seconds": 30,
@@ -377,13 +387,25 @@ def _restricted() -> Manifest:
 def _volumes(args: RouterArgs, config: str) -> list[VolumeArgsDict]:
     volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": config}}]
     if args.has_vllm_router:
-        volumes.append({"name": "tmp", "empty_dir": {}})
+        volumes += [
+            {"name": "tmp", "empty_dir": {}},
+            {"name": _API_ACCESS, "projected": {"sources": [*_api_sources()]}},
+        ]
     if reads_key(args) and args.server.key_store is not None:
         volumes.append(api_key.volume(args.server.key_store))
     volumes += [
         secret_files.volume(_client_store(client.name), _client_store(client.name)) for client in args.router.clients
     ]
     return volumes
+
+
+def _api_sources() -> list[VolumeProjectionArgsDict]:
+    """What the kubelet mounts into every container by itself: token, authority of the API server, namespace."""
+    return [
+        {"service_account_token": {"path": "token", "expiration_seconds": _API_SECONDS}},
+        {"config_map": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downward_api": {"items": [{"path": "namespace", "field_ref": {"field_path": "metadata.namespace"}}]}},
+    ]
 
 
 def _client_store(client: str) -> str:

@@ -83,6 +83,7 @@ def question_of(asked: Asked, *, for_stack: bool = False) -> PlanQuestion:
             limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
             capacity=asked.capacity or DEFAULT_CAPACITY,
             routing=routing,
+            routers=asked.routers,
             reading=asked.sized_as,
             load_share=asked.load_share,
             spares=asked.spares,
@@ -131,6 +132,10 @@ def _belongs(asked: Asked) -> None:
         raise AskingError(
             "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
             "(length of the answer)"
+        )
+    if asked.routers and asked.gateway:
+        raise AskingError(
+            "--routers and --gateway cannot be combined: the gateway's endpoint picker chooses the server"
         )
     if (asked.isl is None) != (asked.osl is None):
         raise AskingError("--isl and --osl are required together: input and output tokens of a request")

@@ -118,6 +118,8 @@ class PlanQuestion:
     limits: Limits = field(default_factory=Limits)
     capacity: Capacity = "spot"
     routing: Routing = "cluster-ip"
+    routers: bool = False
+    """Whether routers choose a server for each request, without a gateway: `endpoint.kind: leastRequest`."""
     reading: Reading = "fleet"
     """What the nodes are sized for; every interval spans both readings."""
     load_share: float = DEFAULT_LOAD_SHARE
@@ -138,6 +140,11 @@ class PlanQuestion:
     """Whether replicas reuse compiled kernels (`server.compileCache`)."""
     notes: tuple[str, ...] = ()
     """Explanations of defaults chosen for the user."""
+
+    @property
+    def has_routers(self) -> bool:
+        """Whether this plan has routers: an alternative with the gateway has its picker instead."""
+        return self.routers and self.routing == "cluster-ip"
 
     def __post_init__(self) -> None:
         if way_of(self.capacity) not in self.machine.ways:

@@ -247,8 +247,10 @@ def _routers(plan: Plan) -> Iterator[tuple[str, str, str]]:
                 f"endpoint.kind {kind} would take more than {MOST_REPLICAS} routers of {cpu_steps(kind)[-1]} vCPU",
             )
             continue
+        chosen = plan.question.has_routers and kind == "leastRequest"
+        wanted = "as asked" if chosen else "if you choose it"
         why = (
-            f"endpoint.kind {kind}, if you choose it: {found.busy_cores:.1f} busy cores at full load by docs/routers.md; one router may "
+            f"endpoint.kind {kind}, {wanted}: {found.busy_cores:.1f} busy cores at full load by docs/routers.md; one router may "
             "be away. No dated price for Autopilot pods is known"
         )
         yield what, f"{found.replicas} × {found.cpu} vCPU, {found.memory_gib} GiB", why

@@ -37,9 +37,11 @@ def split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Fi
         allowed=f"{other}, the best split of this load"
         if best != one
         else "left out: no split of this load gains tokens",
-        why=f"by the planner's model prefill is busy {100 * one.prefill_busy:.0f} % and decode {100 * one.decode_busy:.0f} %, with "
-        f"{gain.value:.2f} times the tok/s of the same engines together ({gain.low:.2f} to {gain.high:.2f}), and a longest gap of "
-        f"{format_milliseconds(1e3 * one.longest_gap_s)} instead of {format_milliseconds(1e3 * modelled.splits.together.longest_gap_s)}",
-        write=first + (other if best != one else "remove shape"),
+        why=f"with {settings.serving.concurrency_per_replica:,} requests in flight at a pod, by the planner's model prefill is busy "
+        f"{100 * one.prefill_busy:.0f} % and decode {100 * one.decode_busy:.0f} %, with {gain.value:.2f} times the tok/s of the same "
+        f"engines together ({gain.low:.2f} to {gain.high:.2f}), and a longest gap of {format_milliseconds(1e3 * one.longest_gap_s)} "
+        f"instead of {format_milliseconds(1e3 * modelled.splits.together.longest_gap_s)}",
+        write=first
+        + (other if best != one else "remove shape, or a lower needs.concurrencyPerReplica, if fewer are in flight"),
         severity="warning",
     )

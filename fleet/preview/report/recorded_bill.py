@@ -11,6 +11,7 @@ from typing import Any, Final
 from facts import cost
 from facts.cost import Bill, FleetShape, LineItem, WeightsShape
 from facts.machines import MACHINES, Machine, of_accelerator
+from facts.names import ROUTER_APP
 from facts.node_room import boot_disk_of, first_with_room
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods
 from fleet.preview.record.recording import RecordedResource
@@ -109,8 +110,18 @@ def _platform(resources: Sequence[RecordedResource], region: str, nodes: int) ->
         cluster=bool(kinds["gcp:container/cluster:Cluster"]),
         nat_gateways=kinds["gcp:compute/routerNat:RouterNat"],
         load_balancers=balancers,
+        router_vcpus=sum(_vcpus(one) for one in resources if at(one.inputs, "metadata.labels.app") == ROUTER_APP),
         weights=_volumes(resources),
     )
+
+
+def _vcpus(resource: RecordedResource) -> float:
+    """Of a Deployment's pods, sidecars included; 0 of another resource."""
+    if resource.type != "kubernetes:apps/v1:Deployment":
+        return 0.0
+    sidecars = at(resource.inputs, "spec.template.spec.initContainers") or ()
+    asked = sum(_asked(one, "cpu") for one in (*_containers(resource), *sidecars))
+    return asked * float(at(resource.inputs, "spec.replicas") or 1)
 
 
 def _volumes(resources: Sequence[RecordedResource]) -> WeightsShape | None:

@@ -69,6 +69,7 @@ def throughput_section(report: Report) -> Section:
     figures, match = report.figures, report.figures.match
     modelled = report.modelled
     estimate = Prose(modelled.format()) if modelled is not None else None
+    picks = Prose(modelled.picks, "soft") if modelled is not None and modelled.picks else None
     failed = (
         Prose(
             f"The article's run of this profile failed: {modelled.failed}. The estimate comes from the model alone.",
@@ -80,7 +81,7 @@ def throughput_section(report: Report) -> Section:
     if match.figure is None:
         nodes = format_published_nodes(report)
         why = f"{match.reason}; the article has figures for {nodes} of its own model and machine."
-        return Section(title="Throughput", body=some(failed, Prose(why), estimate), rank=1)
+        return Section(title="Throughput", body=some(failed, Prose(why), estimate, picks), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -95,6 +96,7 @@ def throughput_section(report: Report) -> Section:
         Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
         Prose(match.reason, "warn"),
         estimate,
+        picks,
         differences,
     )
     return Section(title="Throughput", remark="no published figure for this shape", body=body, rank=1)

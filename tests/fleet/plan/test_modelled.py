@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from facts.figures import match, published
@@ -31,6 +33,23 @@ def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> No
     assert total.basis == "extrapolated"
     assert total.low < total.value < total.high
     assert any("max-model-len" in reason for reason in total.reasons)
+
+
+@each_row(
+    ("sections", "told"),
+    [
+        ({}, True),
+        ({"server": {"replicas": 1}}, False),
+        ({"endpoint": {"kind": "leastRequest"}}, False),
+        ({"gateway": {"enabled": True}}, False),
+    ],
+)
+def test_what_random_picks_cost_is_told_where_the_service_chooses_among_replicas(
+    sections: dict[str, Any], told: bool
+) -> None:
+    found = modelled(make_settings(**{"server": {"replicas": 6}, **sections}))
+    assert found is not None
+    assert (found.picks is not None) is told
 
 
 def test_a_paused_stack_has_no_estimate() -> None:

@@ -17,8 +17,9 @@ from fleet.plan.asked import Asked, Place
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
-from fleet.plan.question.asking import question_of
+from fleet.plan.question.asking import AskingError, question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
+from fleet.plan.routers import routers_for
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
@@ -92,6 +93,36 @@ def test_the_preview_names_the_plans_own_bill_and_figure(root: Path, capacity: A
     shown = figures(written(root, made))
     assert shown.bill == made.money.bill
     assert shown.match == made.published
+
+
+@pytest.mark.parametrize("spares", [0, 3])
+def test_a_plan_with_routers_writes_those_it_sized_and_their_price_is_unknown(root: Path, spares: int) -> None:
+    made, without = (answer(requests_per_second=600, routers=one, spares=spares) for one in (True, False))
+    stack, sized = written(root, made), routers_for(made, "leastRequest")
+    assert sized is not None
+    router = stack.endpoint.router
+    assert stack.endpoint_kind == "leastRequest"
+    assert (router.replicas, router.cpu, router.memory_gib) == (sized.replicas, sized.cpu, sized.memory_gib)
+    assert figures(stack).bill == made.money.bill
+    (item,) = (one for one in made.money.bill.items if one.id == "router")
+    assert (item.quantity, item.unit_price_usd) == (router.replicas * router.cpu, None)
+    assert item.reason
+    assert made.money.at_least
+    assert made.money.bill.usd_per_hour_known == without.money.bill.usd_per_hour_known
+    # They choose by requests in flight, so that nothing is lost to random picks.
+    assert any("picks a replica at random" in one for one in without.remarks)
+    assert not any("picks a replica at random" in one for one in made.remarks)
+
+
+def test_routers_and_a_gateways_picker_are_one_choice() -> None:
+    with pytest.raises(AskingError, match=r"--routers and --gateway cannot be combined"):
+        answer(users=8_000, routers=True, gateway=True)
+
+
+def test_more_routers_than_a_stack_may_have_are_an_impossible_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.plan.planning.size_routers", lambda *_: None)
+    with pytest.raises(PlanImpossibleError, match=r"more than 20 routers"):
+        answer(requests_per_second=600, routers=True)
 
 
 @pytest.mark.parametrize("documents", [50, 50_000])

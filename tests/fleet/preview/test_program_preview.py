@@ -8,6 +8,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 
+import pulumi
 import pytest
 
 from facts.cost import LineItem
@@ -19,10 +20,17 @@ from fleet.preview.record.recording import ProgramError
 from fleet.preview.report.program_report import ProgramReport, program_outline
 from fleet.preview.report.recorded_bill import recorded_bill
 from settings.derived.figures import figures
+from settings.derived.router import router_needs
 from settings.problems import SettingsError
+from settings.stack import Settings
 from tests.docs.examples.recorded import EXAMPLES, recorded
 from tests.inventory import ROOT
+from tests.support.recorded import recorded_component
+from tests.support.settings import make_settings
 from tests.support.stacks import recorded_stack
+from tests.workloads.args import server_args, space
+from workloads.router.router import Router, RouterArgs
+from workloads.server.server import Server
 
 OWN = EXAMPLES / "own_program"
 
@@ -74,7 +82,7 @@ def test_the_price_of_resources_is_that_of_the_stack_file_they_were_made_of(stac
             "nat-gateway",
             "nat-address",
         }
-        of_both |= {"hyperdisk-ml-capacity", "hyperdisk-ml-throughput", "load-balancer"}
+        of_both |= {"hyperdisk-ml-capacity", "hyperdisk-ml-throughput", "load-balancer", "router"}
         return {item.id: (item.quantity, item.unit_price_usd) for item in items if item.id in of_both and item.quantity}
 
     settings = open_stack(ROOT, stack).settings
@@ -89,6 +97,29 @@ def test_the_price_of_resources_is_that_of_the_stack_file_they_were_made_of(stac
         assert found[id_][0] == quantity, id_
         if id_ not in stated and settings.prices.get(id_) is None:
             assert found[id_][1] == price, id_
+
+
+@pytest.mark.parametrize("kind", ["leastRequest", "prefixAware"])
+def test_routers_are_in_the_bill_of_resources_as_in_that_of_the_stack_file_without_a_price(kind: str) -> None:
+    router = {"replicas": 3, "cpu": 4} | (
+        {"image": f"r.example/r:1@sha256:{'a' * 64}"} if kind == "prefixAware" else {}
+    )
+    endpoint = {"kind": kind, "router": router}
+
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+        server = Server("server", server_args(settings), opts)
+        needs = router_needs(settings)
+        assert needs is not None
+        return Router("router", RouterArgs(space=space(settings), server=server, **needs), opts)
+
+    bill = recorded_bill(
+        recorded_component(build, server={"replicas": 1}, endpoint=endpoint).resources, "europe-west4"
+    ).bill
+    assert bill is not None
+    expected = figures(make_settings(server={"replicas": 1}, endpoint=endpoint)).bill
+    (found,), (wanted,) = ([one for one in items if one.id == "router"] for items in (bill.items, expected.items))
+    assert (found.quantity, found.unit_price_usd, found.reason) == (wanted.quantity, None, wanted.reason)
+    assert found.name in bill.unknown
 
 
 def test_what_the_program_does_not_say_has_no_price() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,9 +18,13 @@ from typing import Any
 import pytest
 
 from facts.names import ROUTER_APP
+from fleet.clients.metrics_text import MetricsText
+from fleet.clients.metrics_text import parse as parse_metrics
+from fleet.verify.ask import _routed
 from fleet.verify.checks_router import balance, refusals, routers
-from fleet.verify.facts import Cluster, Facts, Reply, Routed, RouterPod
+from fleet.verify.facts import Cluster, Facts, Reply, Routed, RouterPod, Server, Target
 from fleet.verify.findings import Report
+from fleet.verify.questions import REQUESTS_PER_RANK
 from fleet.verify.verification import Asking, verify
 from settings.load import parse
 from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
@@ -198,6 +203,41 @@ def test_a_router_that_is_missing_or_ends_too_soon_is_named(stack: Settings) -> 
 )
 def test_shares(stack: Settings, changes: dict[str, Any], state: str) -> None:
     assert state_of(balance(facts(stack, replace(SOUND, **changes)), stack)) == state
+
+
+def test_with_a_port_per_rank_every_rank_needs_a_part_of_the_burst(stack: Settings) -> None:
+    ranked = stack.model_copy(update={"server": stack.server.model_copy(update={"rank_ports": True})})
+    idle = replace(SOUND, shares={"a, rank 0": 8, "a, rank 1": 0})
+    found = balance(facts(ranked, idle), ranked)
+    assert [one.subject for one in differing(found)] == ["a, rank 1 · requests through the router"]
+    even = balance(facts(ranked, replace(SOUND, shares={"a, rank 0": 4, "a, rank 1": 4})), ranked)
+    assert state_of(even) == "passed"
+
+
+def test_the_burst_is_counted_by_rank_where_ranks_have_ports(stack: Settings) -> None:
+    """The servers' one page of metrics has every rank; one that finished nothing has no series."""
+    ranked = stack.model_copy(update={"server": stack.server.model_copy(update={"rank_ports": True})})
+    counts = {"0": 0, "3": 5}
+
+    class Pods:
+        seconds_left = 60.0
+
+        async def metrics(self, *_: object) -> tuple[MetricsText, str]:
+            lines = (f'vllm:request_success_total{{engine="{rank}"}} {count}' for rank, count in counts.items())
+            return parse_metrics("\n".join(("# TYPE vllm:request_success_total counter", *lines)) + "\n"), ""
+
+        async def post(self, *_: object) -> Reply:
+            counts["0"] += 1
+            return Reply(status=200)
+
+        async def get(self, *_: object, **_named: object) -> Reply:
+            return Reply(status=404)
+
+    pod = Target(name="pod", url="http://pod")
+    greeted = {pod: Server(name="pod", health=Reply(status=200))}
+    found = asyncio.run(_routed(Pods(), ranked, Target(name=ROUTER, url="http://router"), [pod], greeted))  # type: ignore[arg-type]
+    assert found.asked == ranked.rank_ports * REQUESTS_PER_RANK
+    assert found.shares == {f"pod, rank {rank}": found.asked if rank == 0 else 0 for rank in range(ranked.rank_ports)}
 
 
 @each_row(

@@ -164,6 +164,24 @@ def test_its_network_policy_lets_it_reach_servers_and_names_only(gateway: bool) 
     assert {"podSelector": {"matchLabels": {"app": PROBE_APP}}} in [peer for one in door for peer in one["from"]]
 
 
+def test_with_routers_it_asks_through_them_and_reaches_no_server_around_them() -> None:
+    router = "http://router.vllm.svc.cluster.local:8000"
+
+    def routed(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+        Namespace("namespace", namespace_args(settings), opts)
+        server = Server("server", server_args(settings), opts)
+        asked = AnswersProbeArgs(space=space(settings), server=server, model="the/model", router=router)
+        return AnswersProbe("answers", asked, opts)
+
+    recording = recorded_component(
+        routed, monitoring={"probe": True}, endpoint={"kind": "leastRequest"}, server={"replicas": 2}
+    )
+    (container,) = named(recording, "answers-deployment").inputs["spec"]["template"]["spec"]["containers"]
+    assert container["command"][container["command"].index("--url") + 1] == router
+    (rule,) = named(recording, "namespace-network-policies-answers-probe").inputs["spec"]["egress"]
+    assert rule["to"] == [{"podSelector": {"matchLabels": {"app": "router"}}}]
+
+
 def test_a_stack_has_one_with_alerts_or_where_asked() -> None:
     alerts = {"channels": [{"type": "email", "address": "a@example.com"}]}
     for monitoring, expected in (
