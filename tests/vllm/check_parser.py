@@ -228,7 +228,11 @@ def _splits(vllm: Vllm) -> None:
     image = f"registry.example/vllm-router:0.1.17@sha256:{'0' * 64}"
     shape = Shape(prefill_gpus=3, decode_gpus=5, router=ShapeRouter(image=image))
     engine = shaped(_on("tuned", vllm.release.version), shape, CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape)
-    words = [*command(engine), *args(engine, model_path=vllm.model, served_model_name=NAME, port=8001), "--host=127.0.0.1"]
+    words = [
+        *command(engine),
+        *args(engine, model_path=vllm.model, served_model_name=NAME, port=8001),
+        "--host=127.0.0.1",
+    ]
     for rank, port, role in ((0, 8001, "kv_producer"), (7, 8008, "kv_consumer")):
         found = vllm.parse(command_of(rank, 8, words, False, role_of(rank, 3))[2:])
         _equal((found.host, found.port, found.data_parallel_size), ("127.0.0.1", port, 1))

@@ -31,8 +31,7 @@ def mounted(api: ClusterApi, pod: Manifest, container: Mapping[str, Any], folder
     volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
     found: dict[str, Path] = {}
     for mount in container.get("volumeMounts") or ():
-        # The account's token is a kubeconfig here.
-        if mount["mountPath"].startswith("/var/run/secrets/kubernetes.io/"):
+        if _is_token(mount):
             continue
         here = folder / mount["name"]
         here.mkdir(parents=True, exist_ok=True)
@@ -40,6 +39,16 @@ def mounted(api: ClusterApi, pod: Manifest, container: Mapping[str, Any], folder
             (here / name).write_bytes(content)
         found[mount["mountPath"].rstrip("/")] = here
     return found
+
+
+def has_token(pod: Manifest, container: Mapping[str, Any]) -> bool:
+    """Whether the container has the token of the pod's service account, mounted by the kubelet or by itself. It is a kubeconfig here."""
+    mounts = container.get("volumeMounts") or ()
+    return bool(pod["spec"].get("automountServiceAccountToken")) or any(map(_is_token, mounts))
+
+
+def _is_token(mount: Mapping[str, Any]) -> bool:
+    return str(mount["mountPath"]).startswith("/var/run/secrets/kubernetes.io/")
 
 
 def _content(api: ClusterApi, namespace: str, volume: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:

@@ -236,7 +236,7 @@ class RouterPod:
                 "PATH": f"{self._vllm}{os.pathsep}{environment.get('PATH', '')}",
                 SPEED: str(self.place.speed),
             }
-        if self.pod["spec"].get("automountServiceAccountToken"):
+        if files.has_token(self.pod, container):
             file = folder / ".kube" / "config"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch(mode=0o600)

@@ -111,6 +111,8 @@ class Fleet:
         """UIDs of ended pods, whose later changes are ignored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.port_taken = False
+        """Whether a server with an address of its own got another port than its pod has, where routers do not look for it."""
         self.endings: list[PodEnding] = []
 
     def follow(self, pods: Objects, nodes: Objects) -> None:
@@ -267,9 +269,9 @@ class Fleet:
             address = self._address(one.uid)
             try:
                 await one.server.start(address, HTTP_PORT)
-            except (
-                OSError
-            ):  # Another program listens there on every address of this machine; only routers need this port.
+            except OSError:
+                # Another program listens there on every address of this machine. Only routers need this port: `port_taken` tells them.
+                self.port_taken = True
                 await one.server.start(address)
         one.server.ready = True
         await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)

@@ -28,6 +28,7 @@ from lab.stage.traffic.entrance import Entrance, RouteEntrance, ServiceEntrance
 from lab.stage.traffic.fleet import Fleet, Objects, PodEnding
 from lab.stage.traffic.outcomes import LoadName, TrafficReport
 from lab.stage.traffic.steady_loop import SteadyLoop
+from workloads.names import HTTP_PORT
 
 if TYPE_CHECKING:
     from lab.cloud.gateway_split import Backend
@@ -155,7 +156,7 @@ class Traffic:
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
         """Wait until the Service has that many endpoints, routers know them and the routers' own Service has one. Raises RehearsalError
-        after that much wall time.
+        after that much wall time, and at once where routers cannot know them.
         """
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
@@ -163,6 +164,11 @@ class Traffic:
         for _ in range(max(1, int(wall_seconds / 0.02))):
             if len(self.endpoints()) >= number and self._routed(number):
                 return
+            if routers and self.fleet.port_taken:
+                raise RehearsalError(
+                    f"port {HTTP_PORT} of this machine is taken by another program, so the routers do not find the servers there; stop it "
+                    f"(`ss -ltnp 'sport = :{HTTP_PORT}'` names it) and start the rehearsal again"
+                )
             waited.wait(min(0.02, max(0.002, delay)))
         known = "".join(f"; {router.name} knows {router.servers()}" for router in routers)
         raise RehearsalError(

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lab.cloud.routers.files import has_token
 from lab.cloud.routers.program import Place, command_of, haproxy_config
 from lab.results.result import RehearsalError
 from tests.lab.cloud.routers.play import NEEDS_HAPROXY
+from tests.support.recorded import manifest, objects
 from tests.support.rows import each_row
+from tests.workloads.test_router import record
 from workloads.router.haproxy import Client, Discovered, Fixed, Haproxy, config
 
 PLACE = Place(address="127.20.1.2", own="127.148.1.2", nameserver="127.20.0.1:5300", speed=100.0)
@@ -57,6 +60,18 @@ def test_a_command_has_its_variables_and_folders() -> None:
     }
     found = command_of(container, PLACE, {"/run/key": Path("/here")})
     assert found == [sys.executable, "--host=127.148.1.2", "--namespace=vllm", "--cost=$(UNKNOWN)", "/here/value"]
+
+
+@each_row(
+    ("kind", "expected"),
+    [("prefixAware", {"haproxy": False, "vllm-router": True}), ("leastRequest", {"haproxy": False})],
+)
+def test_a_program_has_the_api_where_its_container_has_the_token(kind: str, expected: dict[str, bool]) -> None:
+    pod = manifest(objects(record(kind=kind))["Deployment/router"])["spec"]["template"]
+    containers = (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ()))
+    assert {one["name"]: has_token(pod, one) for one in containers} == expected
+    by_kubelet = {"spec": {"automountServiceAccountToken": True}}
+    assert has_token(by_kubelet, {"name": "a"})
 
 
 def test_a_missing_program_is_named_with_what_to_type() -> None:
