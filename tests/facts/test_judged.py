@@ -128,6 +128,7 @@ def test_every_spelling_of_an_option_has_its_class(words: tuple[str, ...], expec
         ("VLLM_HTTP_MAX_REQUEST_BODY_SIZE", "0", "reason"),
         ("VLLM_NO_USAGE_STATS", "0", "reason"),
         ("NCCL_DEBUG", "INFO", "harmless"),
+        ("UCX_TLS", "rc,cuda_copy", "harmless"),
         ("NCCL_NET_PLUGIN", "/x.so", "refused"),
         ("VLLM_INVENTED_IN_2027", "1", "unknown"),
         ("ANYTHING_ELSE", "1", "unknown"),

@@ -32,10 +32,13 @@ from facts.engines import LONGEST_CONTEXT_TOKENS, LONGEST_YARN_TOKENS, VERSIONS,
 from facts.machines import A100_80GB, B200, H100, L4, Gpu
 from facts.memory import FOUR_BIT_CACHE, GIB, CacheLayout, adapter_slots_gib, attention_block_tokens, kv_bytes_per_token
 from facts.model_config import from_config
+from facts.models import CATALOGUE
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
-from workloads.server.rank_servers import command_of
+from settings.sections.shape import Shape, ShapeRouter
+from settings.shaped_engine import shaped
+from workloads.server.rank_servers import command_of, role_of
 from workloads.server.vllm_args import args, command, env, writable_environment
 
 PARSERS: dict[str, parsers.Kind] = {"reasoning_parser": "reasoning", "tool_call_parser": "tools"}
@@ -203,6 +206,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
             "a rank of a dense model has no external balancer, as decision 7 says",
             partial(_must_raise, external, (ValueError,)),
         )
+        yield "the servers of a split pod make engines of their roles", partial(_splits, vllm)
     yield from _refusals(vllm)
 
 
@@ -217,6 +221,24 @@ def _parses_ranks(vllm: Vllm) -> None:
     alone, together = (_rank(vllm, experts=experts) for experts in (False, True))
     _equal((alone.port, alone.data_parallel_size, alone.data_parallel_rank), (8003, 1, None))
     _equal((together.port, together.data_parallel_size, together.data_parallel_rank), (8003, 8, 3))
+
+
+def _splits(vllm: Vllm) -> None:
+    """The first and the last server of a split pod, as rank_servers.py starts them: each makes an engine of its role."""
+    image = f"registry.example/vllm-router:0.1.17@sha256:{'0' * 64}"
+    shape = Shape(prefill_gpus=3, decode_gpus=5, router=ShapeRouter(image=image))
+    engine = shaped(_on("tuned", vllm.release.version), shape, CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape)
+    words = [
+        *command(engine),
+        *args(engine, model_path=vllm.model, served_model_name=NAME, port=8001),
+        "--host=127.0.0.1",
+    ]
+    for rank, port, role in ((0, 8001, "kv_producer"), (7, 8008, "kv_consumer")):
+        found = vllm.parse(command_of(rank, 8, words, False, role_of(rank, 3))[2:])
+        _equal((found.host, found.port, found.data_parallel_size), ("127.0.0.1", port, 1))
+        transfer = vllm.resolve(found).kv_transfer_config
+        _equal((transfer.kv_connector, transfer.kv_role), ("NixlConnector", role))
+        _equal((transfer.kv_load_failure_policy, transfer.is_kv_transfer_instance), ("recompute", True))
 
 
 def _external_rank(vllm: Vllm) -> None:

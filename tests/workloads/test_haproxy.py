@@ -293,6 +293,24 @@ def test_ranks_that_die_together_attract_no_requests(tmp_path: Path) -> None:
         assert statuses.count(200) >= 22
 
 
+def test_a_pod_whose_router_answers_errors_at_once_attracts_few_requests(tmp_path: Path) -> None:
+    """Its health is 200, and it has the fewest requests."""
+    with routed(tmp_path, servers=2, hides_errors=True, max_in_flight=50) as (router, (broken, busy)):
+        broken.go_on.clear()
+        busy.go_on.clear()
+        threads, _ = asked(router, 2)
+        within(lambda: [len(broken.seen), len(busy.seen)] == [1, 1])
+        broken.status = 500
+        broken.go_on.set()
+        for number in range(24):
+            threads += asked(router, 1)[0]
+            within(lambda sent=number + 3: len(broken.seen) + len(busy.seen) == sent)
+        busy.go_on.set()
+        for thread in threads:
+            thread.join()
+        assert len(broken.seen) < 12  # three in a row, until the next check of its health after two seconds
+
+
 def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Path) -> None:
     with routed(tmp_path, hides_errors=True) as (router, (server,)):
         for given, answered in ((500, 502), (502, 502), (503, 503), (422, 422)):

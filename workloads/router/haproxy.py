@@ -304,6 +304,10 @@ def _servers(args: Haproxy) -> Iterator[str]:
     # A dead server has the fewest requests: unless the first refused connection marks it down, it attracts all others. Measured
     # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 with it.
     observed = "observe layer4 error-limit 1 on-error mark-down"
+    if args.hides_errors and (isinstance(found, Discovered) or len(found.addresses) > 1):
+        # A pod with prefill apart refuses no connection when one of its engines is dead: its router answers 500 at once, and its health
+        # 200 (run), for the ten seconds that the other engines have to end. Three in a row take it out until the next check.
+        observed = "observe layer7 error-limit 3 on-error mark-down"
     common = f"check {observed} inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
     if isinstance(found, Discovered):
         yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"

@@ -457,6 +457,14 @@ def test_nodes_for_prompts_are_replicas_too() -> None:
     assert state_of(checks_cluster.replicas(unread, apart)) == "unknown"
 
 
+def test_servers_behind_a_router_with_prefill_apart_are_not_asked_for_a_key() -> None:
+    apart = make_settings(**{**PREFILL_NODES, "server": {**PREFILL_NODES["server"], "apiKeySecret": "k"}})
+    asked = replace(_facts(apart), pods=(Server(name="one", health=Reply(status=200)),))
+    check = checks_service.api_key(asked, apart)
+    assert check is not None
+    assert "routers in front" in said_in(check)
+
+
 def test_pods_that_go_are_not_counted(gateway: Settings) -> None:
     going = pod_of(gateway, 2)
     going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
