@@ -74,14 +74,20 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Findin
     if kind == "extra_forbidden":
         names = _aliases(place.model)
         near, elsewhere = nearest(last, names), _other_sections(last, path.rpartition(".")[0], root, prefix)
-        meant = f"it is a key of {elsewhere}" if elsewhere else f"did you mean {near}?" if near else ""
+        if "." in path and not prefix and last in _aliases(root):
+            meant, write = f"{last} is a section of its own", f"{NAMESPACE}:{last}"
+        elif elsewhere:
+            meant, write = f"it is a key of {elsewhere}", f"{last} in {elsewhere}"
+        else:
+            meant = f"did you mean {near}?" if near else ""
+            write = near or f"one of the keys above, or remove {last}"
         return Finding(
             id="unknown-key",
             subject=path,
             found=given,
             allowed=", ".join(sorted(names)),
             why="; ".join(filter(None, ("unknown key", meant))),
-            write=f"{last} in {elsewhere}" if elsewhere else near or f"one of the keys above, or remove {last}",
+            write=write,
         )
     doc = "" if place.model is None else field_docs(place.model).get(place.field, "")
     if kind == "missing":

@@ -40,6 +40,7 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
     ("sections", "path", "written"),
     [
         ({"server": {"image": {"tag": "0.33.0"}}}, "server.image.tag", "tag: v0.33.0"),
+        ({"server": {"model": {"id": "Qwen/Qwen3-32B"}}}, "server.model", "vllm-fleet:model"),
         ({"server": {"image": {"tag": "0.18.1"}}}, "server.image.tag", "tag: v0.18.1"),
         ({"server": {"image": {"tag": "latest"}}}, "server.image.tag", f"tag: v{CURRENT}"),
         ({"server": {"image": {"tag": 0.33}}}, "server.image.tag", f"tag: v{CURRENT}"),
