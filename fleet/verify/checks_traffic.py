@@ -181,7 +181,7 @@ def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) ->
     return (after.total(name, **labels) or 0.0) - (before.total(name, **labels) or 0.0)
 
 
-def _scrapes_of_bursts(facts: Facts) -> dict[str, Scrapes]:
+def _scrapes_of_bursts(facts: Facts) -> Mapping[str, Scrapes]:
     """By server that got a burst; without counters where nothing was answered."""
     bursts = {server.name: server.burst for server in facts.servers if server.burst is not None}
     return {name: (one.before, one.after) if one.answered else (None, None) for name, one in bursts.items()}
