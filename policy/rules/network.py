@@ -171,7 +171,7 @@ def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
 
 
 def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
-    """Who but pods of these resources may reach a pod, in words; empty for nobody."""
+    """Who but pods of these resources may reach a pod, for a message; empty if only they may."""
     specs = [
         spec
         for policy in resources
@@ -253,8 +253,8 @@ RULES = (
         subject="network",
         statement="With prefill apart from decode, only the pod's router reaches its engines, and only pods of this stack reach that.",
         evidence="vllm-router 0.1.17 sends its own key in place of a client's and checks none; /remove_worker takes servers out for "
-        "anyone; no cache moves for a client that calls an engine itself; the status port passes /v1 on to the router. Source: the released wheel, tried on loopback. "
-        "Mandatory: whoever reaches the router is served without a key",
+        "anyone; no cache moves for a client that calls an engine itself; the status port passes /v1 on to the router. Source: the "
+        "released wheel, tried on loopback. Mandatory: whoever reaches the router is served without a key",
         fix="--host=127.0.0.1 for the engines, and a network policy for the pods that names this stack's own",
         level="mandatory",
         severity="high",
