@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from settings.derived.router import router_needs
+from settings.load import check
 from settings.sections.server import Resources
 from settings.sections.shape import ShapeRouter
 from settings.shaped_engine import OWN_VARIABLES, shaped
@@ -207,6 +208,19 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
     sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
     found = structural_problems(make_settings(**sections))
     assert problem in {one.id for one in found if one.severity == "error"}
+
+
+@each_row(
+    ("changed", "said"),
+    [
+        ({"endpoint": {"kind": "prefillApart"}}, ["shape-without-proxy"]),
+        ({"server": {"profile": "record"}}, ["shape-release"]),
+    ],
+)
+def test_one_cause_has_one_fix(changed: dict[str, Any], said: list[str]) -> None:
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
+    found = check(make_settings(**{"endpoint": {"kind": "leastRequest"}, **changed, "server": server}))
+    assert [one.id for one in found if one.blocks] == said
 
 
 def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:
