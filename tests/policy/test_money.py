@@ -35,7 +35,7 @@ T4 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
         ),
         ("12 GPU nodes, no published price", server(selector=T4)),
         (
-            "12 A4 nodes, priced by the rung of the ComputeClass a-ladder that has room",
+            "12 A4 nodes, priced by what the ComputeClass a-ladder finds",
             server(
                 selector={
                     "cloud.google.com/gke-accelerator": "nvidia-b200",
