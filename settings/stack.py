@@ -174,10 +174,11 @@ class Settings(Section):
 
     @property
     def returns(self) -> bool:
-        """Whether a ladder's replicas return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that
-        serves until its successor is ready.
+        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone, or one prefill node, would
+        leave nothing that serves until its successor is ready.
         """
-        return (self.least_replicas or 0) > 1
+        prefill = self.as_prefill
+        return (self.least_replicas or 0) > 1 and (prefill is None or prefill.replicas > 1)
 
     @property
     def gpu_ceiling(self) -> int | None:

@@ -64,6 +64,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "ladder": watched.ladder,
         "measuring": watched.measures_on_update and not watched.reserved,
         "nightly": watched.autoscaler is not None and not watched.reserved,
+        "nodes": watched.prefill_pods,
         "pause": watched.spending == "pause",
         "pausing": not watched.measures_on_update and not watched.reserved,
         "picker": watched.gateway_pool is not None,

@@ -79,6 +79,9 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
     if wanted.stack is not None:
         return _day_of_stack(wanted.stack, asked, formats, wanted.root)
+    if wanted.write is not None and wanted.prefill_apart:
+        # What a split needs in front of its pods is part of the plan: its size, its price, and nothing lost to random picks.
+        asked = replace(asked, routers=True)
     if wanted.write is not None and asked.machine is None:
         asked, region, notes = _recommended(asked, region, place)
     else:
@@ -153,6 +156,11 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
         raise CommandError(
             "--prefill-apart --write requires --router-image HOST/PATH/vllm-router:0.1.17@sha256:DIGEST: no release of vllm-router is "
             "published as an image; docs/endpoint.md has the three lines that build one"
+        )
+    if wanted.prefill_apart and writes and asked.gateway:
+        raise CommandError(
+            "--prefill-apart --write cannot be combined with --gateway: a split pod needs endpoint.kind leastRequest, whose HAProxy checks "
+            "keys; the pod's own router does not"
         )
     if place.router_image is not None and not wanted.prefill_apart:
         raise CommandError("--router-image requires --prefill-apart")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fleet.plan.model.performance import Performance
     from settings.stack import Settings
 
+_LLM_D = "Assumed: llm-d's picker costs as much as the article's, of v1.4.0. No figure is published for llm-d's."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modelled:
@@ -33,6 +35,8 @@ class Modelled:
     """Requests in flight across all replicas: the declared full load."""
     picks: str | None = None
     """What the Service's random picks cost; None where something else chooses, and with one replica."""
+    assumed: str | None = None
+    """What the estimate takes from another stack, where nothing was published for this one's; None elsewhere."""
     failed: str | None = None
     """Outcome of the article's run of this profile, if it gave no rate."""
     splits: PrefillApart | None = None
@@ -144,6 +148,7 @@ def modelled(settings: Settings) -> Modelled | None:
         picks=random_picks(performance.replica, settings.replicas, in_flight)
         if settings.routing == "cluster-ip"
         else None,
+        assumed=_LLM_D if settings.routing == "llm-d-picker" else None,
         failed=_failed(facts_of_stack(settings).reproduces),
     )
 

@@ -85,7 +85,7 @@ def write_stack(
 
 
 def _wrong_image(plan: Plan, place: Place) -> Iterator[Finding]:
-    """Whether the plan can be split, and by what. The image becomes text of the stack file."""
+    """Whether the plan can be split, and by what; `check` refuses a split without routers. The image becomes text of the stack file."""
     if place.router_image is None:
         return
     if not _IMAGE.fullmatch(place.router_image):
@@ -166,12 +166,13 @@ def _ceiling(plan: Plan) -> dict[str, float]:
 
 def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = None, heading: str | None = None) -> str:
     """The stack file of a plan, as text."""
-    about = _about(plan) if heading is None else (f"# {heading}",)
+    splits = place.router_image is not None
+    about = _about(plan, splits=splits) if heading is None else (f"# {heading}",)
     lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
     if plan.question.has_routers:
-        lines += _endpoint(plan)
+        lines += _endpoint(plan, splits=splits)
     return (
         "\n".join(
             [
@@ -217,7 +218,7 @@ def _zone_option(machine: str, region: str) -> str:
     return f"--zone with one that `gcloud compute machine-types list --filter=name={machine}` shows"
 
 
-def _about(plan: Plan) -> Iterator[str]:
+def _about(plan: Plan, *, splits: bool) -> Iterator[str]:
     question, money = plan.question, plan.money
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (
@@ -225,7 +226,8 @@ def _about(plan: Plan) -> Iterator[str]:
     )
     total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
     nodes = plural(plan.nodes, "node")
-    yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}."
+    together = ", with all engines together; `shape` below has what their split changes" if splits else ""
+    yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}{together}."
     if money.usd_per_node_hour is not None:
         least = "At least " if money.at_least else ""
         yield f"# {least}{format_usd(money.usd_per_hour)} an hour while running."
@@ -331,11 +333,12 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield _APART
 
 
-def _endpoint(plan: Plan) -> Iterator[str]:
+def _endpoint(plan: Plan, *, splits: bool) -> Iterator[str]:
     found = routers_for(plan, "leastRequest")
     assert found is not None  # such a plan is impossible
     yield "  vllm-fleet:endpoint:"
-    yield "    kind: leastRequest"
+    reason = " # HAProxy checks keys and passes only /v1; the pods' own routers do neither" if splits else ""
+    yield f"    kind: leastRequest{reason}"
     yield "    router: # for full load by measured processor time; one may be away"
     yield f"      replicas: {found.replicas}"
     yield f"      cpu: {found.cpu}"
@@ -361,17 +364,17 @@ def _server(plan: Plan, router_image: str | None) -> Iterator[str]:
     if plan.question.compile_cache:
         yield "    compileCache: {enabled: true} # later replicas reuse compiled kernels"
     yield "    needs:"
-    in_flight = max(1, ceil(plan.in_flight_per_node))
-    yield f"      concurrencyPerReplica: {in_flight} # planned maximum of requests in flight"
+    if router_image is None:
+        yield f"      concurrencyPerReplica: {max(1, ceil(plan.in_flight_per_node))} # planned maximum of requests in flight"
+    else:
+        # With full caches another split is best, or none: the file declares the load for which this one was chosen.
+        in_flight = max(1, ceil(plan.performance.in_flight.value / plan.nodes))
+        yield f"      concurrencyPerReplica: {in_flight} # requests in flight at the planned load, for which the split was chosen"
     context = profile.shape.max_model_len_tokens
     if context < profile.context_tokens:
         yield f"      contextTokens: {context} # as much as the model and its GPUs allow"
     yield from _requests(plan.question.workload, profile.workload)
     yield _APART
-    if router_image is not None:
-        yield "  vllm-fleet:endpoint:"
-        yield "    kind: leastRequest # HAProxy checks keys and passes only /v1; the pods' own routers do neither"
-        yield _APART
 
 
 def _shape(plan: Plan, router_image: str) -> Iterator[str]:

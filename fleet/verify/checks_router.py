@@ -54,7 +54,7 @@ def balance(facts: Facts, settings: Settings) -> Check | None:
     title, routed = "Balance between servers", facts.routed
     each = "rank" if settings.rank_ports > 1 and settings.sees_ranks else "server"
     if routed is None:
-        return not_checked("balance", title, _why_not_routed(facts))
+        return not_checked("balance", title, why_not_routed(facts))
     blind = sorted(name for name, share in routed.shares.items() if share is None)
     differences = [
         difference(name, "requests through the router", "1 or more", "none")
@@ -83,7 +83,7 @@ def refusals(facts: Facts, settings: Settings) -> Check | None:
         return None
     title, routed = "Refusals of the router", facts.routed
     if routed is None:
-        return not_checked("refusals", title, _why_not_routed(facts))
+        return not_checked("refusals", title, why_not_routed(facts))
     differences = []
     for what, reply in routed.refused.items():
         if reply.status not in _STATUSES[what]:
@@ -95,7 +95,8 @@ def refusals(facts: Facts, settings: Settings) -> Check | None:
     return judged("refusals", title, differences, held=held, failed="clients learn what they may not, or reach it")
 
 
-def _why_not_routed(facts: Facts) -> str:
+def why_not_routed(facts: Facts) -> str:
+    """Why no burst went through a router."""
     if facts.cluster is None:
         return facts.cluster_trouble
     return "no router is ready" if not any(one.ready for one in facts.cluster.routers) else "no tunnel to a router"

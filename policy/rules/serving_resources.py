@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -89,6 +90,7 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                 yield finding(
                     f"{resource.label}: {path} is {image}, and this stack pulls from {', '.join(sorted(trusted))}",
                     urn=resource.urn,
+                    write=_agreement(image, listed(settings["registries"])),
                 )
             program = (
                 next((image.removeprefix(own) for own in trusted if image.startswith(own)), "")
@@ -116,6 +118,18 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                     yield finding(
                         f"{resource.label}: {path} is {image}, which its authors do not publish", urn=resource.urn
                     )
+
+
+def _agreement(image: str, registries: Sequence[Any]) -> str:
+    """What to write for an image of one's own; nothing where its name has no registry."""
+    its_own = image.partition("@")[0].rpartition("/")[0]
+    if not its_own:
+        return ""
+    entry = json.dumps({"registries": [*registries, its_own]})
+    return (
+        "the same image through the stack's repository, or, for an image of your own, "
+        f'"image-from-elsewhere": {entry} in policy/config/STACK.json'
+    )
 
 
 def _images_in(values: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -193,7 +207,7 @@ RULES: Final = (
         statement="A release of vLLM without a published digest is pinned to the one that its registry has.",
         evidence="until then the tag decides what runs. Advisory: the digest is known once the stack's repository exists, and the tag "
         "is pulled through it",
-        fix="set the digest that `fleet doctor --live` prints: server.image.digest",
+        fix="set the digest that `fleet doctor --for up --live` prints: server.image.digest",
         level="advisory",
         severity="medium",
         judge=_image_by_tag,
@@ -224,7 +238,8 @@ RULES: Final = (
         evidence="whoever may push to a registry runs code beside the weights, and a chart brings its own roles. Mandatory where the stack "
         "makes a repository in Artifact Registry or pulls a published server image from one; an image with the published digest of vLLM "
         "or of llm-d's picker may come from anywhere",
-        fix="the same image through the stack's repository, or its registry in the setting",
+        fix="the same image through the stack's repository, or its registry in registries of image-from-elsewhere, in "
+        "policy/config/STACK.json",
         level="mandatory",
         severity="high",
         settings=(

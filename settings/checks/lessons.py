@@ -133,7 +133,7 @@ def _image_by_tag(settings: Settings) -> Iterator[Finding]:
             found=None,
             allowed=f"the digest of {image.repository}:{image.tag}",
             why="no source publishes it, so the tag decides what runs, and a tag can be moved",
-            write=f"image: {{digest: sha256:...}}, as `fleet doctor --stack {settings.stack} --live` prints it",
+            write=f"image: {{digest: sha256:...}}, as `fleet doctor --for up --live --stack {settings.stack}` prints it",
             severity="note",
         )
 

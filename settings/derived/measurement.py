@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from facts import ledger, machines
+from facts import ledger, machines, pickers
 from settings.derived.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
 from settings.derived.canary import release
 from settings.derived.figures import figures, measured_shape
 
 if TYPE_CHECKING:
     from settings.sections.benchmark import Dataset
+    from settings.sections.gateway import Gateway
     from settings.sections.model import Model
     from settings.sections.secret_stores import SecretStore
     from settings.stack import Settings
@@ -119,12 +120,17 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         "points": _points(load),
         "workload": {key: value for key, value in workload.items() if key != "streamed" or not value},
         "resources": asdict(settings.resources),
-        "gateway": settings.gateway.model_dump(mode="json", exclude={"address", "tls"}, exclude_none=True)
-        if settings.gateway.enabled
-        else None,
+        "gateway": _gateway(settings.gateway) if settings.gateway.enabled else None,
         "key": settings.guards_v1_only,
         **chosen,
     } | ({} if settings.machine.type == machines.DEFAULT else {"machine": settings.machine.type})
+
+
+def _gateway(gateway: Gateway) -> dict[str, Any]:
+    found = gateway.model_dump(mode="json", exclude={"address", "tls"}, exclude_none=True)
+    if gateway.epp.release == pickers.ARTICLES:
+        del found["epp"]["release"]
+    return found
 
 
 def _workload(settings: Settings) -> dict[str, Any]:

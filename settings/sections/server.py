@@ -92,7 +92,7 @@ class ImageChoice(Section):
     """Tag: the vLLM release of the digest. `latest` is not allowed. Default: the tag of `engine.version`."""
     digest: Digest | None = None
     """Digest of the image to pull. Default: the published digest of the tag, known for v0.18.1 only; v0.18.0 and v0.33.0 are pulled by
-    tag until it is set. `fleet doctor --live` prints it."""
+    tag until it is set. `fleet doctor --for up --live` prints it."""
 
 
 Tokens = Annotated[int, Field(gt=0, le=100_000_000)]

@@ -42,8 +42,9 @@ def test_every_defect_is_found_with_its_smallest_input(tmp_path: Path) -> None:
 def test_the_same_seed_tries_the_same_and_another_does_not(tmp_path: Path) -> None:
     def tried(seed: int) -> list[Any]:
         seen: list[Any] = []
-        found(tmp_path, lambda value: bool(seen.append(value)), seed, 0.2)
-        return seen[:20]
+        target = Target(inputs=NUMBERS, judge=lambda value: bool(seen.append(value)))
+        search(target, seed, 60.0, tmp_path / "trying", lambda _: None, most=20)
+        return seen
 
     assert tried(1) == tried(1)
     assert tried(1) != tried(2)

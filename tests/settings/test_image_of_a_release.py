@@ -35,7 +35,9 @@ def test_a_stack_that_names_nothing_runs_its_profiles_release(profile: str, vers
 def test_a_release_without_a_published_digest_is_pulled_by_its_tag_and_told() -> None:
     by_tag = stack()
     assert by_tag.serving.image.reference == f"vllm/vllm-openai:v{CURRENT}"
-    assert {one.id: one.severity for one in lessons(by_tag)}["image-by-tag"] == "note"
+    (told,) = (one for one in lessons(by_tag) if one.id == "image-by-tag")
+    assert told.severity == "note"
+    assert f"`fleet doctor --for up --live --stack {by_tag.stack}`" in told.write
     pinned = stack(image={"digest": DIGEST})
     assert pinned.serving.image.reference == f"vllm/vllm-openai:v{CURRENT}@{DIGEST}"
     assert "image-by-tag" not in {one.id for one in lessons(pinned)}

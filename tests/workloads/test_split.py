@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from settings.derived.router import router_needs
+from settings.load import check
 from settings.problems import SettingsError
 from settings.sections.server import Resources
 from settings.sections.shape import ShapeRouter
@@ -260,8 +261,6 @@ def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
 
 
 def test_a_split_without_drafts_is_advised_nothing_else_and_told_no_options_of_the_program() -> None:
-    from settings.load import check
-
     told = {one.id for one in check(settings(engine={"speculative": None}))}
     assert not told & {"mtp-unused", "shape-with-drafts", "option-with-reason", "profile-on-other-gpus"}
 
@@ -276,6 +275,19 @@ def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
     server = {"replicas": 1, "profile": "tuned", "resources": {"ephemeralStorageGib": 12_000}}
     alone = most(server=server)
     assert most(server={**server, "shape": SHAPE}, endpoint={"kind": "leastRequest"}) == alone - 1
+
+
+@each_row(
+    ("changed", "said"),
+    [
+        ({"endpoint": {"kind": "prefillApart"}}, ["shape-without-proxy"]),
+        ({"server": {"profile": "record"}}, ["shape-release"]),
+    ],
+)
+def test_one_cause_has_one_fix(changed: dict[str, Any], said: list[str]) -> None:
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
+    found = check(make_settings(**{"endpoint": {"kind": "leastRequest"}, **changed, "server": server}))
+    assert [one.id for one in found if one.blocks] == said
 
 
 def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LEAST_REPLICAS: Final = 2
 """With one there is nothing to pick. Also the default: the article lost 31 % on two nodes."""
+_ROUTER_GOES: Final = ", `endpoint` with its `router`, which has no effect without routers and is refused"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,8 @@ class Session:
     server: dict[str, Any]
     """Sections of the stack file."""
     gateway: dict[str, Any]
+    has_router: bool
+    """Whether the stack's section `endpoint` has routers, which the session's leave out."""
     steps: tuple[Step, ...]
 
 
@@ -71,7 +74,8 @@ def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str 
     Raises SettingsError, also for a stack that must not or cannot run it.
     """
     config = dict(read(folder, stack).config)
-    if unfit := _unfit(parse(stack, config), replicas):
+    declared = parse(stack, config)
+    if unfit := _unfit(declared, replicas):
         raise ArgumentsError(stack, [_another_stack(folder, stack, root, *unfit)])
     server, gateway = (json.loads(config.get(f"vllm-fleet:{name}", "{}")) for name in ("server", "gateway"))
     server = {**server, "replicas": replicas}
@@ -93,7 +97,14 @@ def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str 
         before = variant
     if blocked := above_ceiling(folder, stack, max(step.price.usd_per_hour or 0 for step in steps)):
         raise SettingsError(stack, [blocked])
-    return Session(stack=stack, replicas=replicas, server=server, gateway=gateway, steps=tuple(steps))
+    return Session(
+        stack=stack,
+        replicas=replicas,
+        server=server,
+        gateway=gateway,
+        has_router="router" in declared.endpoint.model_fields_set,
+        steps=tuple(steps),
+    )
 
 
 def _benchmark(variant: Variant) -> dict[str, Any]:
@@ -130,6 +141,21 @@ def _unfit(settings: Settings, replicas: int) -> tuple[str, str] | None:
         )
     if settings.rollout.canary is not None:
         return "it has a canary", "the canary would take a part of the requests"
+    if settings.gateway.has_llm_d:
+        return (
+            f"its picker is gateway.epp.release: {settings.gateway.epp.release}",
+            "the session splits the loss of the article's picker; of llm-d's there are no random picks to compare with",
+        )
+    apart = {
+        "server.shape": settings.server.shape is not None,
+        "server.prefillNodes": settings.server.prefill_nodes is not None,
+        "server.rankPorts": settings.server.rank_ports,
+    }
+    if tied := next((name for name, has in apart.items() if has), None):
+        return (
+            f"it has {tied}, which needs an endpoint of its own",
+            "half of the measurements go through the Service, without an endpoint",
+        )
     return None
 
 
@@ -141,7 +167,8 @@ def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) 
         id="stack-for-gateway-loss",
         subject=f"--stack {stack}",
         found=because,
-        allowed="a stack of its own that is not production, with a fixed number of replicas and no canary",
+        allowed="a stack of its own that is not production, with a fixed number of replicas, without canary, llm-d's picker, prefill "
+        "apart and rank ports",
         why=why,
         write=f"fleet new {free} --machine {machines.DEFAULT}{root}",
     )
@@ -171,7 +198,8 @@ def outline(asked: Session, root: str = "") -> Outline:
         head=(
             Prose(
                 "How much throughput the gateway costs, and what of it. Each part is the difference of two measurements; settings that "
-                "change the servers' own speed have a measurement without the gateway, too."
+                "change the servers' own speed have a measurement without the gateway, too. Each section below replaces the one in the "
+                f"stack file{_ROUTER_GOES if asked.has_router else ''}; the last step restores the file."
             ),
             Table(
                 id="runs",
@@ -186,6 +214,12 @@ def outline(asked: Session, root: str = "") -> Outline:
         ),
         body=(
             *_steps(asked, root),
+            Section(
+                title="The stack as it was",
+                body=(
+                    Code((f"mv {_kept(asked.stack)} Pulumi.{asked.stack}.yaml", f"pulumi up --stack {asked.stack}")),
+                ),
+            ),
             Section(
                 title="The split",
                 body=(
@@ -216,6 +250,11 @@ def results(stack: str) -> str:
     return f"out/gateway-loss/{stack}"
 
 
+def _kept(stack: str) -> str:
+    """The stack file as it was before the session."""
+    return f"Pulumi.{stack}.yaml.before"
+
+
 def _cost(usd: float | None, least: str) -> str:
     return "unknown" if usd is None else f"{least}{format_usd(usd)}"
 
@@ -234,6 +273,7 @@ def _steps(asked: Session, root: str) -> Iterator[Section]:
             del sections["server"]["engine"]
         if variant == DIRECT:
             sections["benchmark"] = _benchmark(variant)
+        keeping = (f"cp Pulumi.{asked.stack}.yaml {_kept(asked.stack)}",) if variant == DIRECT else ()
         written = (f"# Pulumi.{asked.stack}.yaml, {name}: {flow(value)}" for name, value in sections.items())
         runs = (
             f"fleet bench run --stack {asked.stack}{root}{'' if step.variant.streamed else ' --not-streamed'} "
@@ -242,5 +282,5 @@ def _steps(asked: Session, root: str) -> Iterator[Section]:
         )
         yield Section(
             title=f"{number}. {variant.title}",
-            body=(Code((*written, f"pulumi up --stack {asked.stack}", *runs)),),
+            body=(Code((*keeping, *written, f"pulumi up --stack {asked.stack}", *runs)),),
         )

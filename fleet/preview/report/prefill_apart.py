@@ -1,4 +1,4 @@
-"""Prefill apart from decode in a preview: whether the planner expects one side to be idle, and what to try first."""
+"""Prefill apart from decode in a preview: whether the planner knows a better split for the load, or none, and what to try first."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 def split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Finding]:
-    """A warning where one side would be idle, or where the whole interval of the throughput is below the same engines together."""
+    """A warning where a side would be idle that another split would use, or where the whole interval of the throughput is below the same
+    engines together.
+    """
     shape = settings.server.shape
     if shape is None or modelled is None or modelled.split is None or modelled.splits is None:
         return
     one, gain, best = modelled.split.apart, modelled.split.gain, modelled.splits.best.apart
-    if one.idle == "neither" and gain.high > 1:
+    if gain.high > 1 and (one.idle == "neither" or one == best):
         return
     cure, each = modelled.splits.cure, settings.serving.engine.tensor_parallel_size
     other = f"prefillGpus: {best.prefill * each}, decodeGpus: {best.decode * each}"

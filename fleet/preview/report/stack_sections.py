@@ -12,8 +12,8 @@ from fleet.preview.compare.wording import format_value
 from fleet.preview.report.wording import (
     bill_lines,
     format_bill_title,
+    format_no_figure,
     format_per_million,
-    format_published_nodes,
     format_rate,
     format_residual,
     format_size,
@@ -70,6 +70,7 @@ def throughput_section(report: Report) -> Section:
     modelled = report.modelled
     estimate = Prose(modelled.format()) if modelled is not None else None
     picks = Prose(modelled.picks, "soft") if modelled is not None and modelled.picks else None
+    assumed = Prose(modelled.assumed, "soft") if modelled is not None and modelled.assumed else None
     failed = (
         Prose(
             f"The article's run of this profile failed: {modelled.failed}. The estimate comes from the model alone.",
@@ -79,9 +80,8 @@ def throughput_section(report: Report) -> Section:
         else None
     )
     if match.figure is None:
-        nodes = format_published_nodes(report)
-        why = f"{match.reason}; the article has figures for {nodes} of its own model and machine."
-        return Section(title="Throughput", body=some(failed, Prose(why), estimate, picks), rank=1)
+        why = Prose(format_no_figure(report))
+        return Section(title="Throughput", body=some(failed, why, estimate, picks, assumed), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -97,6 +97,7 @@ def throughput_section(report: Report) -> Section:
         Prose(match.reason, "warn"),
         estimate,
         picks,
+        assumed,
         differences,
     )
     return Section(title="Throughput", remark="no published figure for this shape", body=body, rank=1)

@@ -86,10 +86,14 @@ def format_nature(reports: Sequence[Recorded]) -> str:
     )
 
 
-def format_published_nodes(report: Report) -> str:
-    """Node counts with a published row for this stack's routing: `1, 2, 4, 8 and 12 nodes`."""
-    nodes = published_nodes(report.fleet.routing)
-    return f"{format_list(map(str, nodes))} nodes" if nodes else "no number of nodes"
+def format_no_figure(report: Report) -> str:
+    """Why no published figure is near, and which node counts have one for this stack's routing."""
+    if not report.figures.replicas:
+        return "Paused: no node serves."
+    nodes, reason = published_nodes(report.fleet.routing), report.figures.match.reason
+    if not nodes:
+        return f"{reason}; the article has none for this endpoint."
+    return f"{reason}; the article has figures for {format_list(map(str, nodes))} nodes of its own model and machine."
 
 
 def format_per_million(figures: Figures) -> str:

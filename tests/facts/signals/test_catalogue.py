@@ -226,6 +226,20 @@ def test_where_prefill_is_apart_users_are_asked_about_where_they_wait_and_the_re
     assert "EnginesUnequal" not in named(catalogue(FLEETS["a pair"]).alerts)
 
 
+def test_between_nodes_the_runbook_looks_where_connector_router_and_path_are() -> None:
+    """The router is in its own pods, and caches go over the nodes' cards; one pod has both, and NVLink."""
+    nodes, pod = FLEETS["prefill on nodes of its own"], FLEETS["prefill apart"]
+    reads, slow = (runbook.section(name, nodes) for name in ("DecodeReadsPrompts", "TransfersSlow"))
+    pods = f"app in ({nodes.server},{nodes.server}-prefill,router)"
+    assert re.search(rf'-l "{re.escape(pods)}" .* grep -E ".*vllm-pd-disaggregation', reads)
+    assert "rc_mlx5" in slow
+    assert "RDMA between nodes was not measured" in " ".join(slow.split())
+    assert not {"cuda_ipc", "one container"} & set(re.findall(r"cuda_ipc|one container", slow))
+    alone = runbook.section("TransfersSlow", pod)
+    assert "cuda_ipc" in alone
+    assert "rc_mlx5" not in alone
+
+
 def test_the_guide_lists_every_alert_with_its_severity() -> None:
     guide = (runbook.FILE.parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \| (page|ticket) \|", guide, re.MULTILINE) == [

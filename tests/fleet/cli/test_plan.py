@@ -173,6 +173,10 @@ def test_an_impossible_goal_is_a_document_too() -> None:
             "--prefill-apart cannot be combined with --machine any",
         ),
         (("--users", "10", "--prefill-apart", "--write", "a"), "--prefill-apart --write requires --router-image"),
+        (
+            ("--users", "10", "--prefill-apart", "--gateway", "--write", "a", "--router-image", "a"),
+            "--prefill-apart --write cannot be combined with --gateway",
+        ),
         (("--users", "10", "--router-image", "a"), "--router-image requires --prefill-apart"),
         (("--users", "10", "--prefill-apart", "--day"), "--prefill-apart cannot be combined"),
         (("--users", "10", "--machine", "tpu"), "allowed: any, g2-standard-4"),

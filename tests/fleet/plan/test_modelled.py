@@ -52,6 +52,18 @@ def test_what_random_picks_cost_is_told_where_the_service_chooses_among_replicas
     assert (found.picks is not None) is told
 
 
+@each_row(
+    ("epp", "assumes"),
+    [({"release": "llm-d-router-v0.10.0"}, True), ({}, False), ({"picks": "random"}, False)],
+)
+def test_an_estimate_with_a_picker_of_which_nothing_is_published_says_what_it_assumes(
+    epp: dict[str, Any], assumes: bool
+) -> None:
+    found = modelled(make_settings(server={"replicas": 6}, gateway={"enabled": True, "epp": epp}))
+    assert found is not None
+    assert (found.assumed is not None) is assumes
+
+
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
 

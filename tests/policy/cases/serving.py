@@ -232,7 +232,7 @@ OF_RESOURCES = (
         "image-from-elsewhere",
         "a server from a registry of others",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
-        says="dev-docker-hub",
+        says=("dev-docker-hub", '"image-from-elsewhere": {"registries": ["ghcr.io/a"]} in policy/config/STACK.json'),
     ),
     sound(
         "image-from-elsewhere",

@@ -20,6 +20,7 @@ from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet
+from tests.support.settings import PREFILL_NODES
 
 ROOT = Path(__file__).parents[4]
 SECTION = re.compile(r"# Pulumi\.\w+\.yaml, (\w+): (.*)")
@@ -64,6 +65,74 @@ def test_the_session_has_a_time_and_a_price_and_restarts_the_servers_once() -> N
     intervals = [step.variant.stream_interval for step in asked.steps]
     assert sum(one != other for one, other in pairwise(intervals)) == 1
     assert asked.steps[0].update_minutes == 0
+
+
+IMAGE = f"example.com/team/vllm-router:0.1.17@sha256:{'0' * 64}"
+
+
+def changed(folder: Path, **sections: Any) -> Path:
+    """A project whose stack gateway has these sections."""
+    for name in ("Pulumi.yaml", "Pulumi.gateway.yaml"):
+        shutil.copy(ROOT / name, folder)
+    file = folder / "Pulumi.gateway.yaml"
+    written = yaml.safe_load(file.read_text())
+    written["config"] |= {f"vllm-fleet:{name}": section for name, section in sections.items()}
+    file.write_text(yaml.safe_dump(written))
+    return folder
+
+
+LEAST_REQUEST = {"gateway": {"enabled": False}, "endpoint": {"kind": "leastRequest"}}
+SHAPE = {"prefillGpus": 3, "decodeGpus": 5, "router": {"image": IMAGE}}
+
+
+@pytest.mark.parametrize(
+    ("sections", "because"),
+    [
+        (
+            {"gateway": {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}},
+            "gateway.epp.release: llm-d-router-v0.10.0",
+        ),
+        (
+            {**LEAST_REQUEST, "server": {"profile": "tuned", "engine": {"speculative": None}, "shape": SHAPE}},
+            "server.shape",
+        ),
+        (
+            {
+                "gateway": {"enabled": False},
+                **{name: PREFILL_NODES[name] for name in ("capacity", "cluster", "server", "endpoint")},
+            },
+            "server.prefillNodes",
+        ),
+        ({**LEAST_REQUEST, "server": {"profile": "record", "replicas": 2, "rankPorts": True}}, "server.rankPorts"),
+    ],
+    ids=["llm-d's picker", "shape", "nodes", "rank ports"],
+)
+def test_a_stack_that_cannot_be_asked_past_its_endpoint_is_told_its_own_setting(
+    sections: dict[str, Any], because: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        session(changed(tmp_path, **sections), "gateway")
+    (finding,) = refused.value.problems
+    assert finding.id == "stack-for-gateway-loss"
+    assert because in str(finding.found)
+
+
+def test_the_page_keeps_the_stack_file_and_restores_it() -> None:
+    lines = rendered(outline(session(ROOT, "gateway")), "markdown").splitlines()
+    kept = lines.index("cp Pulumi.gateway.yaml Pulumi.gateway.yaml.before")
+    restored = lines.index("mv Pulumi.gateway.yaml.before Pulumi.gateway.yaml")
+    runs = [number for number, line in enumerate(lines) if line.startswith("fleet bench run")]
+    assert kept < runs[0]
+    assert runs[-1] < restored
+    assert lines[restored + 1] == "pulumi up --stack gateway"
+
+
+def test_the_page_says_that_the_routers_go_with_the_endpoint(tmp_path: Path) -> None:
+    routed = {"gateway": {"enabled": False}, "endpoint": {"kind": "leastRequest", "router": {"replicas": 3}}}
+    assert "`endpoint` with its `router`" in rendered(
+        outline(session(changed(tmp_path, **routed), "gateway")), "markdown"
+    )
+    assert "`router`" not in rendered(outline(session(ROOT, "gateway")), "markdown")
 
 
 @pytest.mark.parametrize("stack", ["prod", "scaled", "canary"])

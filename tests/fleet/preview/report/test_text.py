@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from fleet.preview.policy import Violation
 from fleet.preview.report.model import Policies
+from fleet.preview.report.wording import format_no_figure
 from tests.fleet.preview.sample_report import sample_recording, sample_report
 from tests.support.formats import text_of
+from tests.support.rows import each_row
 
 
 def test_a_node_count_that_was_never_measured_has_no_figure_but_the_models_estimate_under_its_own_name() -> None:
@@ -74,3 +79,19 @@ def test_both_modes_read_the_same_but_for_the_sentence_about_the_mode() -> None:
     assert preview != known
     cut = "Cloud ids"
     assert preview[: preview.index(cut)] == known[: known.index(cut)]
+
+
+@each_row(
+    ("sections", "node_counts"),
+    [
+        ({"server": {"replicas": 10}}, True),
+        ({"server": {"replicas": 10}, "endpoint": {"kind": "leastRequest"}}, False),
+        ({"server": {"replicas": 0}}, False),
+    ],
+)
+def test_node_counts_with_a_figure_are_named_where_there_are_any(sections: dict[str, Any], node_counts: bool) -> None:
+    report = sample_report(**sections)
+    assert report.figures.match.figure is None
+    told = format_no_figure(report)
+    assert ("1, 2, 4, 8 and 12 nodes" in told) is node_counts
+    assert not re.search(r"\b(no number of|0) nodes", told)
