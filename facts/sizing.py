@@ -26,6 +26,8 @@ VLLM_IMAGE_UNPACKED_GIB = 27
 # Disk request of the container that stores a pod's compile cache: it copies a file of 8 GiB at most, and an emptyDir counts against the
 # pod's disk.
 CACHE_SAVER_DISK_GIB = 10
+# Disk request of the router's container in a pod with prefill apart: its logs.
+POD_ROUTER_DISK_GIB = 1
 # Disk of a benchmark client's pod; the image is not counted. Assumed: a client's detailed result is some 30 MB, logs and tokenizer less, a
 # dataset and the clients' slices of it a few GB. The smallest boot disk has room for it.
 BENCHMARK_CLIENT_DISK_GIB = 40

@@ -26,6 +26,8 @@ _LISTED: Final = {
     "vllm-fleet:machine": "g2-standard-12",
     "vllm-fleet:platform.stack": "spot, or organization/project/stack",
     "vllm-fleet:server.engine.version": '"0.33.0"',
+    "vllm-fleet:server.shape.prefillGpus": "3",
+    "vllm-fleet:server.shape.decodeGpus": "5",
     "recurrence": '"FREQ=WEEKLY;BYDAY=SA,SU"',
     "runDurationSeconds": "86400",
     "extraArgs": '["--name=value"]',

@@ -208,14 +208,18 @@ _SAYS_IT_ALL: Final = {
     "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
     "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
     "heads-not-divisible": ("partial-node",),
+    "prefill-release": ("kv-connector-on-hybrid",),
+    "shape-release": ("kv-connector-on-hybrid",),
+    "prefill-with-rank-ports": ("ranks-unseen",),
+    "shape-without-proxy": ("router-without-prefill", "router-image"),
 }
-"""Errors about how a model is split over GPUs, the one to follow first: several would each say to write something else."""
+"""Errors whose fix is the one to follow, and those left out beside them: each would say to write something else."""
 
 
 def _with_one_fix(problems: tuple[Finding, ...]) -> tuple[Finding, ...]:
     errors = {problem.id for problem in problems if problem.blocks}
-    first = next((id_ for id_ in _SAYS_IT_ALL if id_ in errors), "")
-    return tuple(problem for problem in problems if problem.id not in _SAYS_IT_ALL.get(first, ()))
+    left_out = {id_ for first in errors for id_ in _SAYS_IT_ALL.get(first, ())}
+    return tuple(problem for problem in problems if problem.id not in left_out)
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:

@@ -29,12 +29,17 @@ OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)
 def reasons(server: Server) -> Mapping[str, str]:
     """Reasons for the options of these engines that need one."""
     if server.shape is not None:
-        why = "prefill apart from decode (server.shape), in one pod, on its loopback address"
+        why = "prefill apart from decode (server.shape); prompts go from one engine to another of the same pod"
         return {TRANSFER: why, TRANSFER_HOST: why}
     if server.transfer_role is not None:
         why = "prefill and decode on nodes of their own (server.prefillNodes); network policies admit decode only"
         return {TRANSFER: why, TRANSFER_HOST: why, TRANSFER_PORT: why}
     return {}
+
+
+def answering_engines(engine: Engine, shape: Shape | None) -> int:
+    """Engines of a pod that hold sequences until they end: all, with prefill apart those of decode."""
+    return engine.data_parallel_size if shape is None else max(1, shape.decode_gpus // engine.tensor_parallel_size)
 
 
 def shaped(engine: Engine, shape: Shape, model: ModelShape | None) -> Engine:
@@ -49,8 +54,9 @@ def apart(engine: Engine, role: Role, model: ModelShape | None) -> Engine:
 
 def set_twice(engine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Of a stack file's `server.engine`: the key and the name of what these engines have from here."""
-    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or () if str(word).startswith(TRANSFER)]
-    yield from (("server.engine.extraArgs", name) for name in written)
+    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or ()]
+    # vLLM takes underscores in names of options, and the fields of its JSON as options of their own: --kv-transfer-config.kv_role.
+    yield from (("server.engine.extraArgs", name) for name in written if name.replace("_", "-").startswith(TRANSFER))
     yield from (("server.engine.extraEnv", name) for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES)
 
 

@@ -14,7 +14,7 @@ from facts.figures import Routing
 from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
 from facts.names import APP_LABEL, CANARY_ENDING, HTTP_PORT, STATUS_PORT, label_value, server_name, stack_namespace
-from facts.sizing import CACHE_SAVER_DISK_GIB
+from facts.sizing import CACHE_SAVER_DISK_GIB, POD_ROUTER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
@@ -36,6 +36,7 @@ from settings.sections.server import PodResources, Server
 from settings.sections.spending import Spending
 from settings.sections.weights import Weights
 from settings.serving import Serving, resolve
+from settings.shaped_engine import answering_engines
 
 PROGRAM_LABELS = ("app", "stack")
 """Keys that `infra.naming.labels_of` sets."""
@@ -173,10 +174,11 @@ class Settings(Section):
 
     @property
     def returns(self) -> bool:
-        """Whether a ladder's replicas return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that
-        serves until its successor is ready.
+        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone, or one prefill node, would
+        leave nothing that serves until its successor is ready.
         """
-        return (self.least_replicas or 0) > 1
+        prefill = self.as_prefill
+        return (self.least_replicas or 0) > 1 and (prefill is None or prefill.replicas > 1)
 
     @property
     def gpu_ceiling(self) -> int | None:
@@ -251,6 +253,7 @@ class Settings(Section):
 
     def _boot_disk_gib(self, *, local_ssd: bool) -> int:
         pod_gib = self.resources.ephemeral_storage_gib + CACHE_SAVER_DISK_GIB * self.server.compile_cache.enabled
+        pod_gib += POD_ROUTER_DISK_GIB * (self.server.shape is not None)
         node_gib = self.machine.gpus // self.gpus_per_replica * pod_gib
         return node_room.boot_disk_of(self.machine, requested_gib=node_gib, local_ssd=local_ssd)
 
@@ -412,11 +415,18 @@ class Settings(Section):
         return "load-balancer" if self.gateway.enabled else "cluster-ip"
 
     @property
+    def seats(self) -> int | None:
+        """Sequences that a pod's engines hold until they end; None where vLLM decides."""
+        engine = self.serving.engine
+        return engine.max_num_seqs and engine.max_num_seqs * answering_engines(engine, self.server.shape)
+
+    @property
     def max_in_flight(self) -> int:
         """Requests in flight at one server, or with a port per rank at one rank, through one router."""
-        engine = self.serving.engine
-        at_once = engine.data_parallel_size * (engine.max_num_seqs or 0)
-        of_replica = max(at_once, self.serving.concurrency_per_replica)
+        of_replica = max(self.seats or 0, self.serving.concurrency_per_replica)
+        # A prompt for which decode has no place waits in front: read ahead, it would hold cache in prefill, and expire.
+        if self.server.shape is not None and self.seats:
+            of_replica = self.seats
         return self.endpoint.router.max_in_flight or -(-of_replica // self.rank_ports)
 
     def secret_of(self, client: RouterClient) -> SecretManagerSecret:

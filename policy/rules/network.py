@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
@@ -122,7 +122,12 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _SPLIT: Final = "--vllm-pd-disaggregation"
 """Option of vllm-router in front of prefill and decode."""
-_HTTP_PORT: Final = 8000
+_ROUTER_PORTS: Final = (8000, 9256)
+"""The router's own, and the status port, which passes requests on to it."""
+_STATUS_PORT: Final = 9256
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+_COLLECTORS: Final = frozenset({"gke-gmp-system", "gmp-system"})
+"""Namespaces of GKE's managed collection, in which nobody else runs pods."""
 
 
 def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -166,7 +171,7 @@ def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
 
 
 def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
-    """Who but pods of these resources may reach a pod, in words; empty for nobody."""
+    """Who but pods of these resources may reach a pod, for a message; empty if only they may."""
     specs = [
         spec
         for policy in resources
@@ -177,13 +182,21 @@ def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
     if not specs:
         return "every pod, as no network policy selects it"
     mine = [one.labels for one in all_pods(resources) if one.namespace == pod.namespace]
+    named_ports = {
+        str(dig(port, "name")): dig(port, "containerPort")
+        for container in pod.every_container
+        for port in listed(dig(container.props, "ports"))
+    }
     for entry in (entry for spec in specs for entry in listed(dig(spec, "ingress"))):
-        if _port(entry) not in (None, _HTTP_PORT):
+        opened = [port for port in _ROUTER_PORTS if _opens(entry, port, named_ports)]
+        if not opened:
             continue
         peers = tuple(listed(dig(entry, "from")))
         if not peers:
             return "every address"
         for peer in peers:
+            if opened == [_STATUS_PORT] and _collects(peer):
+                continue
             if has(peer, "ipBlock") or has(peer, "namespaceSelector"):
                 return "addresses or namespaces outside this stack's"
             if not any(selects(dig(peer, "podSelector"), labels) for labels in mine):
@@ -196,10 +209,30 @@ def _is_of_ingress(spec: Any) -> bool:
     return "Ingress" in (tuple(listed(dig(spec, "policyTypes"))) or ("Ingress",))
 
 
-def _port(entry: Any) -> Any:
-    """The only port of an ingress entry; None for several or all."""
-    ports = [dig(port, "port") for port in listed(dig(entry, "ports"))]
-    return number(ports[0]) if len(ports) == 1 else None
+def _opens(entry: Any, wanted: int, named_ports: Mapping[str, Any]) -> bool:
+    """Whether an ingress entry opens a port: by its number or name, within a range, or as one of all ports."""
+    ports = tuple(listed(dig(entry, "ports")))
+    return not ports or any(_covers(port, wanted, named_ports) for port in ports)
+
+
+def _covers(port: Any, wanted: int, named_ports: Mapping[str, Any]) -> bool:
+    if not has(port, "port"):
+        return True
+    given = dig(port, "port")
+    first = number(named_ports.get(given) if isinstance(given, str) else given)
+    last = number(dig(port, "endPort")) if has(port, "endPort") else first
+    return first is not None and last is not None and first <= wanted <= last
+
+
+def _collects(peer: Any) -> bool:
+    """Whether a peer is of the namespaces of GKE's managed collection alone."""
+    selector = mapped(dig(peer, "namespaceSelector"))
+    exact = dig(selector, "matchLabels", _NAMESPACE_NAME)
+    chosen = [exact] if exact is not None else []
+    for expression in listed(dig(selector, "matchExpressions")):
+        if dig(expression, "key") == _NAMESPACE_NAME and dig(expression, "operator") == "In":
+            chosen += listed(dig(expression, "values"))
+    return bool(chosen) and _COLLECTORS.issuperset(chosen)
 
 
 RULES = (
@@ -220,8 +253,8 @@ RULES = (
         subject="network",
         statement="With prefill apart from decode, only the pod's router reaches its engines, and only pods of this stack reach that.",
         evidence="vllm-router 0.1.17 sends its own key in place of a client's and checks none; /remove_worker takes servers out for "
-        "anyone; no cache moves for a client that calls an engine itself. Source: the released wheel, tried on loopback. "
-        "Mandatory: whoever reaches the router is served without a key",
+        "anyone; no cache moves for a client that calls an engine itself; the status port passes /v1 on to the router. Source: the "
+        "released wheel, tried on loopback. Mandatory: whoever reaches the router is served without a key",
         fix="--host=127.0.0.1 for the engines, and a network policy for the pods that names this stack's own",
         level="mandatory",
         severity="high",

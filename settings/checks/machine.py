@@ -9,6 +9,7 @@ from facts import disks, gke_releases, node_room, prices
 from facts.finding import Finding
 from facts.machines import Machine, Way, of_accelerator
 from facts.regions import nearest_region, zones
+from facts.sizing import POD_ROUTER_DISK_GIB
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
 
@@ -203,9 +204,9 @@ def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int,
     share = node_room.of_machine(machine, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, machine.gpus)
     asked: PodResources = settings.resources
     router = None if settings.server.shape is None else settings.server.shape.router
-    cpu, memory_gib = (0, 0) if router is None else (router.cpu, router.memory_gib)
+    cpu, memory_gib, disk_gib = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
     return (
         ("cpu", asked.cpu, share.cpu - cpu, " vCPU"),
         ("memoryGib", asked.memory_gib, share.memory_gib - memory_gib, " GiB"),
-        ("ephemeralStorageGib", asked.ephemeral_storage_gib, share.ephemeral_gib, " GiB"),
+        ("ephemeralStorageGib", asked.ephemeral_storage_gib, share.ephemeral_gib - disk_gib, " GiB"),
     )

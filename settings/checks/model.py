@@ -102,7 +102,8 @@ def _profile(settings: Settings) -> Iterator[Finding]:
 
 def _fitted(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
-    if serving.fitted:
+    # Prefix caching follows from the drafts alone, on any GPUs.
+    if set(serving.fitted) - {"enablePrefixCaching"}:
         here = ", ".join(
             f"{name} {'set by vLLM' if value is None else value}" for name, value in serving.fitted.items()
         )

@@ -47,6 +47,19 @@ def prefill_problems(settings: Settings) -> Iterator[Finding]:
             "prefill nodes stay idle, and every answer is 200",
             write="kind: prefillApart",
         )
+    if settings.prefill_replicas == 1:
+        has_spot = isinstance(settings.capacity, Ladder) and settings.capacity.spot
+        also = ", eviction and stop of a Spot node" if has_spot else " and eviction"
+        yield Finding(
+            id="prefill-alone",
+            subject=_PATH,
+            found=1,
+            allowed="2 or more to serve meanwhile",
+            why=f"at every update{also} the only prefill node goes before its successor is ready, and until then every request "
+            "fails: routers send each prompt to prefill first",
+            write="prefillNodes: 2, if requests must not fail then",
+            severity="warning",
+        )
     yield Finding(
         id="prefill-not-tried",
         subject=_PATH,
@@ -98,18 +111,31 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
             "Pending",
             write=f"minVersion: {RDMA_CLAIMS}",
         )
+    if not settings.owns_platform:
+        yield Finding(
+            id="prefill-gke-of-another",
+            subject=key("platform"),
+            found="a cluster that this stack does not create",
+            why=f"nothing offline says its version: before GKE {RDMA_CLAIMS} Autopilot has no DRANET, and both kinds of pods stay Pending",
+            write=f"nothing, if its currentMasterVersion is {RDMA_CLAIMS} or later: gcloud container clusters describe CLUSTER "
+            f"--project {settings.project} --region {settings.region}",
+            severity="note",
+        )
 
 
 def _servers(settings: Settings) -> Iterator[Finding]:
     server, engine = settings.server, settings.serving.engine
+    is_written = "version" in server.engine
     if engine.release.number < number_of(FIRST_RELEASE):
         yield Finding(
             id="prefill-release",
-            subject=key("server.engine.version"),
-            found=engine.version,
-            allowed=f"{FIRST_RELEASE} or later, with server.prefillNodes",
+            subject=key("server.engine.version") if is_written else _PATH,
+            found=engine.version if is_written else f"vLLM {engine.version}",
+            allowed=f"vLLM {FIRST_RELEASE} or later, with server.prefillNodes",
             why="earlier releases were not run with a transfer, and those before 0.30.0 answer hybrid models wrongly with drafts",
-            write=f"engine: {{version: {FIRST_RELEASE}}}",
+            write=f"version: {FIRST_RELEASE}"
+            if is_written
+            else f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove prefillNodes",
         )
     yield from unequal_drafts("prefill-with-drafts", _PATH, engine)
     for path, name in set_twice(server.engine):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
 
 from facts.finding import Finding, Severity
-from settings.derived.scaling import default_target
+from settings.derived.scaling import default_target, load_of_a_server
 from settings.sections.capacity import Calendar, Reservation
 from settings.sections.section import key
 
@@ -89,7 +89,7 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
             write="remove leadMinutes, or leadMinutes: 20",
             severity="warning",
         )
-    proven = settings.serving.concurrency_per_replica
+    proven = load_of_a_server(settings)
     if scaling.target_in_flight is not None and scaling.target_in_flight > proven:
         yield _problem(
             "scaling-target-above-load",

@@ -58,6 +58,7 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
             write="remove shape while there is a canary, or upgrade without a canary",
         )
     yield from unequal_drafts("shape-with-drafts", path, engine)
+    yield from _more_than_decode_holds(settings)
 
 
 def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
@@ -69,7 +70,7 @@ def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
             found=f"{engine.speculative_tokens} draft tokens",
             allowed="without speculative, whose answers were equal token by token",
             why="with drafts equality was not shown: two engines with equal flags disagreed before any transfer (docs/prefill-apart.md)",
-            write="speculative: null, or compare answers with `fleet verify --live --outputs` first",
+            write="speculative: null, or see first with `fleet verify --answers` whether these engines agree",
             severity="warning",
         )
 
@@ -87,10 +88,9 @@ def shape_problems(
             subject=path,
             found=f"{asked[0]} + {asked[1]} GPUs",
             allowed=f"prefillGpus + decodeGpus = {engine.gpus}",
-            why=f"the engines of a pod have {engine.gpus} GPUs: dataParallelSize x tensorParallelSize; the rest would be idle, or missing",
-            write=f"prefillGpus: {max(1, engine.gpus - asked[1])}, decodeGpus: {engine.gpus - max(1, engine.gpus - asked[1])}"
-            if engine.gpus > 1
-            else "remove shape: one GPU cannot be split",
+            why=f"the engines of a pod have {engine.gpus} GPU{'' if engine.gpus == 1 else 's'}: dataParallelSize x tensorParallelSize; "
+            "the rest would be idle, or missing",
+            write=_nearest(asked, engine),
         )
     if any(gpus % each for gpus in asked):
         yield Finding(
@@ -99,7 +99,7 @@ def shape_problems(
             found=f"prefillGpus {asked[0]}, decodeGpus {asked[1]}",
             allowed=f"multiples of tensorParallelSize, {each}",
             why="an engine has all of its GPUs on one side",
-            write=f"prefillGpus: {max(each, asked[0] // each * each)}, and decodeGpus for the rest",
+            write=_nearest(asked, engine),
         )
     if engine.release.number < number_of(FIRST_RELEASE):
         first = value("disaggregation.first")
@@ -159,6 +159,30 @@ def shape_problems(
             allowed="the engine of settings.shaped_engine.shaped",
             why="prefill and decode exchange nothing without one, and every answer is right",
             write="engine=shaped(engine, shape, model)",
+        )
+
+
+def _nearest(asked: tuple[int, int], engine: Engine) -> str:
+    """A split of these engines near the one asked for, with its decode if that can be."""
+    each = engine.tensor_parallel_size
+    if engine.gpus < 2 * each:
+        return "remove shape: one engine cannot be split"
+    wanted = asked[0] if asked[1] % each else engine.gpus - asked[1]
+    prefill = min(max(each, wanted // each * each), engine.gpus - each)
+    return f"prefillGpus: {prefill}, decodeGpus: {engine.gpus - prefill}"
+
+
+def _more_than_decode_holds(settings: Settings) -> Iterator[Finding]:
+    load, held = settings.server.needs.concurrency_per_replica, settings.seats
+    if held and load and load > held:
+        yield Finding(
+            id="shape-below-load",
+            subject=key("server.needs.concurrencyPerReplica"),
+            found=load,
+            allowed=f"up to {held:,}: maxNumSeqs {settings.serving.engine.max_num_seqs} on each engine of decode",
+            why="a request holds a place in decode until it ends, and more than these wait in the routers in front of the pod",
+            write=f"concurrencyPerReplica: {held}, or more decodeGpus, or a higher maxNumSeqs",
+            severity="warning",
         )
 
 

@@ -147,7 +147,9 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         elif not settings.weights.has_volume:
             readers |= {(account, token.name) for account in servers}
     if key is not None:
-        readers |= {(account, key.name) for account in servers}
+        # Prefill and decode on nodes of their own check no key: their routers do.
+        if settings.server.transfer_role is None:
+            readers |= {(account, key.name) for account in servers}
         if settings.monitoring.has_probe:
             readers.add((PROBE_APP, key.name))
         # vllm-router checks no key, wherever it runs, and clients may have keys of their own.

@@ -113,7 +113,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
         paused=settings.server.replicas == 0,
         min=scaling.min,
         max=scaling.max,
-        target_in_flight=(scaling.target_in_flight or default_target(settings.serving.concurrency_per_replica))
+        target_in_flight=(scaling.target_in_flight or default_target(load_of_a_server(settings)))
         if scaling.mode == "load"
         else None,
         lead_seconds=lead_seconds,
@@ -122,6 +122,12 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
         down_window_seconds=2 * lead_seconds,
         fallback_replicas=max(1, scaling.min),
     )
+
+
+def load_of_a_server(settings: Settings) -> int:
+    """Requests in flight that a server is for; with prefill apart at most those for which decode has places."""
+    load = settings.serving.concurrency_per_replica
+    return load if settings.server.shape is None else min(load, settings.seats or load)
 
 
 def default_target(concurrency_per_replica: int) -> int:

@@ -17,7 +17,7 @@ from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, PREFILL_ENDING, own_server_name
 from facts.releases import CURRENT, find
-from facts.sizing import VLLM_IMAGE_UNPACKED_GIB
+from facts.sizing import POD_ROUTER_DISK_GIB, VLLM_IMAGE_UNPACKED_GIB
 from facts.texts import nearest
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
@@ -144,11 +144,11 @@ class Resources(Section):
         disk. `router`: in the same pod.
         """
         share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
-        cpu, memory = (0, 0) if router is None else (router.cpu, router.memory_gib)
+        cpu, memory, disk = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
         memory_gib = self.memory_gib or max(1, min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib - memory))
         disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
         if machine.local_ssd == "always":
-            disk_gib = min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib)
+            disk_gib = min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib - disk)
         return PodResources(
             cpu=self.cpu or max(1, min(CPU_PER_GPU * gpus, share.cpu - cpu)),
             memory_gib=memory_gib,

@@ -34,6 +34,15 @@ T4 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
             server(selector=L4, gpus=1, cpu="9", replicas=1),
         ),
         ("12 GPU nodes, no published price", server(selector=T4)),
+        (
+            "12 A4 nodes, priced by what the ComputeClass a-ladder finds",
+            server(
+                selector={
+                    "cloud.google.com/gke-accelerator": "nvidia-b200",
+                    "cloud.google.com/compute-class": "a-ladder",
+                }
+            ),
+        ),
     ],
 )
 def test_money_follows_the_region_and_the_way_the_nodes_are_bought(told: str, subject: Resource) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pulumi
 
+from facts.judged import variable
+from settings.checks.declared_server import reasons
 from settings.derived.router import router_needs
 from settings.stack import Settings
 from tests.support.recorded import manifest, objects, recorded_component
@@ -67,6 +69,14 @@ def test_decode_asks_prefill_at_the_pods_address_and_the_cache_never_takes_tcp()
     ports = [one["containerPort"] for one in vllm["ports"]]
     assert ports == [8000, *range(5600, 5608)]
     assert variables["VLLM_NIXL_SIDE_CHANNEL_PORT"] == "5600"
+
+
+def test_every_variable_of_a_pod_is_judged_and_those_that_need_a_reason_have_one() -> None:
+    settings = make_settings(**PREFILL_NODES)
+    (vllm,) = pod(rendered(), "qwen35-server")["containers"]
+    trusts = {one["name"]: variable(one["name"], one.get("value")).trust for one in vllm["env"]}
+    assert not [name for name, trust in trusts.items() if trust in ("unknown", "refused")]
+    assert {name for name, trust in trusts.items() if trust == "reason"} <= reasons(settings).keys()
 
 
 def test_a_stack_files_own_ucx_settings_stay() -> None:

@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from settings.derived.router import router_needs
+from settings.load import check
+from settings.problems import SettingsError
 from settings.sections.server import Resources
 from settings.sections.shape import ShapeRouter
 from settings.shaped_engine import OWN_VARIABLES, shaped
@@ -192,6 +194,8 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
         ({"server": {"rankPorts": True}}, "shape-with-rank-ports"),
         ({"server": {"engine": {"apiServerCount": 4}}}, "shape-with-api-servers"),
         ({"server": {"engine": {"extraArgs": ("--kv-transfer-config={}",)}}}, "shape-set-twice"),
+        ({"server": {"engine": {"extraArgs": ("--kv_transfer_config={}",)}}}, "shape-set-twice"),
+        ({"server": {"engine": {"extraArgs": ("--kv_transfer-config.kv_role=kv_both",)}}}, "shape-set-twice"),
         ({"server": {"engine": {"extraEnv": {"VLLM_SSM_CONV_STATE_LAYOUT": "SD"}}}}, "shape-set-twice"),
         ({"model": {"id": "Qwen/Qwen3.5-35B-A3B-FP8"}}, "shape-of-experts"),
         ({"endpoint": {}}, "shape-without-proxy"),
@@ -207,6 +211,83 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
     sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
     found = structural_problems(make_settings(**sections))
     assert problem in {one.id for one in found if one.severity == "error"}
+
+
+@each_row(
+    ("asked", "each", "told"),
+    [
+        ((1, 5), 1, "prefillGpus: 3, decodeGpus: 5"),
+        ((7, 7), 1, "prefillGpus: 1, decodeGpus: 7"),
+        ((3, 5), 2, "prefillGpus: 2, decodeGpus: 6"),
+        ((1, 6), 2, "prefillGpus: 2, decodeGpus: 6"),
+        ((1, 1), 4, "prefillGpus: 4, decodeGpus: 4"),
+        ((3, 5), 8, "remove shape: one engine cannot be split"),
+    ],
+)
+def test_every_refusal_of_a_split_says_the_same_possible_one(asked: tuple[int, int], each: int, told: str) -> None:
+    from settings.checks.structure import structural_problems
+
+    shape = {**SHAPE, "prefillGpus": asked[0], "decodeGpus": asked[1]}
+    engine = {"dataParallelSize": 8 // each, "tensorParallelSize": each}
+    found = structural_problems(settings(shape=shape, engine=engine))
+    wrong = [one for one in found if one.id in ("shape-gpus", "shape-divides-an-engine")]
+    assert {one.write for one in wrong} == {told}
+
+
+@each_row("shape", [{"prefillGpus": 0, "decodeGpus": 8}, {"prefillGpus": 3}, {"decodeGpus": 5}])
+def test_what_the_schema_suggests_adds_up(shape: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(shape={**shape, "router": {"image": IMAGE}})
+    suggested = yaml.safe_load("\n".join(str(one.write) for one in refused.value.problems))
+    assert {**shape, **suggested} == {"prefillGpus": 3, "decodeGpus": 5}
+
+
+def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
+    from settings.checks.shape import split_problems
+    from settings.derived.scaling import scaling_policy
+
+    one, together = settings(), make_settings(server={"replicas": 1, "profile": "tuned"})
+    seats = 5 * (one.serving.engine.max_num_seqs or 0)
+    assert seats < together.serving.concurrency_per_replica
+    assert one.max_in_flight == seats
+    scaled = scaling_policy(settings(replicas="external", scaling={"mode": "load", "max": 4}))
+    assert scaled is not None
+    assert (scaled.target_in_flight or 0) < seats
+    many = settings(needs={"concurrencyPerReplica": seats + 1})
+    assert many.max_in_flight == seats
+    told = {found.id: found.severity for found in split_problems(many)}
+    assert told["shape-below-load"] == "warning"
+    assert "shape-below-load" not in {found.id for found in split_problems(one)}
+
+
+def test_a_split_without_drafts_is_advised_nothing_else_and_told_no_options_of_the_program() -> None:
+    told = {one.id for one in check(settings(engine={"speculative": None}))}
+    assert not told & {"mtp-unused", "shape-with-drafts", "option-with-reason", "profile-on-other-gpus"}
+
+
+def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
+    from settings.checks.machine import machine_problems
+
+    def most(**sections: Any) -> int:
+        told = machine_problems(make_settings(**sections))
+        return int(next(str(one.write) for one in told if "ephemeral" in one.subject).split(" ")[1].rstrip(","))
+
+    server = {"replicas": 1, "profile": "tuned", "resources": {"ephemeralStorageGib": 12_000}}
+    alone = most(server=server)
+    assert most(server={**server, "shape": SHAPE}, endpoint={"kind": "leastRequest"}) == alone - 1
+
+
+@each_row(
+    ("changed", "said"),
+    [
+        ({"endpoint": {"kind": "prefillApart"}}, ["shape-without-proxy"]),
+        ({"server": {"profile": "record"}}, ["shape-release"]),
+    ],
+)
+def test_one_cause_has_one_fix(changed: dict[str, Any], said: list[str]) -> None:
+    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
+    found = check(make_settings(**{"endpoint": {"kind": "leastRequest"}, **changed, "server": server}))
+    assert [one.id for one in found if one.blocks] == said
 
 
 def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:

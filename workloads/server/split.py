@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.sizing import POD_ROUTER_DISK_GIB
 from settings.derived.drain import Drain
 from settings.sections.shape import Shape
 from workloads import names, vllm_router
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 CONTAINER: Final = "vllm-router"
 HOST: Final = "--host=127.0.0.1"
 """Of every engine: only the router, in the same pod, reaches it."""
-DISK_GIB: Final = 1
 _TMP: Final = "router-tmp"
 
 
@@ -65,7 +65,11 @@ def container(
     mounts: list[VolumeMountArgsDict] = [{"name": _TMP, "mount_path": "/tmp"}]
     if has_key:
         mounts.append(api_key.mount())
-    amounts = {"cpu": str(router.cpu), "memory": f"{router.memory_gib}Gi", "ephemeral-storage": f"{DISK_GIB}Gi"}
+    amounts = {
+        "cpu": str(router.cpu),
+        "memory": f"{router.memory_gib}Gi",
+        "ephemeral-storage": f"{POD_ROUTER_DISK_GIB}Gi",
+    }
     alive: HTTPGetActionArgsDict = {"path": vllm_router.LIVE_PATH, "port": names.HTTP_PORT_NAME}
     spec: ContainerArgsDict = {
         "name": CONTAINER,

@@ -13,6 +13,7 @@ from facts.names import epp_name
 from fleet.verify import declared
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
+from tests.support.as_sent import as_sent
 from tests.workloads.args import server_args
 from workloads.gateway.gateway import pool_reference, route_spec
 from workloads.server import pod as server_pod
@@ -90,7 +91,7 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
                     "name": "vllm",
                     "image": f"europe-west4-docker.pkg.dev/p/r/{image.reference}",
                     "args": arguments,
-                    "env": [*server_pod.environment(server_args(settings)), *of_others()],
+                    "env": [*as_sent(server_pod.environment(server_args(settings))), *of_others()],
                 }
             ],
         },

@@ -704,6 +704,23 @@ def test_an_environment_of_an_older_update_is_named_and_no_secret_shown(
     assert SECRET not in str(check)
 
 
+@each_row(
+    ("variables", "differs"),
+    [
+        ({}, []),
+        ({"VLLM_NIXL_SIDE_CHANNEL_HOST": "10.0.0.1"}, ["VLLM_NIXL_SIDE_CHANNEL_HOST"]),
+        ({"VLLM_NIXL_SIDE_CHANNEL_HOST": None}, ["VLLM_NIXL_SIDE_CHANNEL_HOST"]),
+        ({"VLLM_NIXL_SIDE_CHANNEL_PORT": "5601"}, ["VLLM_NIXL_SIDE_CHANNEL_PORT"]),
+        ({"UCX_TLS": "tcp,cuda_copy"}, ["UCX_TLS"]),
+    ],
+)
+def test_servers_on_nodes_of_their_own_have_the_addresses_and_transports_of_transfers(
+    variables: dict[str, Any], differs: list[str]
+) -> None:
+    check = _environment(make_settings(**PREFILL_NODES), variables)
+    assert [name_of(one) for one in differing(check)] == differs
+
+
 @pytest.mark.parametrize(
     "variables",
     [

@@ -106,9 +106,27 @@ _ON_LOOPBACK = flag(DEPLOYMENT, "--host=127.0.0.1")
 _SERVERS_POLICY = "namespace-network-policies-server"
 
 
-def _only_from(app: str) -> Edit:
-    entry = {"from": [{"podSelector": {"matchLabels": {"app": app}}}], "ports": [{"port": 8000, "protocol": "TCP"}]}
-    return put(_SERVERS_POLICY, "spec.ingress", value=[entry])
+_FROM_CLIENTS = {"podSelector": {"matchLabels": {"app": "client"}}}
+_FROM_COLLECTORS = {
+    "namespaceSelector": {
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["gke-gmp-system", "gmp-system"]}
+        ]
+    }
+}
+
+
+def _entry(peer: Props, *ports: Props) -> Props:
+    return {"from": [peer], "ports": [{**port, "protocol": "TCP"} for port in ports]}
+
+
+def _only_from(app: str, *others: Props) -> Edit:
+    entry = _entry({"podSelector": {"matchLabels": {"app": app}}}, {"port": 8000})
+    return put(_SERVERS_POLICY, "spec.ingress", value=[entry, *others])
+
+
+def _split_open_to(peer: Props, *ports: Props) -> tuple[Edit, ...]:
+    return _SPLIT, _ON_LOOPBACK, _ROUTER, _only_from("router", _entry(peer, *ports))
 
 
 _ROUTER = _router("haproxy", SERVERS="qwen35-server-pods.vllm-gateway.svc.cluster.local")
@@ -281,6 +299,36 @@ CASES = (
         delete(_SERVERS_POLICY, "namespace-network-policies-default-deny", "namespace-network-policies-every-pod"),
         stack="dev",
         says="no network policy selects it",
+    ),
+    *(
+        _broken("split-pod-reachable", what, *_split_open_to(_FROM_CLIENTS, *ports), stack="dev", says="app=client")
+        for what, ports in (
+            ("a range of ports", ({"port": 7000, "endPort": 9000},)),
+            ("a port by its name", ({"port": "http"},)),
+            ("the second of two ports", ({"port": 22}, {"port": 8000})),
+            ("the status port", ({"port": 9256},)),
+        )
+    ),
+    _broken(
+        "split-pod-reachable",
+        "collectors at the router",
+        *_split_open_to(_FROM_COLLECTORS, {"port": 8000}, {"port": 9256}),
+        stack="dev",
+        says="namespaces outside",
+    ),
+    _broken(
+        "split-pod-reachable",
+        "a namespace at the status port",
+        *_split_open_to({"namespaceSelector": {"matchLabels": {"team": "other"}}}, {"port": 9256}),
+        stack="dev",
+        says="namespaces outside",
+    ),
+    *(
+        _sound("split-pod-reachable", what, *_split_open_to(peer, port), stack="dev")
+        for what, peer, port in (
+            ("collectors at the status port", _FROM_COLLECTORS, {"port": 9256}),
+            ("clients at another port", _FROM_CLIENTS, {"port": 9000, "endPort": 9255}),
+        )
     ),
     _sound("split-pod-reachable", "routers alone", _SPLIT, _ON_LOOPBACK, _ROUTER, _only_from("router"), stack="dev"),
     _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),

@@ -76,6 +76,50 @@ def test_what_works_is_accepted(sections: dict[str, Any]) -> None:
     assert found(**sections) == set()
 
 
+@each_row(
+    ("sections", "said"),
+    [
+        (server(engine={}, profile="record"), ["prefill-release"]),
+        (engine(version="0.18.0", useDeepGemm=False), ["prefill-release"]),
+        (server(rankPorts=True), ["prefill-with-rank-ports"]),
+    ],
+)
+def test_one_cause_has_one_fix(sections: dict[str, Any], said: list[str]) -> None:
+    assert [one.id for one in check(make_settings(**{**PREFILL_NODES, **sections})) if one.blocks] == said
+
+
+def test_an_old_release_is_said_of_the_key_that_the_user_wrote() -> None:
+    of_a_profile, own = (
+        next(one for one in check(make_settings(**{**PREFILL_NODES, **sections})) if one.id == "prefill-release")
+        for sections in (server(engine={}, profile="record"), engine(version="0.18.0"))
+    )
+    assert of_a_profile.subject.endswith("server.prefillNodes")
+    assert "profile: tuned" in str(of_a_profile.write)
+    assert (own.subject, own.write) == ("vllm-fleet:server.engine.version", "version: 0.33.0")
+
+
+def test_the_only_prefill_node_is_a_single_point_of_failure() -> None:
+    def warned(**sections: Any) -> list[str]:
+        found = check(make_settings(**{**PREFILL_NODES, **sections}))
+        return [str(one.why) for one in found if one.id == "prefill-alone"]
+
+    (why,) = warned()
+    assert "Spot" in why
+    reserved = {**PREFILL_NODES["capacity"], "reservation": {"name": "r1"}, "spot": False}
+    (why,) = warned(capacity=reserved)
+    assert "Spot" not in why
+    assert not warned(**server(prefillNodes=2))
+    assert not warned(**server(replicas=0))
+
+
+def test_the_version_of_a_cluster_of_another_stack_is_not_known() -> None:
+    guest = {"cluster": None, "platform": {"stack": "organization/vllm-fleet/prod"}}
+    said = {one.id: one for one in check(make_settings(**{**PREFILL_NODES, **guest}))}
+    assert said["prefill-gke-of-another"].severity == "note"
+    assert "1.35.2-gke.1842000" in str(said["prefill-gke-of-another"].write)
+    assert "prefill-gke-of-another" not in {one.id for one in check(make_settings(**PREFILL_NODES))}
+
+
 def test_what_no_cloud_has_shown_is_said() -> None:
     said = {problem.id: problem.severity for problem in check(make_settings(**PREFILL_NODES))}
     assert (said["prefill-not-tried"], said["prefill-with-drafts"]) == ("note", "warning")
