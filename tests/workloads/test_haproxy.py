@@ -67,6 +67,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
         "checks_key": draw(st.booleans()) or bool(clients),
         "clients": clients,
         "hides_errors": draw(st.booleans()),
+        "one_answer": draw(st.booleans()),
     }
 
 
@@ -171,11 +172,16 @@ class Router:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
 
     def ask(
-        self, path: str = "/v1/completions", key: str | None = None, method: str = "POST", timeout: float = 10
+        self,
+        path: str = "/v1/completions",
+        key: str | None = None,
+        method: str = "POST",
+        timeout: float = 10,
+        body: str = BODY,
     ) -> tuple[int, dict[str, str], str]:
         headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)) as connection:
-            connection.request(method, path, BODY if method == "POST" else None, headers)
+            connection.request(method, path, body if method == "POST" else None, headers)
             answer = connection.getresponse()
             text = answer.read().decode()
             return answer.status, {name.lower(): value for name, value in answer.getheaders()}, text
@@ -318,6 +324,31 @@ def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Pa
             status, _, text = router.ask()
             assert status == answered
             assert ("10.0.0.7" in text) == (given == 422)
+
+
+def test_with_prefill_apart_a_request_has_one_prompt_and_one_answer(tmp_path: Path) -> None:
+    long = "word " * 20_000
+    with routed(tmp_path, one_answer=True, v1_only=True) as (router, (server,)):
+        for several in (
+            {"prompt": ["hi", "ho"]},
+            {"prompt": [[1, 2], [3]]},
+            {"prompt": "hi", "n": 2},
+            {"prompt": "hi", "n": 12},
+            {"prompt": "hi", "n": "2"},
+            {"n": 2, "prompt": long},
+        ):
+            status, _, text = router.ask(body=json.dumps(several))
+            assert (status, json.loads(text)["error"]["type"]) == (400, "invalid_request_error"), several
+        assert server.seen == []
+        for one in (
+            {"prompt": "hi", "n": 1},
+            {"prompt": [1, 2, 3]},
+            {"prompt": 'say {"n": 2, "prompt": ["a", "b"]}'},
+            {"prompt": long},
+        ):
+            assert router.ask(body=json.dumps(one))[0] == 200, one
+    with routed(tmp_path) as (router, _):
+        assert router.ask(body=json.dumps({"prompt": ["hi", "ho"], "n": 2}))[0] == 200
 
 
 def test_only_paths_under_v1_are_served_where_only_they_are_guarded(tmp_path: Path) -> None:

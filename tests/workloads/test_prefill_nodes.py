@@ -114,4 +114,5 @@ def test_the_routers_check_the_key_that_the_servers_would_never_get() -> None:
     assert [mount for mount in haproxy["volumeMounts"] if "api-key" in mount["name"]]
     (config,) = [one for (kind, name), one in found.items() if kind == "ConfigMap" and name.startswith("router-")]
     assert "401" in config["data"]["haproxy.cfg"]
+    assert "acl several" in config["data"]["haproxy.cfg"]
     assert len([key for key in found if key[0] == "SecretProviderClass"]) == 1

@@ -170,6 +170,7 @@ def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[
     assert "path_beg /v1/" in told
     assert "GET uri /readiness" in told
     assert ("acl servers_key" in told) == bool(secret)
+    assert "acl several" in told
 
 
 def test_the_router_s_requests_fit_beside_the_servers() -> None:

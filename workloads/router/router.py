@@ -269,6 +269,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
             for client in chosen.clients
         ),
         hides_errors=vllm_routed,
+        one_answer=args.prefill is not None or args.server.has_pod_router,
         health_path=vllm_router.HEALTH_PATH if vllm_routed else haproxy.HEALTH_PATH,
     )
 
