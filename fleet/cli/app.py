@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fleet.cli import VERSION
+from fleet.cli.batch import batch
 from fleet.cli.bench import bench
 from fleet.cli.check import check, config
 from fleet.cli.doctor import doctor
@@ -113,6 +114,12 @@ def _add(heading: str, short_help: str, command: Callable[..., int]) -> None:
 
 
 _add(_PLAN, "Size a fleet for a goal: nodes, price, latency, uncertainty.", plan)
+app.add_typer(
+    batch,
+    name="batch",
+    short_help="Count a file of documents; hours, dollars, the cheapest machine.",
+    rich_help_panel=_PLAN,
+)
 _add(_PLAN, "Compare machine prices by region and purchase option.", prices)
 _add(_PLAN, "List the catalogue's models and the GPUs that each needs.", models)
 _add(_PLAN, "Make a stack file, from another stack or for a model on a machine.", new)
@@ -133,6 +140,6 @@ app.add_typer(
     bench, name="bench", short_help="Benchmark a live stack; certify and report the results.", rich_help_panel=_MEASURE
 )
 app.command(hidden=True)(render)  # a preview's --out without the report
-for _group in (app, config, rollout, bench):
+for _group in (app, batch, config, rollout, bench):
     for _info in _group.registered_commands:
         _info.cls = _Command

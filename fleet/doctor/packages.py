@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
-FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests"})
+FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"})
 """Top-level modules of requirements-benchmark.txt."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
@@ -33,12 +33,19 @@ def how_to_install(module: str, arguments: Sequence[str]) -> str:
 def require_benchmark_packages() -> None:
     """What merges and draws is there. Raises UserError for the first that is not, which its import would tell an hour later."""
     # Of `google` something is always there: protobuf.
-    _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", *sorted(FOR_BENCHMARKS)))
+    _require(
+        "benchmark", ("google.auth", "google.cloud", "google.cloud.storage", *sorted(FOR_BENCHMARKS - {"tokenizers"}))
+    )
 
 
 def require_verify_packages() -> None:
     """What asks a server is there. Raises UserError."""
     _require("benchmark", ("aiohttp",))
+
+
+def require_batch_packages() -> None:
+    """What counts tokens is there. Raises UserError."""
+    _require("benchmark", ("numpy", "requests", "tokenizers"))
 
 
 def require_rehearsal_packages() -> None:

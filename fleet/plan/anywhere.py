@@ -118,7 +118,7 @@ def _market(asked: Asked) -> Market:
     refused: dict[tuple[str, str], list[str]] = {}
     for machine in _machines():
         try:
-            offers += _offers(replace(asked, machine=machine.type), machine)
+            offers += offers_on(replace(asked, machine=machine.type), machine)
         except NoFitError:
             refused.setdefault(("the model does not fit its GPUs", ""), []).append(machine.type)
         except PlanImpossibleError as error:
@@ -159,8 +159,8 @@ def _machines() -> Iterator[Machine]:
             yield machine
 
 
-def _offers(asked: Asked, machine: Machine) -> Iterator[Offer]:
-    """One offer per capacity with a price. Raises PlanImpossibleError if none has one."""
+def offers_on(asked: Asked, machine: Machine) -> Iterator[Offer]:
+    """One offer per capacity with a price, of the machine that `asked` names, too. Raises PlanImpossibleError if none has one."""
     first: Plan | None = None
     found = False
     for way in CAPACITIES if asked.capacity is None else (asked.capacity,):

@@ -19,6 +19,20 @@ DEFAULT_HEADROOM: Final = 0.15
 # Assumed: share of time in which all required nodes are up, given a loss rate.
 DEFAULT_CONFIDENCE: Final = 0.95
 
+# Options of several commands.
+Deadline = Annotated[
+    str | None, typer.Option(metavar="8h", help="Time to finish the batch, start-up included; also 90m, 1.5d.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Model of the catalogue, or your own model's config.json. Default: the profile's."),
+]
+Headroom = Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")]
+LossPerNodeDay = Annotated[
+    float | None, typer.Option(metavar="N", min=0.0, help="Spot preemptions per node and day; sizes the spares.")
+]
+Start = Annotated[StartsFrom, typer.Option(help="What exists already.")]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -53,9 +67,10 @@ class Asked:
         int | None, typer.Option(metavar="N", min=1, help="Longest document. Default: the mean.")
     ] = None
     output_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, help="Output tokens per document.")] = None
-    deadline: Annotated[
-        str | None, typer.Option(metavar="8h", help="Time to finish the batch, start-up included; also 90m, 1.5d.")
+    longest_output: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Longest output. Default: --output-tokens.")
     ] = None
+    deadline: Deadline = None
     isl: Annotated[int | None, typer.Option(metavar="N", min=1, help="Input tokens of a request.")] = None
     osl: Annotated[int | None, typer.Option(metavar="N", min=1, help="Output tokens of a request.")] = None
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Named lengths. Default: article.")] = None
@@ -76,12 +91,7 @@ class Asked:
             help="Machine type; any compares them by price. Default: any (with --write its first), or a4-highgpu-8g where one is needed.",
         ),
     ] = None
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID", help="Model of the catalogue, or your own model's config.json. Default: the profile's."
-        ),
-    ] = None
+    model: Model = None
     capacity: Annotated[
         Capacity | None, typer.Option(help="Purchase option. Default: spot; all with --machine any.")
     ] = None
@@ -90,9 +100,7 @@ class Asked:
         bool,
         typer.Option("--routers", help="Routers that choose a server for each request (endpoint.kind: leastRequest)."),
     ] = False
-    headroom: Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")] = (
-        DEFAULT_HEADROOM
-    )
+    headroom: Headroom = DEFAULT_HEADROOM
     sized_as: Annotated[
         SizedAs,
         typer.Option(
@@ -100,13 +108,11 @@ class Asked:
         ),
     ] = "fleet"
     spares: Annotated[int | None, typer.Option(metavar="N", min=0, help="Spare machines.")] = None
-    loss_per_node_day: Annotated[
-        float | None, typer.Option(metavar="N", min=0.0, help="Spot preemptions per node and day; sizes the spares.")
-    ] = None
+    loss_per_node_day: LossPerNodeDay = None
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Share of time with enough nodes.")] = (
         DEFAULT_CONFIDENCE
     )
-    starts_from: Annotated[StartsFrom, typer.Option(help="What exists already.")] = "nothing"
+    starts_from: Start = "nothing"
     compile_cache: Annotated[
         bool, typer.Option("--compile-cache", help="Keep compiled kernels, so later nodes start faster.")
     ] = False

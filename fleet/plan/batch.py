@@ -92,11 +92,16 @@ def batch_run(
     start = way.likely_seconds / SECONDS_PER_HOUR
     input_tokens = batch.documents * workload.input_tokens.mean
     output_tokens = batch.documents * workload.output_tokens.mean
-    usd = None
-    if node_hour_usd(question) is not None:
-        nodes_usd = next(item for item in bill.items if item.id == "nodes").usd_per_hour or 0.0
+    low, high = _hours(batch, rate.high), max(work, _hours(batch, rate.low))
+    nodes_usd = next(item for item in bill.items if item.id == "nodes").usd_per_hour or 0.0
+
+    def cost(work: float) -> float | None:
+        if node_hour_usd(question) is None:
+            return None
         node_hours = min(start, restart.likely_seconds / SECONDS_PER_HOUR) + work
-        usd = nodes_usd * node_hours + (bill.usd_per_hour_known - nodes_usd) * (start + work)
+        return nodes_usd * node_hours + (bill.usd_per_hour_known - nodes_usd) * (start + work)
+
+    usd = cost(work)
     return BatchRun(
         documents=batch.documents,
         input_tokens=input_tokens,
@@ -104,10 +109,12 @@ def batch_run(
         in_flight=performance.in_flight.value,
         start_hours=start,
         work_hours=work,
-        work_low_hours=_hours(batch, rate.high),
-        work_high_hours=max(work, _hours(batch, rate.low)),
+        work_low_hours=low,
+        work_high_hours=high,
         deadline_hours=batch.deadline_hours,
         usd=usd,
+        usd_low=cost(low),
+        usd_high=cost(high),
         usd_per_million=None
         if usd is None
         else PerMillion(total_usd=usd / (input_tokens + output_tokens) * 1e6, output_usd=usd / output_tokens * 1e6),

@@ -117,6 +117,10 @@ class BatchRun:
     deadline_hours: float | None
     usd: float | None
     """Nodes from their request to the last response, everything else from the beginning; None if the node price is unknown."""
+    usd_low: float | None
+    """The same if processing takes `work_low_hours`."""
+    usd_high: float | None
+    """The same if it takes `work_high_hours`."""
     usd_per_million: PerMillion | None
     usd_per_hour_after: float
     """Cost at 0 replicas, known prices only."""

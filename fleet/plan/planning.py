@@ -26,7 +26,7 @@ from fleet.plan.model.roofline import known, planned
 from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
-from fleet.plan.plan import Alternative, FullLoadLimit, Plan, Verdict
+from fleet.plan.plan import Alternative, BatchRun, FullLoadLimit, Plan, Verdict
 from fleet.plan.prefill_apart import prefill_apart
 from fleet.plan.question.goals import (
     CAPACITIES,
@@ -87,6 +87,17 @@ def plan_offer(question: PlanQuestion) -> Plan:
         _check(question)
         answer = _plan(question, _fleet(question))
         return replace(answer, nodes_as_engine=_nodes_as_engine(question))
+
+
+def batch_with(answer: Plan, workload: Workload) -> BatchRun:
+    """The batch of a plan on the same nodes, for requests of other lengths."""
+    question = replace(answer.question, workload=workload)
+    batch = question.goal
+    assert isinstance(batch, Batch)
+    offered = OfferedLoad(in_flight=min(answer.in_flight_per_node * answer.nodes, float(batch.documents)))
+    performance = estimate(answer.deployment, workload, offered)
+    restart = _restart(question, answer.machines)
+    return batch_run(question, batch, performance, answer.money.bill, answer.time_to_serve, restart)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
+from facts.hub import HUB
 from settings.arguments import checked, refuse, refuse_field
 from settings.checks.volume import volume_problems
 from settings.sections.model import Adapter, Model
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
-
-HUB = "https://huggingface.co"
 
 WRITER_IMAGE = "alpine/git:v2.49.1@sha256:c0280cf9572316299b08544065d3bf35db65043d5e3963982ec50647d2746e26"
 """Git and Git LFS, for Arm and x86. Source: Docker Hub, alpine/git."""

@@ -36,7 +36,7 @@ BATCH_PROFILE = "serve-batch"
 SERVING_PROFILE = "serve-chat"
 """Default for other machines and models than the article's."""
 _GOALS = ("tokens_per_second", "users", "requests_per_second", "usd_per_hour", "documents")
-_OF_BATCH = ("tokens_per_document", "output_tokens", "longest_document", "deadline")
+_OF_BATCH = ("tokens_per_document", "output_tokens", "longest_document", "longest_output", "deadline")
 _OF_TRAFFIC = ("workload", "isl", "osl", "hours_per_week")
 
 
@@ -178,12 +178,10 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
     if asked.documents is not None:
         assert asked.tokens_per_document is not None
         assert asked.output_tokens is not None
-        mean, longest = asked.tokens_per_document, asked.longest_document or asked.tokens_per_document
-        if longest < mean:
-            raise AskingError(f"--longest-document {longest} is below the mean, --tokens-per-document {mean}")
-        shortest = mean if longest == mean else 1
-        lengths = Lengths(min=shortest, mean=mean, max=longest)
-        return Workload(input_tokens=lengths, output_tokens=Lengths.exactly(asked.output_tokens)), ()
+        return Workload(
+            input_tokens=_lengths(asked, "tokens_per_document", "longest_document"),
+            output_tokens=_lengths(asked, "output_tokens", "longest_output"),
+        ), ()
     if asked.isl is not None and asked.osl is not None:
         return Workload(input_tokens=Lengths.exactly(asked.isl), output_tokens=Lengths.exactly(asked.osl)), ()
     name = asked.workload or DEFAULT_WORKLOAD
@@ -199,6 +197,14 @@ def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
         f"Request lengths default to the article's: {workload.input_tokens.mean:g} tokens in and "
         f"{workload.output_tokens.mean:g} out on average. Set yours with --isl and --osl.",
     )
+
+
+def _lengths(asked: Asked, of_mean: str, of_longest: str) -> Lengths:
+    mean: int = getattr(asked, of_mean)
+    longest: int = getattr(asked, of_longest) or mean
+    if longest < mean:
+        raise AskingError(f"{_option(of_longest)} {longest} is below the mean, {_option(of_mean)} {mean}")
+    return Lengths(min=mean if longest == mean else 1, mean=mean, max=longest)
 
 
 def _profile(asked: Asked, workload: Workload, *, for_stack: bool) -> tuple[ProfileFacts, tuple[str, ...]]:

@@ -1,0 +1,354 @@
+"""What one line asks: a request in OpenAI's batch format, or a row that a template makes one. A bad line is told by key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any, Final
+
+from facts.strict_json import loads
+from facts.texts import nearest, shortened
+from facts.user_error import UserError
+
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+_URLS: Final = (CHAT, COMPLETIONS)
+_EMBEDDINGS: Final = "/v1/embeddings"
+_KEYS: Final = ("custom_id", "method", "url", "body")
+COMPLETION_TOKENS: Final = 16
+"""Longest answer of a completion without `max_tokens`. Source: vLLM, entrypoints/openai/completion/protocol.py, CompletionRequest."""
+# Source of both: vLLM, entrypoints/openai, ChatCompletionRequest and CompletionRequest, without what this plan does not count: beam search,
+# other templates, documents for a template, media and embeddings as prompts.
+# fmt: off
+_SHARED: Final = frozenset(
+    {
+        "allowed_token_ids", "bad_words", "cache_salt", "frequency_penalty", "ignore_eos",
+        "include_stop_str_in_output", "length_penalty", "logit_bias", "logprobs", "max_tokens", "min_p",
+        "min_tokens", "model", "n", "presence_penalty", "priority", "prompt_logprobs", "repetition_penalty",
+        "request_id", "response_format", "return_token_ids", "return_tokens_as_token_ids", "seed",
+        "skip_special_tokens", "spaces_between_special_tokens", "stop", "stop_token_ids", "stream",
+        "stream_options", "structured_outputs", "temperature", "thinking_token_budget", "top_k", "top_p",
+        "user", "vllm_xargs",
+    }
+)
+# fmt: on
+_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    CHAT: _SHARED
+    | {"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
+    | {"reasoning_effort", "include_reasoning", "chat_template_kwargs"},
+    COMPLETIONS: _SHARED | {"prompt"},
+}
+_MESSAGE_FIELDS: Final = (
+    "role",
+    "content",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+)
+# Values of fields that a batch can have, and why no others.
+_FIXED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+    "stream": ((False, None), "a result is one line with the whole answer"),
+    "n": ((1, None), "a plan counts one answer for each line, and routers before prefill apart refuse several"),
+}
+
+
+class LineError(Exception):
+    """What is wrong with a line. `key` is a path in the line's object, or empty."""
+
+    def __init__(
+        self, id_: str, key: str = "", *, found: Any = "", allowed: str = "", why: str = "", write: str = ""
+    ) -> None:
+        super().__init__(id_)
+        self.id, self.key, self.found, self.allowed, self.why, self.write = id_, key, found, allowed, why, write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One line's request, as far as a plan counts it."""
+
+    id: str
+    url: str
+    texts: tuple[str, ...]
+    """Texts of the prompt."""
+    size: int
+    """Bytes of the texts: no byte-level tokenizer makes more tokens."""
+    messages: int = 0
+    """Chat messages; 0 for a completion."""
+    has_tools: bool = False
+    most_output: int | None = None
+    """Most output tokens; None where the line has no limit of its own."""
+    model: str | None = None
+
+
+Form = Callable[[bytes], Request]
+"""Parses one line. Raises LineError."""
+
+
+def openai_request(data: bytes) -> Request:
+    """A line in OpenAI's batch format. Raises LineError."""
+    line = _object(data)
+    _known("", line, _KEYS)
+    id_ = _id(line, "custom_id")
+    if line.get("method") != "POST":
+        raise _wrong("method", line.get("method"), '"POST"', "each line is one POST request", '"method": "POST"')
+    url = _url(line)
+    body = line.get("body")
+    if not isinstance(body, dict):
+        raise _wrong("body", _kind(body), "an object: the request", write='"body": {...}')
+    _known("body.", body, sorted(_FIELDS[url]))
+    for name, (values, why) in _FIXED.items():
+        # 1 == True, and 1.0 == 1.
+        if name in body and not any(body[name] is value or _same(body[name], value) for value in values):
+            raise LineError(
+                "not-served",
+                f"body.{name}",
+                found=_scalar(body[name]),
+                allowed=json.dumps(values[0]),
+                why=why,
+                write="remove it" if name == "stream" else "one line for each answer, each with its own custom_id",
+            )
+    model = body.get("model")
+    if model is not None and not isinstance(model, str):
+        raise _wrong("body.model", _kind(model), "a text: the model's name", write='"model": "OWNER/NAME"')
+    if url == COMPLETIONS:
+        prompt = body.get("prompt")
+        if not isinstance(prompt, str):
+            raise _wrong(
+                "body.prompt",
+                _kind(prompt),
+                "one text",
+                "a plan counts one prompt for each line, as text",
+                '"prompt": "..."',
+            )
+        most = _most(body, "max_tokens")
+        return _request(
+            id_, url, ("body.prompt", prompt), most_output=COMPLETION_TOKENS if most is None else most, model=model
+        )
+    texts = list(_messages(body))
+    if body.get("tools") is not None:
+        texts.append(("body.tools", json.dumps(body["tools"], ensure_ascii=False)))
+    most = _most(body, "max_completion_tokens")
+    return _request(
+        id_,
+        url,
+        *texts,
+        messages=len(body["messages"]),
+        has_tools=bool(body.get("tools")),
+        most_output=_most(body, "max_tokens") if most is None else most,
+        model=model,
+    )
+
+
+def template_form(template: str, id_key: str) -> Form:
+    """Rows of a plain JSONL, each one chat message made by the template, such as `Summarize: {text}`. Raises UserError."""
+    parts: list[tuple[str, str | None]] = []
+    try:
+        for text, name, form, conversion in Formatter().parse(template):
+            if name is not None and (not name or form or conversion or any(sign in name for sign in ".[]")):
+                raise ValueError(f"{{{name}}} is not the name of a key")
+            parts.append((text, name))
+    except ValueError as error:
+        raise UserError(
+            f"--template {shortened(template)!r}: {error}; write {{KEY}} for a key of each line, {{{{ and }}}} for braces"
+        ) from None
+    if all(name is None for _, name in parts):
+        raise UserError(f"--template {shortened(template)!r}: names no key of a line; write e.g. 'Summarize: {{text}}'")
+
+    def read(data: bytes) -> Request:
+        row = _object(data)
+        id_ = _id(row, id_key)
+        made = []
+        for text, name in parts:
+            made.append(text)
+            if name is None:
+                continue
+            value = row.get(name)
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise _wrong(name, _kind(value), "a text or a number: the template uses it", write=f'"{name}": "..."')
+            made.append(str(value))
+        return _request(id_, CHAT, ("the prompt", "".join(made)), messages=1)
+
+    return read
+
+
+def _request(
+    id_: str,
+    url: str,
+    *texts: tuple[str, str],
+    messages: int = 0,
+    has_tools: bool = False,
+    most_output: int | None = None,
+    model: str | None = None,
+) -> Request:
+    return Request(
+        id=id_,
+        url=url,
+        texts=tuple(text for _, text in texts),
+        size=sum(len(_encoded(key, text)) for key, text in texts),
+        messages=messages,
+        has_tools=has_tools,
+        most_output=most_output,
+        model=model,
+    )
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise LineError(
+            "not-utf8",
+            found=f"byte {error.start + 1:,} is not UTF-8",
+            allowed="UTF-8",
+            write="the file in UTF-8: iconv -f latin1 -t utf-8",
+        ) from None
+    try:
+        line = loads(text)
+    except ValueError as error:
+        raise LineError(
+            "not-json",
+            found=f"not JSON: {shortened(str(error))}",
+            allowed="one JSON object",
+            write="one object on one line",
+        ) from None
+    if not isinstance(line, dict):
+        raise LineError("not-json", found=f"{_kind(line)}", allowed="one JSON object", write="one object on one line")
+    return line
+
+
+def _id(line: Mapping[str, Any], key: str) -> str:
+    id_ = line.get(key)
+    if not isinstance(id_, str) or not id_:
+        if isinstance(id_, int) and not isinstance(id_, bool) and key != "custom_id":
+            return str(id_)
+        raise LineError(
+            "id-missing",
+            key,
+            found=None if key not in line else _kind(id_) if id_ != "" else "an empty text",
+            allowed="a text that no other line has",
+            why="results come in any order and are found by it",
+            write=f'"{key}": "document-1"' + ("" if key == "custom_id" else ", or --id with the key that has it"),
+        )
+    _encoded(key, id_)
+    return id_
+
+
+def _url(line: Mapping[str, Any]) -> str:
+    url = line.get("url")
+    if url in _URLS:
+        return str(url)
+    raise LineError(
+        "url-not-served",
+        "url",
+        found=_scalar(url),
+        allowed=" or ".join(_URLS),
+        why="every profile runs vLLM's generate runner, which has no embeddings" if url == _EMBEDDINGS else "",
+        write="the lines of embeddings to another service" if url == _EMBEDDINGS else f'"url": "{CHAT}"',
+    )
+
+
+def _messages(body: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Each text of the messages, with its key."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise _wrong(
+            "body.messages",
+            _kind(messages),
+            "a list of messages",
+            write='"messages": [{"role": "user", "content": "..."}]',
+        )
+    for number, message in enumerate(messages):
+        key = f"body.messages[{number}]"
+        if not isinstance(message, dict):
+            raise _wrong(key, _kind(message), "an object", write='{"role": "user", "content": "..."}')
+        _known(f"{key}.", message, _MESSAGE_FIELDS)
+        if not isinstance(message.get("role"), str):
+            raise _wrong(f"{key}.role", _kind(message.get("role")), "a text", write='"role": "user"')
+        content, calls = message.get("content"), message.get("tool_calls")
+        if isinstance(content, str):
+            yield f"{key}.content", content
+        elif isinstance(content, list):
+            for place, part in enumerate(content):
+                if not isinstance(part, dict) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                    raise _wrong(
+                        f"{key}.content[{place}]",
+                        _scalar(part.get("type")) if isinstance(part, dict) else _kind(part),
+                        "parts of type text",
+                        "the tokens of pictures and sounds cannot be counted without the model's processor",
+                        '{"type": "text", "text": "..."}',
+                    )
+                yield f"{key}.content[{place}].text", part["text"]
+        elif content is not None or not calls:
+            raise _wrong(f"{key}.content", _kind(content), "a text or a list of text parts", write='"content": "..."')
+        if calls:
+            yield f"{key}.tool_calls", json.dumps(calls, ensure_ascii=False)
+
+
+def _most(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise _wrong(f"body.{name}", _scalar(value), "a whole number from 1", write=f'"{name}": 500')
+    return value
+
+
+def _known(path: str, found: Mapping[str, Any], names: Iterable[str]) -> None:
+    known = tuple(names)
+    for key in found:
+        if key not in known:
+            near = nearest(key, known)
+            raise LineError(
+                "field-unknown",
+                f"{path}{shortened(key, 60)}",
+                found="unknown field",
+                allowed="a field of vLLM's request that a plan counts" if path == "body." else ", ".join(known),
+                why="vLLM ignores a field that it does not know" if path == "body." else "",
+                write=f"{near}, or remove it" if near else "remove it",
+            )
+
+
+def _wrong(key: str, found: Any, allowed: str, why: str = "", write: str = "") -> LineError:
+    return LineError("value", key, found=found, allowed=allowed, why=why, write=write)
+
+
+def _same(value: Any, other: Any) -> bool:
+    return type(value) is type(other) and value == other
+
+
+def _kind(value: Any) -> str | None:
+    """The JSON type: a prompt itself is never shown."""
+    if value is None:
+        return None
+    names = {
+        str: "a text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        list: "a list",
+        dict: "an object",
+    }
+    return names[type(value)]
+
+
+def _scalar(value: Any) -> Any:
+    """A short value, or the type of what is not one."""
+    return _kind(value) if isinstance(value, list | dict) else value
+
+
+def _encoded(key: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise LineError(
+            "not-utf8",
+            key,
+            found="half of a surrogate pair",
+            allowed="Unicode text",
+            why="no tokenizer accepts it",
+            write="the character itself, or both halves",
+        ) from None

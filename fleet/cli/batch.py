@@ -1,0 +1,196 @@
+"""`fleet batch plan`: what a file of documents costs, before anything is rented."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from fleet.cli.completion import choices, machines, models, profiles
+from fleet.cli.documents import show
+from fleet.cli.exits import CLEAN, FINDINGS, CommandError
+from fleet.cli.fields import with_fields
+from fleet.cli.options import Format, Root
+from fleet.cli.project import find_root, require_stack
+from fleet.plan.asked import (
+    ANY_MACHINE,
+    DEFAULT_HEADROOM,
+    Asked,
+    Capacity,
+    Deadline,
+    Headroom,
+    LossPerNodeDay,
+    Model,
+    Start,
+)
+
+if TYPE_CHECKING:
+    from fleet.batch.planning import OfStack
+
+batch = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Documents in a file: what processing them takes and costs."
+)
+_DEFAULT_ID: Final = "id"
+_SAMPLE: Final = 4_000
+"""Assumed: some ten seconds for pages of text on a core, and an interval of 1.6 % each way for lengths that vary by half."""
+_LEAST_SAMPLE: Final = 100
+"""Assumed: fewer lengths have no normally distributed mean."""
+
+
+@batch.callback()
+def _group() -> None:
+    """Documents in a file: what processing them takes and costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """How a file is read and counted."""
+
+    template: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="For a plain JSONL: the prompt, with {KEY} for a key of each line."),
+    ] = None
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="KEY", help="With --template: the key of a line's id. Default: id.")
+    ] = None
+    output_tokens: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Mean answer. Default: the limits of the lines, as the upper end."),
+    ] = None
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="The model's tokenizer.json. Default: downloaded, pinned."
+        ),
+    ] = None
+    sample: Annotated[
+        int, typer.Option(metavar="N", min=_LEAST_SAMPLE, help="Count at most so many prompts, drawn at random.")
+    ] = _SAMPLE
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the sample.")] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the batch must keep, and on what it may run."""
+
+    deadline: Deadline = None
+    max_usd: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0.01, help="Ceiling of the whole batch, for the interval's high end."),
+    ] = None
+    # Not the shared option, which also reads PULUMI_STACK: that would change what is planned.
+    stack: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Model, engine, machine and region of Pulumi.NAME.yaml.")
+    ] = None
+    machine: Annotated[
+        str | None, typer.Option(metavar=f"TYPE|{ANY_MACHINE}", help="Machine type. Default: any, compared by price.")
+    ] = None
+    model: Model = None
+    profile: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Engine profile. Default: serve-batch, or by the lengths.")
+    ] = None
+    capacity: Annotated[Capacity | None, typer.Option(help="Purchase option. Default: spot and flex-start.")] = None
+    region: Annotated[
+        str | None, typer.Option(metavar="REGION", help="Region of the list prices. Default: the cheapest.")
+    ] = None
+    headroom: Headroom = DEFAULT_HEADROOM
+    loss_per_node_day: LossPerNodeDay = None
+    starts_from: Start = "nothing"
+
+    def options(self) -> tuple[str, ...] | None:
+        """The options of `fleet plan` for the same model and engine; None for a stack's."""
+        if self.stack is not None:
+            return None
+        given = {"--model": self.model, "--profile": self.profile}
+        if self.headroom != DEFAULT_HEADROOM:
+            given["--headroom"] = f"{self.headroom:g}"
+        if self.loss_per_node_day is not None:
+            given["--loss-per-node-day"] = f"{self.loss_per_node_day:g}"
+        if self.starts_from != "nothing":
+            given["--starts-from"] = self.starts_from
+        return tuple(word for name, value in given.items() if value is not None for word in (name, value))
+
+    def asked(self) -> Asked:
+        """The planner's options."""
+        return Asked(
+            deadline=self.deadline,
+            machine=None if self.machine == ANY_MACHINE else self.machine,
+            model=self.model,
+            profile=self.profile,
+            capacity=self.capacity,
+            region=self.region,
+            headroom=self.headroom,
+            loss_per_node_day=self.loss_per_node_day,
+            starts_from=self.starts_from,
+        )
+
+
+def _of_stack(wanted: Wanted, root: Path | None) -> OfStack:
+    """The fleets of a stack. Raises CommandError for options that it decides."""
+    from fleet.batch.planning import OfStack
+    from settings.load import parse
+    from settings.stack_file import read
+
+    for name in ("machine", "model", "profile", "capacity", "region"):
+        if getattr(wanted, name) is not None:
+            raise CommandError(f"--{name} cannot be combined with --stack, which decides it")
+    folder = find_root(root)
+    name = require_stack(folder, wanted.stack)
+    content = read(folder, name)
+    return OfStack(name, parse(name, content.config, content.unopened), wanted.asked())
+
+
+@batch.command(short_help="Count a file's tokens; hours, dollars and the cheapest machine.")
+@with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
+def plan(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL in OpenAI's batch format, or with --template.")],
+    read: Read,
+    wanted: Wanted,
+    format_: Format = "text",
+    root: Root = None,
+) -> int:
+    """Check each line of a batch, count its tokens with the model's tokenizer, and plan the fleet that processes it.
+
+    Needs no cloud, no credentials and no stack. Exits with 1 for bad lines, and if no fleet keeps deadline and ceiling.
+    """
+    from fleet.batch import report
+    from fleet.batch.planning import Machines, load_of
+    from fleet.batch.requests import openai_request, template_form
+    from fleet.batch.scan import scan
+    from fleet.batch.tokenizer_file import tokenizer_file
+    from fleet.batch.tokens import Counter
+    from fleet.doctor.packages import require_batch_packages
+
+    require_batch_packages()
+    if read.template is None and read.id is not None:
+        raise CommandError("--id requires --template: lines in OpenAI's format have custom_id")
+    id_key = "custom_id" if read.template is None else read.id or _DEFAULT_ID
+    form = openai_request if read.template is None else template_form(read.template, id_key)
+    fleets = Machines(wanted.asked()) if wanted.stack is None else _of_stack(wanted, root)
+    if not file.exists():
+        raise CommandError(f"{file}: no such file")
+    content, name = tokenizer_file(read.tokenizer, fleets.model)
+    counter = Counter(content, name)
+    found = scan(file, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed)
+    if found.bad:
+        show(report.refused(file, found), format_)
+        return FINDINGS
+    load = load_of(found, read.output_tokens)
+    answer = fleets.options(load, wanted.max_usd)
+    smallest = fleets.options(load, wanted.max_usd, deadline=False) if answer.best is None and wanted.deadline else None
+    source = report.Source(
+        file=file,
+        served=fleets.served,
+        tokenizer=name,
+        tokens=counter.vocabulary,
+        vocabulary=fleets.shape.vocabulary,
+        seed=read.seed,
+        options=wanted.options(),
+    )
+    show(
+        report.outline(source, load, answer, deadline=wanted.deadline, max_usd=wanted.max_usd, smallest=smallest),
+        format_,
+    )
+    return CLEAN if answer.best else FINDINGS
