@@ -9,12 +9,13 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import ledger
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.plan.words import CAPACITIES, format_nodes
 from fleet.report.outline import Findings, Items, Next, Number, Outline, Prose, Section, Tiles, some
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_duration, format_number, format_percent, format_usd
+from fleet.report.words import format_duration, format_number, format_usd
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Answer, Load, Option
@@ -70,7 +71,11 @@ def outline(
     return Outline(
         title=f"{source.file.name}: {plural(scan.documents, 'document')}, {load.mean_input:,} tokens in and {load.output_tokens:,} out",
         kind=f"batch plan, {best.plan.label}" if best else "batch plan",
-        verdict=_verdict(best) if best else "no fleet keeps " + _limits(deadline, max_usd),
+        verdict=_verdict(best)
+        if best
+        else f"no fleet keeps {_limits(deadline, max_usd)}"
+        if answer.options
+        else "no fleet",
         tone="strong" if best else "bad",
         head=some(Tiles(tuple(_numbers(load, best))), Findings(notes) if notes else None),
         body=some(
@@ -185,7 +190,7 @@ def _shown(answer: Answer) -> Sequence[Option]:
 
 
 def _table(answer: Answer) -> Table:
-    shown = _shown(answer)
+    shown, best = _shown(answer), answer.best
     return Table(
         id="options",
         caption="The cheapest machines for each capacity, cheapest first",
@@ -195,7 +200,7 @@ def _table(answer: Answer) -> Table:
             *texts("keeps the limits"),
         ),
         rows=tuple(tuple(map(Cell, _row(option))) for option in shown),
-        chosen=shown.index(answer.best) if answer.best in shown else None,
+        chosen=shown.index(best) if best is not None and best in shown else None,
     )
 
 
@@ -207,8 +212,15 @@ def _row(option: Option) -> Iterator[str]:
     yield f"{least}{plan.machines:,}"
     yield f"{least}{run.total_hours:,.1f}"
     yield "unknown" if run.usd is None else f"{least}{run.usd:,.2f}"
-    yield "unknown" if option.usd is None else f"{option.usd[1]:,.2f}"
-    yield "; ".join(option.misses) or "yes"
+    yield "unknown" if option.usd is None else f"{least}{option.usd[1]:,.2f}"
+    yield "; ".join(option.misses) or _kept(option)
+
+
+def _kept(option: Option) -> str:
+    """The deadline is the planner's, with its headroom; the interval's high end may be later."""
+    deadline, slowest = option.run.deadline_hours, option.hours[1]
+    late = deadline is not None and slowest > deadline
+    return f"likely; at worst {format_duration(3600 * slowest)}" if late else "yes"
 
 
 def _deal(answer: Answer) -> Section | None:
@@ -216,18 +228,20 @@ def _deal(answer: Answer) -> Section | None:
     if spot is None or flex is None or spot.run.usd is None or flex.run.usd is None:
         return None
     saved = flex.run.usd - spot.run.usd
+    both = f"{_offer(spot)}, beside {_offer(flex)}, the cheapest of each with a published price"
     if saved > 0:
         said = (
-            f"Spot is the better deal by {format_usd(saved)} ({format_percent(saved / flex.run.usd, 0)} of flex-start's price), as long as "
-            f"preemptions repeat less than that in work. No rate of preemptions is published: --loss-per-node-day counts yours in spare "
-            "nodes. Flex-start nodes are not preempted for up to 7 days; both may have to wait for capacity."
-        )
-    else:
-        said = (
-            f"Flex-start is the better deal: it costs {format_usd(-saved)} less than Spot, and its nodes are not preempted for up to 7 "
+            f"Spot is the better deal: {both}. It stays so while preemptions repeat work for less than {format_usd(saved)}. No rate of "
+            "preemptions is published: --loss-per-node-day counts yours in spare nodes. Flex-start nodes are not preempted for up to 7 "
             "days. Both may have to wait for capacity."
         )
+    else:
+        said = f"Flex-start is the better deal: {both}. Its nodes are not preempted for up to 7 days. Both may have to wait for capacity."
     return Section(title="Spot or flex-start", body=(Prose(said),))
+
+
+def _offer(option: Option) -> str:
+    return f"{format_usd(option.run.usd or 0.0)} on {option.plan.question.machine.type} with {option.capacity}"
 
 
 def _apis(option: Option) -> Section | None:
@@ -242,7 +256,6 @@ def _apis(option: Option) -> Section | None:
         )
     return Section(
         title="Beside API prices",
-        remark="list prices of March 2026",
         body=(
             Table(
                 id="apis",
@@ -253,7 +266,7 @@ def _apis(option: Option) -> Section | None:
                     for name, million, usd, times in rows
                 ),
             ),
-            Prose("More capable models, without the discounts that APIs give for batches: the ledger has none."),
+            Prose(f"{ledger.load('economics')['note']} Discounts that APIs give for batches are not in the ledger."),
         ),
     )
 

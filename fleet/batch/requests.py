@@ -68,7 +68,7 @@ class LineError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One line's request, as far as a plan counts it."""
+    """What a plan counts of one line's request."""
 
     id: str
     url: str

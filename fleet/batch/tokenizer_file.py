@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from facts.files import read_bounded
 from facts.hub import file_url
 from facts.user_error import UserError
 from fleet.batch.tokens import MOST_OF_A_TOKENIZER
+
+if TYPE_CHECKING:
+    import requests
 
 NAME: Final = "tokenizer.json"
 _SECONDS: Final = 30
@@ -41,18 +44,20 @@ def tokenizer_file(given: Path | None, model: Pinned) -> tuple[bytes, str]:
 
     try:
         with requests.get(url, timeout=_SECONDS, stream=True) as answer:
-            answer.raise_for_status()
-            content = bytearray()
-            for part in answer.iter_content(2**20):
-                content += part
-                if len(content) > MOST_OF_A_TOKENIZER:
-                    raise UserError(f"{url}: more than {MOST_OF_A_TOKENIZER / 1e6:g} MB, which no {NAME} is")
-    except requests.HTTPError as error:
-        told = f"the hub answers {error.response.status_code}"
+            if answer.status_code == requests.codes.ok:
+                return _content(url, answer), f"{model.id} at {model.revision[:12]}"
+            told = f"the hub answers {answer.status_code}"
     except requests.RequestException as error:
         told = f"the hub is not reached ({type(error).__name__})"
-    else:
-        return bytes(content), f"{model.id} at {model.revision[:12]}"
     raise UserError(
         f"the tokenizer of {model.id} is missing: {told}; download {url} and pass it with --tokenizer {NAME}"
     )
+
+
+def _content(url: str, answer: requests.Response) -> bytes:
+    content = bytearray()
+    for part in answer.iter_content(2**20):
+        content += part
+        if len(content) > MOST_OF_A_TOKENIZER:
+            raise UserError(f"{url}: more than {MOST_OF_A_TOKENIZER / 1e6:g} MB, which no {NAME} is")
+    return bytes(content)

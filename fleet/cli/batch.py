@@ -39,11 +39,6 @@ _LEAST_SAMPLE: Final = 100
 """Assumed: fewer lengths have no normally distributed mean."""
 
 
-@batch.callback()
-def _group() -> None:
-    """Documents in a file: what processing them takes and costs."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
     """How a file is read and counted."""

@@ -210,6 +210,7 @@ def test_documents_that_the_server_would_refuse_are_flagged() -> None:
     remarks = " ".join(answer(**DOCUMENTS, longest_document=20_000).remarks)
     assert "32,768 tokens" in remarks
     assert "20,500" in remarks
+    assert "23,000" in " ".join(answer(**DOCUMENTS, longest_output=20_000).remarks)
 
 
 # Spares, price, duty --------------------------------------------------------------------------------------------------
@@ -418,6 +419,8 @@ def test_a_comparison_says_why_a_way_is_closed() -> None:
         ({**DOCUMENTS, "deadline": "soon"}, "'soon'"),
         ({**DOCUMENTS, "deadline": "0h"}, "'0h'"),
         ({**DOCUMENTS, "longest_document": 10}, "--longest-document 10 .*--tokens-per-document 3000"),
+        ({**DOCUMENTS, "longest_output": 10}, "--longest-output 10 .*--output-tokens 500"),
+        ({"users": 5, "longest_output": 10}, "--longest-output requires --documents"),
         ({"users": 0}, "users must be above 0"),
         ({"users": float("nan")}, "users must be above 0"),
         ({"users": 1, "headroom": 1}, "load_share must be above 0"),

@@ -1,0 +1,174 @@
+"""`fleet batch plan` as a user runs it: the report, limits that nothing keeps, bad files, and the tokenizer's download."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from facts import hub
+from tests.conftest import Golden
+from tests.fleet.batch import made
+from tests.fleet.cli.command import ROOT, fleet
+from tests.support.rows import each_row
+
+H100 = ("--machine", "a3-highgpu-1g")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("batch")
+    made.tokenizer(folder)
+    texts = ("the law " * (200 + 5 * number) for number in range(200))
+    made.write(
+        folder / "batch.jsonl",
+        *(made.chat(f"d{number}", text, max_tokens=500, model="gpt-9") for number, text in enumerate(texts)),
+    )
+    made.write(
+        folder / "small.jsonl", *(made.chat(f"d{number}", "the law", max_tokens=500, model="m") for number in range(3))
+    )
+    return folder
+
+
+def plan(place: Path, *options: str, file: str = "small.jsonl") -> subprocess.CompletedProcess[str]:
+    return fleet("batch", "plan", str(place / file), "--tokenizer", str(place / "tokenizer.json"), *options)
+
+
+def test_the_report(place: Path, golden: Golden) -> None:
+    done = plan(
+        place,
+        "--machine",
+        "a4-highgpu-8g",
+        "--deadline",
+        "8h",
+        "--max-usd",
+        "15",
+        "--sample",
+        "100",
+        file="batch.jsonl",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("plan/batch.txt", done.stdout.replace(str(place), "/documents"))
+
+
+def test_the_guide_shows_the_report() -> None:
+    guide = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
+    shown = guide.partition("```console\n")[2].partition("\n```")[0].partition("\n")[2]
+    report = (ROOT / "tests" / "goldens" / "plan" / "batch.txt").read_text(encoding="utf-8")
+    assert all(part.strip("\n") in report for part in shown.split("\n...")), shown
+
+
+def test_bad_lines_are_told_and_nothing_is_planned(place: Path) -> None:
+    made.write(place / "bad.jsonl", made.chat("a", "x", max_tokens=5), made.chat("a", "x", max_tokens=5), b"{")
+    done = plan(place, *H100, file="bad.jsonl")
+    assert done.returncode == 1
+    document = json.loads(plan(place, *H100, "--format", "json", file="bad.jsonl").stdout)
+    assert document["badLines"] == 2
+    assert [one["subject"] for one in document["findings"]] == ["line 2: custom_id", "line 3"]
+
+
+def test_dollars_are_those_of_the_planner(place: Path) -> None:
+    found = json.loads(plan(place, *H100, "--format", "json").stdout)
+    option = found["options"][found["chosen"]]
+    tokens = found["inputTokens"], found["outputTokens"]
+    words = (
+        f"plan --documents 3 --tokens-per-document {tokens[0]['mean']} --longest-document {tokens[0]['longest']} --output-tokens "
+        f"{tokens[1]['mean']} --machine {option['machine']} --capacity {option['capacity']} --region {option['region']} --format json"
+    )
+    planned = json.loads(fleet(*words.split()).stdout)["plan"]["batch"]
+    assert (planned["usd"], planned["totalHours"]) == (option["usd"]["value"], option["hours"]["value"])
+    assert option["usd"]["low"] <= planned["usdLow"] <= planned["usd"] <= planned["usdHigh"] <= option["usd"]["high"]
+
+
+def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -> None:
+    made.write(place / "open.jsonl", made.chat("a", "x"))
+    done = plan(place, *H100, file="open.jsonl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--output-tokens" in done.stderr
+    assert plan(place, *H100, "--output-tokens", "9", file="open.jsonl").returncode == 0
+
+
+@each_row(
+    "options, code, said",
+    [
+        (("--max-usd", "0.05"), 1, "--max-usd "),
+        (("--deadline", "10m"), 1, "start-up"),
+        (("--max-usd", "0.05", "--deadline", "31m"), 1, "no fleet keeps"),
+        (("--output-tokens", "501"), 2, "--output-tokens 501"),
+        (("--deadline", "soon"), 2, "8h"),
+        (("--id", "key"), 2, "--template"),
+        (("--stack", "dev"), 2, "--machine cannot be combined with --stack"),
+        (("--region", "mars"), 1, "no price is published"),
+    ],
+)
+def test_what_cannot_be_kept_or_is_wrong_is_told(options: tuple[str, ...], code: int, said: str, place: Path) -> None:
+    done = plan(place, *H100, *options)
+    assert done.returncode == code
+    assert said in (done.stdout if code == 1 else done.stderr)
+
+
+def test_a_template_and_an_id_read_a_plain_jsonl(place: Path) -> None:
+    made.write(place / "plain.jsonl", {"key": 1, "text": "the law"}, {"key": 2, "text": "the law"})
+    options = ("--template", "the law {text}", "--id", "key", "--output-tokens", "20", "--format", "json")
+    found = json.loads(plan(place, *H100, *options, file="plain.jsonl").stdout)
+    assert (found["documents"], found["inputTokens"]["low"]) == (2, 4 + 2)  # a message's least
+
+
+def test_a_stack_decides_model_machine_and_context(place: Path) -> None:
+    done = plan(place, "--stack", "smoke", "--format", "json")
+    found = json.loads(done.stdout)
+    assert {option["machine"] for option in found["options"]} == {"g2-standard-12"}
+    assert {"spot", "flex-start"} <= {option["capacity"] for option in found["options"]}
+    assert [one["id"] for one in found["findings"]] == ["other-model", "other-tokenizer"]
+
+
+@pytest.fixture
+def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A hub on this machine that has the tokenizer of one revision."""
+    content = (place / "tokenizer.json").read_bytes()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path.startswith("/Qwen/Qwen3.5-27B-FP8/resolve/")
+            self.send_response(200 if known else 401)
+            self.end_headers()
+            self.wfile.write(content if known else b"")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.usefixtures("_a_hub")
+def test_the_tokenizer_is_the_hubs_at_the_pinned_revision(place: Path) -> None:
+    done = fleet("batch", "plan", str(place / "small.jsonl"), *H100)
+    assert done.returncode == 0
+    assert "Qwen/Qwen3.5-27B-FP8 at 2e1b21350ce5" in done.stdout.replace("\n  ", " ")
+    refused = fleet("batch", "plan", str(place / "small.jsonl"), *H100, "--model", "Qwen/Qwen3-32B-FP8")
+    assert refused.returncode == 2
+    assert "--tokenizer" in refused.stderr
+
+
+def test_without_a_hub_the_error_says_what_to_download(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "HUB", "http://127.0.0.1:9")
+    done = fleet("batch", "plan", str(place / "small.jsonl"), *H100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "/Qwen/Qwen3.5-27B-FP8/resolve/2e1b21350ce589fcaafbb3c7d7eac526a7aed582/tokenizer.json" in done.stderr
+    assert "--tokenizer tokenizer.json" in done.stderr
+
+
+def test_nothing_heavy_is_loaded_by_the_command_line() -> None:
+    code = "import sys, fleet.cli.app; print(sorted({'tokenizers', 'numpy', 'fleet.plan.planning', 'fleet.batch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
