@@ -13,14 +13,13 @@ from facts import ledger
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.plan.words import CAPACITIES, format_nodes
-from fleet.report.outline import Findings, Items, Next, Number, Outline, Prose, Section, Tiles, some
+from fleet.report.outline import Findings, Next, Number, Outline, Prose, Section, Tiles, some
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_duration, format_number, format_usd
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Answer, Load, Option
     from fleet.batch.scan import Scan
-    from fleet.plan.anywhere import Refused
 
 _MOST_OPTIONS: Final = 3
 """Machines that are shown for each capacity."""
@@ -71,19 +70,17 @@ def outline(
     return Outline(
         title=f"{source.file.name}: {plural(scan.documents, 'document')}, {load.mean_input:,} tokens in and {load.output_tokens:,} out",
         kind=f"batch plan, {best.plan.label}" if best else "batch plan",
-        verdict=_verdict(best)
-        if best
-        else f"no fleet keeps {_limits(deadline, max_usd)}"
-        if answer.options
-        else "no fleet",
+        verdict=_verdict(best) if best else f"no fleet reaches this goal: {_limits(deadline, max_usd)}",
         tone="strong" if best else "bad",
-        head=some(Tiles(tuple(_numbers(load, best))), Findings(notes) if notes else None),
+        head=some(
+            Tiles(tuple(_numbers(load, best))),
+            None if best else _out_of_reach(answer, smallest, deadline, max_usd),
+            Findings(notes) if notes else None,
+        ),
         body=some(
-            _nothing(answer, smallest, deadline, max_usd) if best is None else None,
             Section(title="Machines and capacities", body=(_table(answer),)) if answer.options else None,
             _deal(answer),
             _apis(best) if best else None,
-            _refusals(answer.refused) if not answer.options else None,
             Section(title="How the tokens were counted", body=tuple(map(Prose, _method(source, load)))),
             Next(_command(source, best, load, deadline), "for the whole plan; with --write STACK as a stack file")
             if best and source.options is not None
@@ -100,7 +97,7 @@ def _limits(deadline: str | None, max_usd: float | None) -> str:
     both = [f"a deadline of {deadline}"] * (deadline is not None) + [f"a ceiling of {format_usd(max_usd or 0)}"] * (
         max_usd is not None
     )
-    return " and ".join(both) or "this batch"
+    return " and ".join(both) or "the whole batch"
 
 
 def _verdict(option: Option) -> str:
@@ -271,35 +268,37 @@ def _apis(option: Option) -> Section | None:
     )
 
 
-def _nothing(answer: Answer, smallest: Answer | None, deadline: str | None, max_usd: float | None) -> Section:
-    return Section(title="What would", body=(Items(tuple(_cures(answer, smallest, deadline, max_usd))),))
+def _out_of_reach(answer: Answer, smallest: Answer | None, deadline: str | None, max_usd: float | None) -> Finding:
+    """Why nothing keeps the limits, and the nearest limits that something keeps."""
+    found = [
+        f"{option.plan.question.machine.type}, {option.capacity}: {'; '.join(option.misses)}"
+        for option in answer.options
+    ]
+    found += [f"{', '.join(one.machines)}: {one.why}" for one in answer.refused]
+    return Finding(
+        id="goal-out-of-reach",
+        subject=_limits(deadline, max_usd),
+        found="; ".join(found[:_MOST_OPTIONS]),
+        write="; or ".join(_cures(answer, smallest, deadline, max_usd)),
+    )
 
 
 def _cures(answer: Answer, smallest: Answer | None, deadline: str | None, max_usd: float | None) -> Iterator[str]:
-    """The nearest limits that something keeps."""
     if max_usd is not None and (priced := [option for option in answer.options if option.usd is not None]):
         least = min(priced, key=lambda option: option.usd[1] if option.usd else 0.0)
         if least.usd is not None and least.usd[1] > max_usd:
-            yield f"--max-usd {ceil(least.usd[1])}: {_verdict_of(least)}"
+            yield f"--max-usd {ceil(100 * least.usd[1]) / 100:.2f} ({_verdict_of(least)})"
     if deadline is not None and smallest is not None and smallest.best is not None:
-        yield f"--deadline {ceil(smallest.best.run.total_hours)}h: {_verdict_of(smallest.best)}"
-    for one in answer.refused:
-        if one.nearest:
-            yield f"{', '.join(one.machines)}: {one.nearest}"
+        yield f"--deadline {ceil(60 * smallest.best.run.total_hours)}m ({_verdict_of(smallest.best)})"
+    if not answer.options:
+        for one in answer.refused[:_MOST_OPTIONS]:
+            yield f"{', '.join(one.machines)}: {one.nearest or 'other options'}"
 
 
 def _verdict_of(option: Option) -> str:
     plan = option.plan
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
     return f"{nodes}, {option.capacity}: {format_duration(3600 * option.run.total_hours)}, {_usd(option)}"
-
-
-def _refusals(found: Sequence[Refused]) -> Section | None:
-    if not found:
-        return None
-    return Section(
-        title="Refused", body=(Items(tuple(f"{', '.join(one.machines)}: {one.why}" for one in found), "warn"),)
-    )
 
 
 def _method(source: Source, load: Load) -> Iterator[str]:

@@ -99,7 +99,7 @@ def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -
     [
         (("--max-usd", "0.05"), 1, "--max-usd "),
         (("--deadline", "10m"), 1, "start-up"),
-        (("--max-usd", "0.05", "--deadline", "31m"), 1, "no fleet keeps"),
+        (("--max-usd", "0.05", "--deadline", "31m"), 1, "goal-out-of-reach"),
         (("--output-tokens", "501"), 2, "--output-tokens 501"),
         (("--deadline", "soon"), 2, "8h"),
         (("--id", "key"), 2, "--template"),
@@ -111,6 +111,18 @@ def test_what_cannot_be_kept_or_is_wrong_is_told(options: tuple[str, ...], code:
     done = plan(place, *H100, *options)
     assert done.returncode == code
     assert said in (done.stdout if code == 1 else done.stderr)
+
+
+def test_the_limits_that_are_offered_instead_are_kept(place: Path) -> None:
+    refused = plan(place, *H100, "--max-usd", "0.05", "--deadline", "10m", "--format", "json")
+    assert refused.returncode == 1
+    deadline = json.loads(plan(place, *H100, "--deadline", "10m", "--format", "json").stdout)["findings"][0][
+        "write"
+    ].split()[1]
+    ceiling = json.loads(plan(place, *H100, "--max-usd", "0.05", "--format", "json").stdout)["findings"][0][
+        "write"
+    ].split()[1]
+    assert plan(place, *H100, "--deadline", deadline, "--max-usd", ceiling).returncode == 0
 
 
 def test_a_template_and_an_id_read_a_plain_jsonl(place: Path) -> None:
