@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts.capacity import FLEX_START_MAX_SECONDS
@@ -99,6 +100,8 @@ class Answer:
 
     options: tuple[Option, ...]
     refused: tuple[Refused, ...]
+    compares: bool = True
+    """Whether Spot and flex-start were both asked for."""
 
     @property
     def best(self) -> Option | None:
@@ -143,9 +146,9 @@ class Machines:
         id_ = asked.model or usual.model
         listed = CATALOGUE.get(id_)
         self.model = Pinned(id=id_, revision=listed.revision if listed else None)
-        self.served = self.shape.name
+        self.served = id_ if listed else None
         contexts = [(one.shape.max_model_len_tokens, f"profile {one.name}") for one in (usual, longest)]
-        least, most = (min(one, (self.shape.context_tokens, self.served)) for one in contexts)
+        least, most = (min(one, (self.shape.context_tokens, self.shape.name)) for one in contexts)
         self.context = Context(least=least[0], most=most[0], whose=most[1])
 
     def options(self, load: Load, max_usd: float | None, *, deadline: bool = True) -> Answer:
@@ -167,7 +170,8 @@ class Machines:
         except PlanImpossibleError as error:
             return Answer(options=(), refused=(_refused(str(asked.machine), error),))
         wanted = COMPARED if asked.capacity is None else (asked.capacity,)
-        return _answer((plan for plan in plans if plan.question.capacity in wanted), refused, load, max_usd)
+        chosen = (plan for plan in plans if plan.question.capacity in wanted)
+        return replace(_answer(chosen, refused, load, max_usd), compares=asked.capacity is None)
 
 
 class OfStack:
@@ -180,22 +184,25 @@ class OfStack:
         if settings.gpus_per_replica != settings.machine.gpus:
             raise UserError(
                 f"Pulumi.{name}.yaml: a replica has {settings.gpus_per_replica} of a node's {settings.machine.gpus} GPUs, and a plan is of "
-                f"whole nodes; pass --machine, --model and --profile instead of --stack"
+                "whole nodes; pass --machine, --model and --profile instead of --stack"
             )
         self._settings, self._asked, self._facts = settings, asked, facts_of_stack(settings)
         served = settings.serving.model
         self.model = Pinned(id=served.id, revision=served.revision)
-        self.served = settings.serving.served_model_name
-        self.shape: ModelShape = self._facts.model_shape
+        self.served: str | None = settings.serving.served_model_name
+        try:
+            self.shape: ModelShape = self._facts.model_shape
+            self._deadline = None if asked.deadline is None else parse_hours(asked.deadline)
+        except (LookupError, ValueError) as error:
+            raise UserError(str(error)) from None
         longest = self._facts.shape.max_model_len_tokens
         self.context = Context(least=longest, most=longest, whose=f"stack {name}")
 
     def options(self, load: Load, max_usd: float | None, *, deadline: bool = True) -> Answer:
         """Every option. Without `deadline`, the smallest fleets."""
         asked, settings = self._asked, self._settings
-        hours = parse_hours(asked.deadline) if deadline and asked.deadline is not None else None
         question = PlanQuestion(
-            goal=Batch(documents=load.scan.documents, deadline_hours=hours),
+            goal=Batch(documents=load.scan.documents, deadline_hours=self._deadline if deadline else None),
             profile=self._facts,
             workload=Workload(
                 input_tokens=_lengths(load.mean_input, load.longest_input),
@@ -251,7 +258,9 @@ def _answer(plans: Iterable[Plan], refused: Sequence[Refused], load: Load, max_u
 def _option(plan: Plan, load: Load, max_usd: float | None) -> Option:
     run, tokens = plan.batch, load.scan.input_tokens
     assert run is not None
-    ends = [batch_with(plan, _with_mean(plan.question.workload, mean)) for mean in (tokens.low, tokens.high)]
+    # The planner's mean is rounded.
+    means = min(tokens.low, load.mean_input), max(tokens.high, load.mean_input)
+    ends = [batch_with(plan, _with_mean(plan.question.workload, mean)) for mean in means]
     option = Option(plan=plan, run=run, low=ends[0], high=ends[1], misses=())
     return replace(option, misses=tuple(_misses(option, max_usd)))
 
@@ -259,7 +268,7 @@ def _option(plan: Plan, load: Load, max_usd: float | None) -> Option:
 def _with_mean(workload: Workload, mean: float) -> Workload:
     lengths, mean = workload.input_tokens, max(1.0, mean)
     return replace(
-        workload, input_tokens=Lengths(min=min(lengths.min, int(mean)), mean=mean, max=max(lengths.max, int(mean) + 1))
+        workload, input_tokens=Lengths(min=min(lengths.min, int(mean)), mean=mean, max=max(lengths.max, ceil(mean)))
     )
 
 

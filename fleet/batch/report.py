@@ -222,8 +222,15 @@ def _kept(option: Option) -> str:
 
 def _deal(answer: Answer) -> Section | None:
     spot, flex = answer.best_of("spot"), answer.best_of("flex-start")
-    if spot is None or flex is None or spot.run.usd is None or flex.run.usd is None:
+    if not answer.options or not answer.compares:
         return None
+    if spot is None or flex is None or spot.run.usd is None or flex.run.usd is None:
+        priced = {
+            name for name, option in (("Spot", spot), ("flex-start", flex)) if option and option.run.usd is not None
+        }
+        missing = " and ".join(name for name in ("Spot", "flex-start") if name not in priced)
+        said = f"Not compared: no price of {missing} is published for these machines and regions. `fleet prices` lists those that are."
+        return Section(title="Spot or flex-start", body=(Prose(said),))
     saved = flex.run.usd - spot.run.usd
     both = f"{_offer(spot)}, beside {_offer(flex)}, the cheapest of each with a published price"
     if saved > 0:

@@ -163,7 +163,7 @@ def plan(
         raise CommandError("--id requires --template: lines in OpenAI's format have custom_id")
     id_key = "custom_id" if read.template is None else read.id or _DEFAULT_ID
     form = openai_request if read.template is None else template_form(read.template, id_key)
-    fleets = Machines(wanted.asked()) if wanted.stack is None else _of_stack(wanted, root)
+    fleets: Machines | OfStack = Machines(wanted.asked()) if wanted.stack is None else _of_stack(wanted, root)
     if not file.exists():
         raise CommandError(f"{file}: no such file")
     content, name = tokenizer_file(read.tokenizer, fleets.model)

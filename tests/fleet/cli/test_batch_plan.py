@@ -140,6 +140,12 @@ def test_a_stack_decides_model_machine_and_context(place: Path) -> None:
     assert [one["id"] for one in found["findings"]] == ["other-model", "other-tokenizer"]
 
 
+def test_a_wrong_deadline_of_a_stack_is_no_defect(place: Path) -> None:
+    done = plan(place, "--stack", "smoke", "--deadline", "soon")
+    assert done.returncode == 2
+    assert "'soon' is not a duration" in done.stderr
+
+
 @pytest.fixture
 def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A hub on this machine that has the tokenizer of one revision."""
