@@ -61,7 +61,8 @@ class Read:
         ),
     ] = None
     sample: Annotated[
-        int, typer.Option(metavar="N", min=_LEAST_SAMPLE, help="Count at most so many prompts, drawn at random.")
+        int,
+        typer.Option(metavar="N", min=_LEAST_SAMPLE, help="Of a larger file, count so many prompts, drawn at random."),
     ] = _SAMPLE
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the sample.")] = 0
 
