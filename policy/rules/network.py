@@ -9,7 +9,7 @@ from typing import Any, Final
 from facts.finding import Finding
 from network_policies import policy_specs
 from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects, shown
-from pods import Pod, pods
+from pods import Container, Pod, pods
 from routing import (
     GKE_API,
     ROUTER,
@@ -132,10 +132,18 @@ _COLLECTORS: Final = frozenset({"gke-gmp-system", "gmp-system"})
 
 def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
+        split = _split_routers(pod)
         for container in pod.every_container:
             words = container.words
-            if _is_router(words) and _SPLIT not in words and (host := _host(words)) and host not in _LOOPBACK:
+            if _is_router(words) and container not in split and (host := _host(words)) and host not in _LOOPBACK:
                 yield finding(f"{container.path}: {ROUTER} listens on {host}", write="--host=127.0.0.1")
+
+
+def _split_routers(pod: Pod) -> tuple[Container, ...]:
+    """The routers of a pod with engines of its own for prefill and decode, which split-pod-reachable judges; none of other pods."""
+    if all(container.started is None for container in pod.containers):
+        return ()
+    return tuple(one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words)
 
 
 def _is_router(words: Sequence[str]) -> bool:
@@ -150,9 +158,8 @@ def _host(words: Sequence[str]) -> str:
 
 
 def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Finds pods with engines of their own for prefill and decode by the option of their router."""
     for pod in all_pods(resources):
-        routers = [one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words]
+        routers = _split_routers(pod)
         if not routers:
             continue
         for container in pod.containers:

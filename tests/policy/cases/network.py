@@ -278,7 +278,10 @@ CASES = (
     _broken("prefix-router-reachable", "on every address", _prefix_router("--host=0.0.0.0")),
     _broken("prefix-router-reachable", "in two words", _prefix_router("--host", "::")),
     _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
-    _sound("prefix-router-reachable", "of a split pod", _prefix_router("--host=0.0.0.0", "--vllm-pd-disaggregation")),
+    _broken(
+        "prefix-router-reachable", "before prefill nodes", _prefix_router("--host=0.0.0.0", "--vllm-pd-disaggregation")
+    ),
+    _sound("prefix-router-reachable", "of a split pod", _SPLIT, stack="dev"),
     _broken(
         "split-pod-reachable", "clients call the pods", _SPLIT, _ON_LOOPBACK, stack="dev", says="vllm-fleet/client"
     ),
