@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from engines import Engine, each_engine
@@ -120,7 +120,7 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                     )
 
 
-def _agreement(image: str, registries: Sequence[Any]) -> str:
+def _agreement(image: str, registries: Iterable[Any]) -> str:
     """What to write for an image of one's own; nothing where its name has no registry, whose name has a dot or a port."""
     its_own = image.partition("@")[0].rpartition("/")[0]
     if not {".", ":"} & set(its_own.partition("/")[0]):
