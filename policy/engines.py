@@ -156,6 +156,12 @@ class Engine(Served):
         """From the annotation."""
         return _whole(self.server.pod.annotation(CONCURRENCY_ANNOTATION))
 
+    @property
+    def answering_engines(self) -> int:
+        """From the options of a router in the pod that knows prefill and decode; all without one."""
+        words = (word for container in self.server.pod.every_container for word in container.words)
+        return sum(word == "--decode" for word in words) or self.flags.engines
+
 
 def each_engine(
     judge: Callable[[Engine, Settings], Iterator[Finding]],

@@ -127,7 +127,7 @@ def format_cost(pod: Pod, nodes: int) -> str:
     listed_prices = () if way is None or machine is None else prices.published(machine.type, way)
     kind = f"{'GPU' if machine is None else machine.family.upper()} node{'' if nodes == 1 else 's'}"
     if way is None and pod.compute_class is not None:
-        return f"{nodes} {kind}, priced by what the ComputeClass {pod.compute_class} finds"
+        return f"{nodes} {kind}, whose price depends on what ComputeClass {pod.compute_class} chooses"
     if way is None or not listed_prices:
         return f"{nodes} {kind}, no published price"
     if price := node_price(pod, _region(pod)):

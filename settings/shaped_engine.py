@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.lessons.serving_judged import APART_IN_A_POD, APART_ON_NODES
 from facts.lessons.serving_transfer import LAYOUT
 from facts.model_config import LINEAR
 from facts.models import ModelShape
@@ -29,11 +30,9 @@ OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)
 def reasons(server: Server) -> Mapping[str, str]:
     """Reasons for the options of these engines that need one."""
     if server.shape is not None:
-        why = "prefill apart from decode (server.shape); prompts go from one engine to another of the same pod"
-        return {TRANSFER: why, TRANSFER_HOST: why}
+        return dict.fromkeys((TRANSFER, TRANSFER_HOST), APART_IN_A_POD)
     if server.transfer_role is not None:
-        why = "prefill and decode on nodes of their own (server.prefillNodes); network policies admit decode only"
-        return {TRANSFER: why, TRANSFER_HOST: why, TRANSFER_PORT: why}
+        return dict.fromkeys((TRANSFER, TRANSFER_HOST, TRANSFER_PORT), APART_ON_NODES)
     return {}
 
 

@@ -424,7 +424,8 @@ class Settings(Section):
     def max_in_flight(self) -> int:
         """Requests in flight at one server, or with a port per rank at one rank, through one router."""
         of_replica = max(self.seats or 0, self.serving.concurrency_per_replica)
-        # A prompt for which decode has no place waits in front: read ahead, it would hold cache in prefill, and expire.
+        # A prompt for which decode has no place should wait in front: read ahead, it holds cache in prefill, and may expire. Not divided by
+        # the routers: connections are not spread evenly, and one router must be able to fill a pod.
         if self.server.shape is not None and self.seats:
             of_replica = self.seats
         return self.endpoint.router.max_in_flight or -(-of_replica // self.rank_ports)

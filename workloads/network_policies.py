@@ -366,7 +366,9 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
     yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
     if traffic.status_port != HTTP_PORT:
-        yield Flow(from_=BENCHMARK, to=server, port=traffic.status_port, why="each server's metrics, of all its ranks")
+        yield Flow(
+            from_=BENCHMARK, to=server, port=traffic.status_port, why="each server's metrics, of all its engines"
+        )
     yield Flow(
         from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
     )

@@ -22,12 +22,26 @@ PROBE: Final = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{PORT}/
 """Python that fails where it does not answer: the kubelet does not reach its address, and HAProxy only turns away from it."""
 HEALTH_PATH: Final = "/readiness"
 """200 while a healthy server is known, with prefill apart one of each kind, else 503; /health is 503 as soon as one is not."""
+LIVE_PATH: Final = "/liveness"
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+"""Environment variable with the key that it sends to prefill and decode."""
 WHOLE_REQUEST_SECONDS: Final = 86_400
 """Its timeout covers a whole request; HAProxy ends the silent ones."""
+CONNECT_SECONDS: Final = 5
+"""Between two looks whether every server answers, at the start: it listens only then."""
+_APART: Final = (
+    "--vllm-pd-disaggregation",
+    "--kv-connector=nixl",
+    # Measured: of 60 streams on two decode servers 30 and 30; with power_of_two, which does not see them end, 19 and 41. `cache_aware`,
+    # its default, asks for the tokens of every prompt.
+    "--policy=round_robin",
+)
 
 
-def command(server: str, namespace: str, *, max_in_flight: int, prefill: str | None = None) -> list[str]:
-    """The program and its options, for the pods of `server` in `namespace`. `prefill`: the servers that read the prompts for them."""
+def router_command(server: str, namespace: str, *, max_in_flight: int, prefill: str | None = None) -> list[str]:
+    """The program and its options in a router's pod, for the pods of `server` in `namespace`. `prefill`: the servers that read the prompts
+    for them.
+    """
     chooses = ["--policy=cache_aware", "--selector", *_pods(server)]
     if prefill is not None:
         chooses = [*_APART, "--prefill-selector", *_pods(prefill), "--decode-selector", *_pods(server)]
@@ -53,29 +67,13 @@ def command(server: str, namespace: str, *, max_in_flight: int, prefill: str | N
     ]
 
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
-"""Environment variable with the key that it sends to prefill and decode."""
-
-
 def _pods(server: str) -> list[str]:
     return [f"{key}={value}" for key, value in names.selector(server).items()]
 
 
-_APART: Final = (
-    "--vllm-pd-disaggregation",
-    "--kv-connector=nixl",
-    # Measured: of 60 streams on two decode servers 30 and 30; with power_of_two, which does not see them end, 19 and 41. `cache_aware`,
-    # its default, asks for the tokens of every prompt.
-    "--policy=round_robin",
-)
-LIVE_PATH: Final = "/liveness"
-CONNECT_SECONDS: Final = 5
-"""Between two looks whether every server answers, at the start: it listens only then."""
-
-
-def split_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seconds: int) -> list[str]:
-    """The program and its options, for a pod with these ports of prefill and of decode. At its stop signal it closes its port, and ends
-    with its last stream.
+def pod_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seconds: int) -> list[str]:
+    """The program and its options in a server pod with these ports of prefill and of decode. At its stop signal it closes its port,
+    and ends with its last stream.
     """
     return [
         "vllm-router",

@@ -110,6 +110,11 @@ class Served(ABC):
         """Peak requests in flight per replica; None if not declared."""
 
     @property
+    def answering_engines(self) -> int:
+        """Engines that hold sequences until they end: all, with prefill apart those of decode."""
+        return self.flags.engines
+
+    @property
     def declared_weights_gb(self) -> float | None:
         """Declared size of the weights, or None."""
         return None

@@ -99,7 +99,7 @@ def _corrupted(server: Served, limits: Limits) -> Iterator[Breach]:
 
 
 def _too_few_sequences(server: Served, _: Limits) -> Iterator[Breach]:
-    offered, engines, each = server.offered_concurrency, server.flags.engines, server.sequences
+    offered, engines, each = server.offered_concurrency, server.answering_engines, server.sequences
     if offered is not None and each * engines < offered:
         needed = ceil(offered / engines)
         yield Breach(

@@ -13,6 +13,14 @@ from facts.lessons.words import RESOURCES, variable
 from facts.secrets_in_text import without_secrets
 
 OPTION_WITH_REASON: Final = "option-with-reason"
+APART_IN_A_POD: Final = (
+    "prefill apart from decode (server.shape); prompts go from one engine to another of the same pod"
+)
+APART_ON_NODES: Final = (
+    "prefill and decode on nodes of their own (server.prefillNodes); network policies admit decode only"
+)
+_OF_THE_PROGRAM: Final = frozenset({APART_IN_A_POD, APART_ON_NODES})
+"""Reasons that this program gives for options that it sets: nobody wrote them, and nobody has to review them."""
 _LONGEST: Final = 80
 """Characters of a value that are shown."""
 
@@ -92,7 +100,9 @@ def _without_reason(server: Served, _: Limits) -> Iterator[Breach]:
 def _with_reason(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         given = reason(server, option)
-        if given is not None and (needs_reason(server, verdict) or verdict.trust == "unknown"):
+        if given is None or given in _OF_THE_PROGRAM:
+            continue
+        if needs_reason(server, verdict) or verdict.trust == "unknown":
             yield Breach(
                 option=option, value=value, allowed="with its reason", because=f"reason: {given}", why=verdict.why
             )

@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from facts.finding import Finding
+from facts.names import HTTP_PORT, STATUS_PORT
 from network_policies import policy_specs
 from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects, shown
-from pods import Pod, pods
+from pods import Container, Pod, pods
 from routing import (
     GKE_API,
     ROUTER,
@@ -122,9 +123,6 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _SPLIT: Final = "--vllm-pd-disaggregation"
 """Option of vllm-router in front of prefill and decode."""
-_ROUTER_PORTS: Final = (8000, 9256)
-"""The router's own, and the status port, which passes requests on to it."""
-_STATUS_PORT: Final = 9256
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 _COLLECTORS: Final = frozenset({"gke-gmp-system", "gmp-system"})
 """Namespaces of GKE's managed collection, in which nobody else runs pods."""
@@ -134,7 +132,9 @@ def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         for container in pod.every_container:
             words = container.words
-            if _is_router(words) and _SPLIT not in words and (host := _host(words)) and host not in _LOOPBACK:
+            if not _is_router(words) or (_SPLIT in words and _has_engine(pod)):
+                continue
+            if (host := _option(words, "--host")) and host not in _LOOPBACK:
                 yield finding(f"{container.path}: {ROUTER} listens on {host}", write="--host=127.0.0.1")
 
 
@@ -142,27 +142,33 @@ def _is_router(words: Sequence[str]) -> bool:
     return any(word == ROUTER or word.endswith(f"/{ROUTER}") for word in words)
 
 
-def _host(words: Sequence[str]) -> str:
-    """The address that a program listens on; empty where its options do not say."""
-    given = [word.partition("=")[2] for word in words if word.startswith("--host=")]
-    given += [after for word, after in pairwise(words) if word == "--host"]
+def _has_engine(pod: Pod) -> bool:
+    return any(container.started is not None for container in pod.containers)
+
+
+def _option(words: Sequence[str], name: str) -> str:
+    """The value of a program's option; empty without it."""
+    given = [word.partition("=")[2] for word in words if word.startswith(f"{name}=")]
+    given += [after for word, after in pairwise(words) if word == name]
     return given[-1] if given else ""
 
 
 def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Finds pods with engines of their own for prefill and decode by the option of their router."""
+    """Of pods with engines and the router between them. A router without engines beside it is prefix-router-reachable's."""
     for pod in all_pods(resources):
         routers = [one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words]
-        if not routers:
+        if not routers or not _has_engine(pod):
             continue
         for container in pod.containers:
-            if container.started is not None and _host(container.words) not in _LOOPBACK:
+            host = _option(container.words, "--host")
+            if container.started is not None and host not in _LOOPBACK:
                 yield finding(
-                    f"{pod.resource.label}, {container.path}: the engines listen on {_host(container.words) or 'every address'}",
+                    f"{pod.resource.label}, {container.path}: the engines listen on {host or 'every address'}",
                     urn=pod.resource.urn,
                     write="--host=127.0.0.1",
                 )
-        if any(_host(router.words) not in _LOOPBACK for router in routers) and (why := _who_enters(resources, pod)):
+        opened = any(_option(router.words, "--host") not in _LOOPBACK for router in routers)
+        if opened and (why := _who_enters(resources, pod, _ports(routers))):
             yield finding(
                 f"{pod.resource.label}, {routers[0].path}: {ROUTER} is open to {why}",
                 urn=pod.resource.urn,
@@ -170,8 +176,14 @@ def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
             )
 
 
-def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
-    """Who but pods of these resources may reach a pod, for a message; empty if only they may."""
+def _ports(routers: Sequence[Container]) -> tuple[int, ...]:
+    """The routers' own, and the status port, which passes requests on to them."""
+    given = (_option(router.words, "--port") for router in routers)
+    return (*(int(port) if port.isdecimal() else HTTP_PORT for port in given), STATUS_PORT)
+
+
+def _who_enters(resources: Sequence[Resource], pod: Pod, ports: Sequence[int]) -> str:
+    """Who but pods of these resources may reach these ports of a pod, for a message; empty if only they may."""
     specs = [
         spec
         for policy in resources
@@ -188,14 +200,14 @@ def _who_enters(resources: Sequence[Resource], pod: Pod) -> str:
         for port in listed(dig(container.props, "ports"))
     }
     for entry in (entry for spec in specs for entry in listed(dig(spec, "ingress"))):
-        opened = [port for port in _ROUTER_PORTS if _opens(entry, port, named_ports)]
+        opened = [port for port in ports if _opens(entry, port, named_ports)]
         if not opened:
             continue
         peers = tuple(listed(dig(entry, "from")))
         if not peers:
             return "every address"
         for peer in peers:
-            if opened == [_STATUS_PORT] and _collects(peer):
+            if opened == [STATUS_PORT] and _collects(peer):
                 continue
             if has(peer, "ipBlock") or has(peer, "namespaceSelector"):
                 return "addresses or namespaces outside this stack's"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from engines import Engine, each_engine
@@ -120,14 +120,14 @@ def _from_elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterat
                     )
 
 
-def _agreement(image: str, registries: Sequence[Any]) -> str:
-    """What to write for an image of one's own; nothing where its name has no registry."""
+def _agreement(image: str, registries: Iterable[Any]) -> str:
+    """What to write for an image of one's own; nothing where its name has no registry, whose name has a dot or a port."""
     its_own = image.partition("@")[0].rpartition("/")[0]
-    if not its_own:
+    if not {".", ":"} & set(its_own.partition("/")[0]):
         return ""
     entry = json.dumps({"registries": [*registries, its_own]})
     return (
-        "the same image through the stack's repository, or, for an image of your own, "
+        "pull the image through the stack's repository, or, for an image of your own, write "
         f'"image-from-elsewhere": {entry} in policy/config/STACK.json'
     )
 
@@ -238,7 +238,7 @@ RULES: Final = (
         evidence="whoever may push to a registry runs code beside the weights, and a chart brings its own roles. Mandatory where the stack "
         "makes a repository in Artifact Registry or pulls a published server image from one; an image with the published digest of vLLM "
         "or of llm-d's picker may come from anywhere",
-        fix="the same image through the stack's repository, or its registry in registries of image-from-elsewhere, in "
+        fix="pull the image through the stack's repository, or write its registry in registries of image-from-elsewhere, in "
         "policy/config/STACK.json",
         level="mandatory",
         severity="high",

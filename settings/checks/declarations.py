@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from settings.checks.lessons import repeated_on_purpose
+from settings.derived.scaling import load_of_a_server
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -20,7 +21,7 @@ def declarations(settings: Settings) -> dict[str, str]:
         "vllm-fleet.dev/model": serving.model.id,
         "vllm-fleet.dev/model-revision": serving.model.revision,
         "vllm-fleet.dev/context-tokens": str(serving.context_tokens),
-        "vllm-fleet.dev/concurrency-per-replica": str(serving.concurrency_per_replica),
+        "vllm-fleet.dev/concurrency-per-replica": str(load_of_a_server(settings)),
     }
     reproduces = serving.profile.reproduces
     if reproduces is not None and (repeated := repeated_on_purpose(settings)):

@@ -13,6 +13,7 @@ from facts.lessons.words import StackFile
 from facts.machines import Gpu
 from facts.models import ModelShape
 from settings import shaped_engine
+from settings.derived.scaling import load_of_a_server
 from settings.sections.capacity import Reservation
 from settings.sections.engine import (
     ALSO_EXTRA,
@@ -185,8 +186,21 @@ class DeclaredServer(EngineServer):
 
     @property
     def offered_concurrency(self) -> int:
-        """`server.needs` or the profile's."""
-        return self._settings.serving.concurrency_per_replica
+        """`server.needs` or the profile's; with prefill apart at most decode's places: shape-below-load warns of more."""
+        load, server = load_of_a_server(self._settings), self._settings.server
+        if (
+            server.shape is None
+            or server.needs.concurrency_per_replica is not None
+            or self.engine.max_num_seqs is not None
+        ):
+            return load
+        # vLLM's own number of sequences, and a profile's load, which is one of all engines.
+        return min(load, self.sequences * self.answering_engines)
+
+    @property
+    def answering_engines(self) -> int:
+        """Those of decode with `server.shape`."""
+        return shaped_engine.answering_engines(self.engine, self._settings.server.shape)
 
 
 def reasons(settings: Settings) -> dict[str, str]:

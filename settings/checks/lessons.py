@@ -19,11 +19,10 @@ from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, IN_PRODUCTION
-from facts.lessons.serving_judged import OPTION_WITH_REASON, key_of
+from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
-from settings import shaped_engine
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.profiles import valid_for
 from settings.sections.section import key
@@ -60,12 +59,8 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
 
 def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Finding]:
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
-    # What server.shape or server.prefillNodes stands for: the stack file does not write it.
-    own = [key_of(name) for name in shaped_engine.reasons(settings.server) if name not in settings.server.reasons]
     for lesson in (*ENGINE_LESSONS, IN_PRODUCTION):
         for breach in lesson.judge(server, lesson.defaults):
-            if lesson.name == OPTION_WITH_REASON and any(f"{breach.option}.".startswith(f"{one}.") for one in own):
-                continue
             yield _unless_on_purpose(settings, lesson, _problem(settings, lesson, breach))
 
 
@@ -142,7 +137,7 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
     """The benchmark's loads, which the server does not declare."""
     swept = settings.benchmark.concurrency or () if settings.benchmark.enabled else ()
     server = DeclaredServer(settings)
-    engines, each = server.flags.engines, server.sequences
+    engines, each = server.answering_engines, server.sequences
     admitted = engines * each
     if swept and max(swept) > max(admitted, server.offered_concurrency):
         rule = lesson_named("sequences-below-load")

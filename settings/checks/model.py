@@ -103,10 +103,9 @@ def _profile(settings: Settings) -> Iterator[Finding]:
 def _fitted(settings: Settings) -> Iterator[Finding]:
     serving = settings.serving
     # Prefix caching follows from the drafts alone, on any GPUs.
-    if set(serving.fitted) - {"enablePrefixCaching"}:
-        here = ", ".join(
-            f"{name} {'set by vLLM' if value is None else value}" for name, value in serving.fitted.items()
-        )
+    fitted = {name: value for name, value in serving.fitted.items() if name != "enablePrefixCaching"}
+    if fitted:
+        here = ", ".join(f"{name} {'set by vLLM' if value is None else value}" for name, value in fitted.items())
         yield Finding(
             id="profile-on-other-gpus",
             subject=key("server.profile"),
@@ -190,7 +189,7 @@ def _sequences_above_states(path: str, server: EngineServer, limit: int, most: i
         # Lessons max-num-seqs-refused and max-num-seqs-above-state have the measured limit.
         return
     release, certain = server.read_as.version, server.sequences > most
-    offered, admitted = server.offered_concurrency, limit * server.flags.engines
+    offered, admitted = server.offered_concurrency, limit * server.answering_engines
     if server.refuses_sequences_above_states:
         outcome = f"vLLM {release} exits at startup, on a node that is billed"
     else:

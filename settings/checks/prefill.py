@@ -9,8 +9,7 @@ from facts.finding import Finding
 from facts.gke_releases import RDMA_CLAIMS, has_rdma_claims
 from facts.machines import MACHINES
 from facts.names import MAX_SERVER_NAME, PREFILL_ENDING
-from facts.releases import number_of
-from settings.checks.shape import FIRST_RELEASE, unequal_drafts
+from settings.checks.shape import old_release, unequal_drafts
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
 from settings.shaped_engine import set_twice
@@ -31,7 +30,7 @@ def prefill_problems(settings: Settings) -> Iterator[Finding]:
                 found="prefillApart",
                 allowed="prefillApart with server.prefillNodes",
                 why="its routers send each prompt to a prefill node first, and there is none",
-                write="server: {prefillNodes: 1}, or another kind",
+                write="server: {prefillNodes: 2}, or another kind",
             )
         return
     yield from _nodes(settings)
@@ -125,18 +124,13 @@ def _nodes(settings: Settings) -> Iterator[Finding]:
 
 def _servers(settings: Settings) -> Iterator[Finding]:
     server, engine = settings.server, settings.serving.engine
-    is_written = "version" in server.engine
-    if engine.release.number < number_of(FIRST_RELEASE):
-        yield Finding(
-            id="prefill-release",
-            subject=key("server.engine.version") if is_written else _PATH,
-            found=engine.version if is_written else f"vLLM {engine.version}",
-            allowed=f"vLLM {FIRST_RELEASE} or later, with server.prefillNodes",
-            why="earlier releases were not run with a transfer, and those before 0.30.0 answer hybrid models wrongly with drafts",
-            write=f"version: {FIRST_RELEASE}"
-            if is_written
-            else f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove prefillNodes",
-        )
+    yield from old_release(
+        "prefill-release",
+        _PATH,
+        engine,
+        server,
+        why="earlier releases were not run with a transfer, and those before 0.30.0 answer hybrid models wrongly with drafts",
+    )
     yield from unequal_drafts("prefill-with-drafts", _PATH, engine)
     for path, name in set_twice(server.engine):
         yield Finding(

@@ -16,6 +16,7 @@ from settings.sections.shape import Shape
 from settings.shaped_engine import TRANSFER, set_twice
 
 if TYPE_CHECKING:
+    from settings.sections.server import Server
     from settings.stack import Settings
 
 FIRST_RELEASE: Final = "0.33.0"
@@ -26,7 +27,7 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
     """Every reason why this stack's pods cannot be split so."""
     path, server = key("server.shape"), settings.server
     shape, engine = server.shape, settings.serving.engine
-    yield from shape_problems(path, shape, engine, settings.serving.shape, rank_ports=server.rank_ports)
+    yield from shape_problems(path, shape, engine, settings.serving.shape, rank_ports=server.rank_ports, server=server)
     if shape is None:
         return
     yield from _set_twice(settings)
@@ -75,10 +76,42 @@ def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
         )
 
 
+def old_release(id_: str, path: str, engine: Engine, server: Server | None, *, why: str) -> Iterator[Finding]:
+    """A release before the one that was run, said of the key that names it. `path`: of the setting that needs another one. `server`: of the
+    stack file, if there is one.
+    """
+    if engine.release.number >= number_of(FIRST_RELEASE):
+        return
+    setting = path.rpartition(".")[2]
+    subject, found = path, f"vLLM {engine.version}"
+    write = f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove {setting}"
+    if server is not None and "version" in server.engine:
+        subject, found, write = key("server.engine.version"), engine.version, f"version: {FIRST_RELEASE}"
+    if server is not None and server.image.tag is not None:
+        # A tag and a version that differ are refused earlier.
+        also = f", with engine: {{{write}}}" if "version" in server.engine else ""
+        subject, found = key("server.image.tag"), server.image.tag
+        write = f"image: {{tag: v{FIRST_RELEASE}}} and its digest{also}"
+    yield Finding(
+        id=id_,
+        subject=subject,
+        found=found,
+        allowed=f"vLLM {FIRST_RELEASE} or later, with {path.rpartition(':')[2]}",
+        why=why,
+        write=write,
+    )
+
+
 def shape_problems(
-    path: str, shape: Shape | None, engine: Engine, model: ModelShape | None, *, rank_ports: bool
+    path: str,
+    shape: Shape | None,
+    engine: Engine,
+    model: ModelShape | None,
+    *,
+    rank_ports: bool,
+    server: Server | None = None,
 ) -> Iterator[Finding]:
-    """Whether an engine can be split so. `path`: of the setting."""
+    """Whether an engine can be split so. `path`: of the setting. `server`: of the stack file, if there is one."""
     if shape is None:
         return
     asked, each = (shape.prefill_gpus, shape.decode_gpus), engine.tensor_parallel_size
@@ -101,18 +134,15 @@ def shape_problems(
             why="an engine has all of its GPUs on one side",
             write=_nearest(asked, engine),
         )
-    if engine.release.number < number_of(FIRST_RELEASE):
-        first = value("disaggregation.first")
-        right = first["with-drafts" if engine.speculative_tokens else "without-drafts"]
-        yield Finding(
-            id="shape-release",
-            subject=path,
-            found=f"vLLM {engine.version}",
-            allowed=f"vLLM {FIRST_RELEASE} or later",
-            why=f"that one was run; of hybrid models the first right one is {right['version']}: {right['why']}; up to 0.30 block-wise FP8 "
-            "products of prompts are slow on B200 (vllm-project/vllm#57377)",
-            write=f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove shape",
-        )
+    right = value("disaggregation.first")["with-drafts" if engine.speculative_tokens else "without-drafts"]
+    yield from old_release(
+        "shape-release",
+        path,
+        engine,
+        server,
+        why=f"that one was run; of hybrid models the first right one is {right['version']}: {right['why']}; up to 0.30 block-wise FP8 "
+        "products of prompts are slow on B200 (vllm-project/vllm#57377)",
+    )
     if shape.connector == "NixlPushConnector":
         yield Finding(
             id="shape-pushes",
@@ -180,7 +210,7 @@ def _more_than_decode_holds(settings: Settings) -> Iterator[Finding]:
             subject=key("server.needs.concurrencyPerReplica"),
             found=load,
             allowed=f"up to {held:,}: maxNumSeqs {settings.serving.engine.max_num_seqs} on each engine of decode",
-            why="a request holds a place in decode until it ends, and more than these wait in the routers in front of the pod",
+            why="a request holds a place in decode until it ends; each router in front lets in as many as decode has places, and more wait",
             write=f"concurrencyPerReplica: {held}, or more decodeGpus, or a higher maxNumSeqs",
             severity="warning",
         )

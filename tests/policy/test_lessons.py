@@ -148,6 +148,14 @@ def test_what_only_a_resource_can_say(
     assert bool(found(rule, subject, **limits)) is is_broken
 
 
+@each_row(("decode", "is_broken"), [(0, False), (6, True), (7, False)])
+def test_the_load_is_held_against_the_engines_of_decode(decode: int, is_broken: bool) -> None:
+    subject = server("--max-num-seqs=300")
+    router = {"name": "vllm-router", "command": ["vllm-router", *("--decode", "http://127.0.0.1:8003") * decode]}
+    subject.props["spec"]["template"]["spec"]["containers"].append(router)
+    assert bool(found("sequences-below-load", subject)) is is_broken
+
+
 def test_a_server_that_asks_for_no_cpu_is_found() -> None:
     subject = server()
     for part in subject.props["spec"]["template"]["spec"]["containers"][0]["resources"].values():

@@ -35,7 +35,7 @@ T4 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
         ),
         ("12 GPU nodes, no published price", server(selector=T4)),
         (
-            "12 A4 nodes, priced by what the ComputeClass a-ladder finds",
+            "12 A4 nodes, whose price depends on what ComputeClass a-ladder chooses",
             server(
                 selector={
                     "cloud.google.com/gke-accelerator": "nvidia-b200",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
+from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
@@ -377,6 +378,13 @@ CASES = (
         "a reason",
         {"trust-remote-code": True},
         reasons={"--trust-remote-code": "its own tokenizer"},
+    ),
+    _sound(
+        "option-with-reason",
+        "the program's own",
+        _connector(role="kv_producer"),
+        reasons={"--kv-transfer-config": APART_IN_A_POD},
+        stack="cud",
     ),
     _broken(
         "option-with-reason",

@@ -331,6 +331,7 @@ def test_with_prefill_apart_a_request_has_one_prompt_and_one_answer(tmp_path: Pa
     with routed(tmp_path, one_answer=True, v1_only=True) as (router, (server,)):
         for several in (
             {"prompt": ["hi", "ho"]},
+            {"prompt": ["hi"]},
             {"prompt": [[1, 2], [3]]},
             {"prompt": "hi", "n": 2},
             {"prompt": "hi", "n": 12},
@@ -338,7 +339,9 @@ def test_with_prefill_apart_a_request_has_one_prompt_and_one_answer(tmp_path: Pa
             {"n": 2, "prompt": long},
         ):
             status, _, text = router.ask(body=json.dumps(several))
-            assert (status, json.loads(text)["error"]["type"]) == (400, "invalid_request_error"), several
+            error = json.loads(text)["error"]
+            assert (status, error["type"]) == (400, "invalid_request_error"), several
+            assert "list" in error["message"]
         assert server.seen == []
         for one in (
             {"prompt": "hi", "n": 1},

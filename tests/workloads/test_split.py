@@ -261,6 +261,46 @@ def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
     assert "shape-below-load" not in {found.id for found in split_problems(one)}
 
 
+def test_limits_count_the_engines_of_decode() -> None:
+    from settings.checks.declarations import declarations
+    from settings.checks.declared_server import DeclaredServer
+    from settings.checks.lessons import engine_problems
+
+    one, above = settings(), settings(needs={"concurrencyPerReplica": 4_000})
+    seats = str(one.seats)
+    assert {found.id for found in check(above)} & {"shape-below-load", "sequences-below-load"} == {"shape-below-load"}
+    assert declarations(above)["vllm-fleet.dev/concurrency-per-replica"] == seats
+    crowded = DeclaredServer(one, engine=one.serving.engine.but({"maxNumSeqs": 100}))
+    told = {found.id: found for found in engine_problems(one, crowded)}["sequences-below-load"]
+    assert "5 engine(s) admit 500" in str(told.allowed)
+    swept = make_settings(
+        server={"replicas": 1, "profile": "tuned", "shape": SHAPE},
+        endpoint={"kind": "leastRequest"},
+        benchmark={"enabled": True, "concurrency": [2_000]},
+    )
+    own = settings(engine={"maxNumSeqs": None}, shape={**SHAPE, "prefillGpus": 7, "decodeGpus": 1})
+    assert not [found for found in check(own) if found.blocks]
+    [told] = [found for found in check(swept) if found.id == "sequences-below-load"]
+    assert str(told.allowed).startswith(f"up to {seats}:")
+
+
+@each_row(
+    ("server", "subject", "write"),
+    [
+        ({"profile": "record"}, "shape", "profile: tuned"),
+        ({"engine": {"version": "0.18.1"}}, "engine.version", "version: 0.33.0"),
+        ({"image": {"tag": "v0.18.1"}}, "image.tag", "tag: v0.33.0"),
+        ({"image": {"tag": "v0.18.1"}, "engine": {"version": "0.18.1"}}, "image.tag", "version: 0.33.0"),
+    ],
+)
+def test_an_old_release_is_said_of_the_key_that_the_user_wrote(
+    server: dict[str, Any], subject: str, write: str
+) -> None:
+    [told] = [found for found in check(settings(**server)) if found.id == "shape-release"]
+    assert told.subject == f"vllm-fleet:server.{subject}"
+    assert write in str(told.write)
+
+
 def test_a_split_without_drafts_is_advised_nothing_else_and_told_no_options_of_the_program() -> None:
     told = {one.id for one in check(settings(engine={"speculative": None}))}
     assert not told & {"mtp-unused", "shape-with-drafts", "option-with-reason", "profile-on-other-gpus"}

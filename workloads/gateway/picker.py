@@ -237,7 +237,7 @@ def _container(args: EndpointPickerArgs) -> ContainerArgsDict:
 
     return {
         "name": "epp",
-        # Not from Docker Hub: with its own registry.
+        # Its name has a registry, so the stack's Docker Hub prefix is not added.
         "image": LLM_D_IMAGE,
         "args": [*options(args.pool, args.epp.replicas)],
         "env": [

@@ -34,6 +34,10 @@ KEEP_ALIVE_SECONDS: Final = 620
 Balancing, timeouts and retries: 600 s."""
 RATE_WINDOW_SECONDS: Final = 10
 """Window of a client's rate, so that a burst of a second is no excess. Assumed."""
+_SEVERAL_ANSWERS: Final = """'"n"[[:space:]]*:[[:space:]]*"?([2-9]|1[0-9])'"""
+_LISTED_PROMPTS: Final = """'"prompt"[[:space:]]*:[[:space:]]*\\[[[:space:]]*["[]'"""
+"""Regular expressions, because a JSON converter finds nothing in a body that is longer than the buffer. Within a JSON text quotes have a
+backslash before them, so that a prompt's own words do not match."""
 
 
 @checked
@@ -112,8 +116,8 @@ class Haproxy:
     hides_errors: bool = False
     """Whether bodies of the servers' 5xx are replaced, because they contain addresses."""
     one_answer: bool = False
-    """Whether requests with several texts as prompts, or for several answers (`n`), get 400: with prefill apart one cache is handed over
-    for each request. It sees what is within a buffer of HAProxy, the first 15 KiB of a body."""
+    """Whether requests with a list of texts as prompt, even of one, or for several answers (`n`), get 400: with prefill apart one cache
+    is handed over for each request. It sees what is within a buffer of HAProxy, the first 15 KiB of a body."""
     health_path: str = HEALTH_PATH
     """Path of the servers' health check."""
     address: str = ""
@@ -250,15 +254,10 @@ def _requests(args: Haproxy) -> Iterator[str]:
     if args.one_answer:
         yield "http-request wait-for-body time 30s if METH_POST"
         yield f"acl several req.body -m reg {_SEVERAL_ANSWERS}"
-        yield f"acl several req.body -m reg {_SEVERAL_PROMPTS}"
-        yield f"{_answer(400, 'invalid_request_error', 'One prompt and one answer for each request (n: 1).')} if METH_POST several"
+        yield f"acl several req.body -m reg {_LISTED_PROMPTS}"
+        refused = _answer(400, "invalid_request_error", "prompt must be one text, not a list, and n must be 1.")
+        yield f"{refused} if METH_POST several"
     yield f"default_backend {BACKEND}"
-
-
-_SEVERAL_ANSWERS: Final = """'"n"[[:space:]]*:[[:space:]]*"?([2-9]|1[0-9])'"""
-_SEVERAL_PROMPTS: Final = """'"prompt"[[:space:]]*:[[:space:]]*\\[[[:space:]]*["[]'"""
-"""Regular expressions, because a JSON converter finds nothing in a body that is longer than the buffer. Within a JSON text quotes have a
-backslash before them, so that a prompt's own words do not match."""
 
 
 def _keys(args: Haproxy) -> Iterator[str]:

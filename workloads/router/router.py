@@ -347,7 +347,7 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
 def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
     """A sidecar without the key: it starts before HAProxy and ends after it, with the last stream."""
     run: list[pulumi.Input[str]] = [
-        *vllm_router.command(
+        *vllm_router.router_command(
             args.server.name,
             "$(NAMESPACE)",
             prefill=None if args.prefill is None else args.prefill.name,
@@ -356,7 +356,7 @@ def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
     ]
     return {
         "name": "vllm-router",
-        # Not from Docker Hub: with its own registry.
+        # Its name has a registry, so the stack's Docker Hub prefix is not added.
         "image": args.router.image or "",
         "restart_policy": "Always",
         "command": run,

@@ -22,7 +22,8 @@ DEVICE_CLASS: Final = "mrdma.google.com"
 CLAIM: Final = "rdma"
 """Name of the claim in the pod."""
 _UCX: Final = {
-    # Without TCP: UCX takes it without an error where RDMA does not work, at a hundredth of the speed. Then it fails, and is seen.
+    # Without TCP: UCX takes it without an error where RDMA does not work, at a hundredth of the speed. A failure should be seen instead
+    # (unverified).
     "UCX_TLS": "rc,cuda_copy,cuda_ipc,sm,self",
     # Cards of two nodes have different subnets. Source: llm-d, guides/pd-disaggregation, GKE.
     "UCX_IB_ROCE_REACHABILITY_MODE": "all",

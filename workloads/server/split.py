@@ -58,7 +58,7 @@ def container(
     """
     router, run = (
         shape.router,
-        vllm_router.split_command(found.prefill, found.decode, startup_seconds=startup_minutes * 60),
+        vllm_router.pod_command(found.prefill, found.decode, startup_seconds=startup_minutes * 60),
     )
     if has_key:
         run = api_key.command_with_key(vllm_router.KEY_VARIABLE, run)
@@ -73,7 +73,7 @@ def container(
     alive: HTTPGetActionArgsDict = {"path": vllm_router.LIVE_PATH, "port": names.HTTP_PORT_NAME}
     spec: ContainerArgsDict = {
         "name": CONTAINER,
-        # Not from Docker Hub: with its own registry.
+        # Its name has a registry, so the stack's Docker Hub prefix is not added.
         "image": router.image,
         "command": [*run],
         "ports": [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}],

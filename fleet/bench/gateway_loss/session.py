@@ -14,7 +14,7 @@ from facts.finding import Finding
 from facts.names import stack_names
 from facts.time_to_serve import step_seconds
 from fleet.bench.ceiling import above_ceiling
-from fleet.bench.gateway_loss.variants import DIRECT, REPEATS, VARIANTS, WORKLOAD, Variant
+from fleet.bench.gateway_loss.variants import DIRECT, REPEATS, VARIANTS, WORKLOAD, State, Variant
 from fleet.plan.benchmark_price import price_of
 from fleet.plan.stack_text import flow
 from fleet.report.outline import Code, Outline, Prose, Section
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LEAST_REPLICAS: Final = 2
 """With one there is nothing to pick. Also the default: the article lost 31 % on two nodes."""
-_ROUTER_GOES: Final = ", `endpoint` with its `router`, which has no effect without routers and is refused"
+_REMOVE_ROUTER: Final = " Remove `endpoint.router` as well: without routers it is refused."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,25 @@ class Session:
     has_router: bool
     """Whether the stack's section `endpoint` has routers, which the session's leave out."""
     steps: tuple[Step, ...]
+    restore_minutes: float
+    """Until the stack is as it was, without nodes for further replicas."""
+
+    @property
+    def minutes(self) -> float:
+        """All steps, and the restored stack."""
+        return sum(step.minutes for step in self.steps) + self.restore_minutes
+
+    @property
+    def restore_usd(self) -> float | None:
+        """Cost of the whole stack meanwhile."""
+        per_hour = self.steps[-1].price.usd_per_hour
+        return None if per_hour is None else per_hour * self.restore_minutes / 60
+
+    @property
+    def usd(self) -> float | None:
+        """Cost of all that has a price; None if nothing has."""
+        known = [cost for cost in (*(step.usd for step in self.steps), self.restore_usd) if cost is not None]
+        return sum(known) if known else None
 
 
 def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str = "") -> Session:
@@ -80,7 +99,7 @@ def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str 
     server, gateway = (json.loads(config.get(f"vllm-fleet:{name}", "{}")) for name in ("server", "gateway"))
     server = {**server, "replicas": replicas}
     steps = []
-    before = None
+    before: State | None = None
     for variant in VARIANTS:
         changed = {
             "server": {**server, "engine": variant.engine(server.get("engine", {}))},
@@ -93,8 +112,8 @@ def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str 
         )
         if refused := [one for one in check(settings) if one.severity == "error"]:
             raise SettingsError(stack, refused)
-        steps.append(Step(variant=variant, price=price_of(settings), update_minutes=_update(before, variant)))
-        before = variant
+        steps.append(Step(variant=variant, price=price_of(settings), update_minutes=_update(before, variant.state)))
+        before = variant.state
     if blocked := above_ceiling(folder, stack, max(step.price.usd_per_hour or 0 for step in steps)):
         raise SettingsError(stack, [blocked])
     return Session(
@@ -104,6 +123,7 @@ def session(folder: Path, stack: str, replicas: int = LEAST_REPLICAS, root: str 
         gateway=gateway,
         has_router="router" in declared.endpoint.model_fields_set,
         steps=tuple(steps),
+        restore_minutes=_update(before, State(declared.routing, declared.serving.engine.stream_interval)),
     )
 
 
@@ -117,15 +137,15 @@ def _benchmark(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _update(before: Variant | None, variant: Variant) -> float:
+def _update(before: State | None, after: State) -> float:
     """Minutes; the stack is up with the first variant's settings when the session starts."""
-    if before is None or before.stack == variant.stack:
+    if before is None:
         return 0.0
     restart = (step_seconds("image-pull") + step_seconds("engines")) / 60
     door = step_seconds("gateway") / 60
     parts = (
-        restart if before.stream_interval != variant.stream_interval else 0,
-        door if before.routing != variant.routing else 0,
+        restart if before.stream_interval != after.stream_interval else 0,
+        door if before.routing != after.routing else 0,
     )
     return max(parts)
 
@@ -176,10 +196,8 @@ def _another_stack(folder: Path, stack: str, root: str, because: str, why: str) 
 
 def outline(asked: Session, root: str = "") -> Outline:
     """The session as a page: a table of time and price, then the commands in their order."""
-    minutes = sum(step.minutes for step in asked.steps)
-    costs = [step.usd for step in asked.steps]
-    known = [cost for cost in costs if cost is not None]
-    least = "at least " if len(known) < len(costs) or any(step.price.at_least for step in asked.steps) else ""
+    priced = all(step.usd is not None for step in asked.steps)
+    least = "" if priced and not any(step.price.at_least for step in asked.steps) else "at least "
     rows = (
         (
             step.variant.id,
@@ -190,26 +208,33 @@ def outline(asked: Session, root: str = "") -> Outline:
         )
         for step in asked.steps
     )
+    restored = (
+        "restore",
+        "the stack as it was",
+        f"{asked.restore_minutes:.0f}",
+        "-",
+        _cost(asked.restore_usd, least),
+    )
     return Outline(
         title=f"vllm-fleet / {asked.stack}",
         kind="bench gateway-loss",
-        verdict=f"about {minutes:.0f} minutes on {asked.replicas} replicas, {_cost(sum(known) if known else None, least)} "
+        verdict=f"about {asked.minutes:.0f} minutes on {asked.replicas} replicas, {_cost(asked.usd, least)} "
         "once the stack is up",
         head=(
             Prose(
                 "How much throughput the gateway costs, and what of it. Each part is the difference of two measurements; settings that "
                 "change the servers' own speed have a measurement without the gateway, too. Each section below replaces the one in the "
-                f"stack file{_ROUTER_GOES if asked.has_router else ''}; the last step restores the file."
+                f"stack file; the last step restores the file.{_REMOVE_ROUTER if asked.has_router else ''}"
             ),
             Table(
                 id="runs",
-                caption="Time and cost of each measurement",
+                caption="Time and cost of each step",
                 columns=(
-                    *texts("measurement", "what it is"),
+                    *texts("step", "what it is"),
                     *numbers("update, minutes", "benchmark, minutes"),
                     *texts("cost"),
                 ),
-                rows=tuple(tuple(map(Cell, row)) for row in rows),
+                rows=tuple(tuple(map(Cell, row)) for row in (*rows, restored)),
             ),
         ),
         body=(
@@ -230,17 +255,18 @@ def outline(asked: Session, root: str = "") -> Outline:
         data={
             "stack": asked.stack,
             "replicas": asked.replicas,
-            "minutes": round(minutes),
-            "usd": round(sum(known), 2) if len(known) == len(costs) else None,
+            "minutes": round(asked.minutes),
+            "usd": _rounded(asked.usd) if priced else None,
             "at_least": bool(least),
             "measurements": [
                 {
                     "id": step.variant.id,
                     "minutes": round(step.minutes),
-                    "usd": None if step.usd is None else round(step.usd, 2),
+                    "usd": _rounded(step.usd),
                 }
                 for step in asked.steps
             ],
+            "restore": {"minutes": round(asked.restore_minutes), "usd": _rounded(asked.restore_usd)},
         },
     )
 
@@ -259,9 +285,13 @@ def _cost(usd: float | None, least: str) -> str:
     return "unknown" if usd is None else f"{least}{format_usd(usd)}"
 
 
+def _rounded(usd: float | None) -> float | None:
+    return None if usd is None else round(usd, 2)
+
+
 def _steps(asked: Session, root: str) -> Iterator[Section]:
     """What to write and type, a section for each state of the stack."""
-    for number, (_, group) in enumerate(groupby(asked.steps, key=lambda step: step.variant.stack), 1):
+    for number, (_, group) in enumerate(groupby(asked.steps, key=lambda step: step.variant.state), 1):
         steps = list(group)
         variant = steps[0].variant
         sections = {
@@ -273,7 +303,8 @@ def _steps(asked: Session, root: str) -> Iterator[Section]:
             del sections["server"]["engine"]
         if variant == DIRECT:
             sections["benchmark"] = _benchmark(variant)
-        keeping = (f"cp Pulumi.{asked.stack}.yaml {_kept(asked.stack)}",) if variant == DIRECT else ()
+        # A session that starts again keeps the file from before the first one.
+        keeping = (f"cp -n Pulumi.{asked.stack}.yaml {_kept(asked.stack)}",) if variant == DIRECT else ()
         written = (f"# Pulumi.{asked.stack}.yaml, {name}: {flow(value)}" for name, value in sections.items())
         runs = (
             f"fleet bench run --stack {asked.stack}{root}{'' if step.variant.streamed else ' --not-streamed'} "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from facts.figures import Routing
@@ -13,6 +13,13 @@ STREAM_INTERVAL: Final = 20
 REPEATS: Final = 3
 """Of each; fewer give no certificate and no useful interval."""
 WORKLOAD: Final = "article"
+
+
+class State(NamedTuple):
+    """What a stack must be for a measurement."""
+
+    routing: Routing
+    stream_interval: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +41,9 @@ class Variant:
         return self.routing != "cluster-ip"
 
     @property
-    def stack(self) -> tuple[Routing, int | None]:
+    def state(self) -> State:
         """What the stack must be for it; equal ones need no update between them."""
-        return self.routing, self.stream_interval
+        return State(self.routing, self.stream_interval)
 
     def endpoint(self) -> dict[str, Any]:
         """Section `endpoint`."""
@@ -90,4 +97,4 @@ VARIANTS: Final = (
     GATEWAY_INTERVAL,
     DIRECT_INTERVAL,
 )
-"""In an order that restarts the servers once."""
+"""In an order that restarts the servers once, and once more when the stack is restored."""

@@ -24,6 +24,7 @@ def split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Fi
     one, gain, best = modelled.split.apart, modelled.split.gain, modelled.splits.best.apart
     if gain.high > 1 and (one.idle == "neither" or one == best):
         return
+    has_better = best != one and modelled.splits.advice != "no"
     cure, each = modelled.splits.cure, settings.serving.engine.tensor_parallel_size
     other = f"prefillGpus: {best.prefill * each}, decodeGpus: {best.decode * each}"
     first = (
@@ -37,13 +38,13 @@ def split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Fi
         subject=key("server.shape"),
         found=f"{shape.prefill_gpus} + {shape.decode_gpus} GPUs",
         allowed=f"{other}, the best split of this load"
-        if best != one
+        if has_better
         else "left out: no split of this load gains tokens",
         why=f"with {settings.serving.concurrency_per_replica:,} requests in flight at a pod, by the planner's model prefill is busy "
         f"{100 * one.prefill_busy:.0f} % and decode {100 * one.decode_busy:.0f} %, with {gain.value:.2f} times the tok/s of the same "
         f"engines together ({gain.low:.2f} to {gain.high:.2f}), and a longest gap of {format_milliseconds(1e3 * one.longest_gap_s)} "
         f"instead of {format_milliseconds(1e3 * modelled.splits.together.longest_gap_s)}",
         write=first
-        + (other if best != one else "remove shape, or a lower needs.concurrencyPerReplica, if fewer are in flight"),
+        + (other if has_better else "remove shape, or a lower needs.concurrencyPerReplica, if fewer are in flight"),
         severity="warning",
     )

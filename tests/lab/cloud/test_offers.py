@@ -89,6 +89,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
         "spending-guard": [("e2-standard-4", "on-demand")],
         "answers-probe": [("e2-standard-4", "on-demand")],
         "router": [("e2-standard-8", "on-demand")],
+        "qwen35-pool-llm-d-epp": [("e2-standard-16", "on-demand")],  # ten vCPUs
     }
     seen = {}
     for app, one in pod_templates(objects):

@@ -93,15 +93,12 @@ def _prefix_router(*options: str) -> Edit:
     return _router("python3", "-c", "", "/usr/local/bin/vllm-router", *options)
 
 
-_SPLIT = append(
-    DEPLOYMENT,
-    f"{POD}.containers",
-    {
-        "name": "vllm-router",
-        "image": "router:1",
-        "command": ["vllm-router", "--host=0.0.0.0", "--vllm-pd-disaggregation"],
-    },
-)
+def _split(*options: str) -> Edit:
+    command = ["vllm-router", "--host=0.0.0.0", "--vllm-pd-disaggregation", *options]
+    return append(DEPLOYMENT, f"{POD}.containers", {"name": "vllm-router", "image": "router:1", "command": command})
+
+
+_SPLIT = _split()
 _ON_LOOPBACK = flag(DEPLOYMENT, "--host=127.0.0.1")
 _SERVERS_POLICY = "namespace-network-policies-server"
 
@@ -278,7 +275,12 @@ CASES = (
     _broken("prefix-router-reachable", "on every address", _prefix_router("--host=0.0.0.0")),
     _broken("prefix-router-reachable", "in two words", _prefix_router("--host", "::")),
     _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
-    _sound("prefix-router-reachable", "of a split pod", _prefix_router("--host=0.0.0.0", "--vllm-pd-disaggregation")),
+    _broken(
+        "prefix-router-reachable",
+        "before nodes of prefill and decode",
+        _prefix_router("--host=0.0.0.0", "--port=8100", "--vllm-pd-disaggregation"),
+    ),
+    _sound("prefix-router-reachable", "of a split pod", _SPLIT, stack="dev"),
     _broken(
         "split-pod-reachable", "clients call the pods", _SPLIT, _ON_LOOPBACK, stack="dev", says="vllm-fleet/client"
     ),
@@ -308,6 +310,16 @@ CASES = (
             ("the second of two ports", ({"port": 22}, {"port": 8000})),
             ("the status port", ({"port": 9256},)),
         )
+    ),
+    _broken(
+        "split-pod-reachable",
+        "the router's port, by its option",
+        _split("--port=8100"),
+        _ON_LOOPBACK,
+        _ROUTER,
+        _only_from("router", _entry(_FROM_CLIENTS, {"port": 8100})),
+        stack="dev",
+        says="app=client",
     ),
     _broken(
         "split-pod-reachable",

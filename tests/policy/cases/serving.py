@@ -234,6 +234,11 @@ OF_RESOURCES = (
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
         says=("dev-docker-hub", '"image-from-elsewhere": {"registries": ["ghcr.io/a"]} in policy/config/STACK.json'),
     ),
+    of_resource(
+        "image-from-elsewhere",
+        "a server from Docker Hub itself, whose name has no registry to agree to",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"vllm/vllm-openai:own@sha256:{'0' * 64}"),
+    ),
     sound(
         "image-from-elsewhere",
         "a registry that is agreed",

@@ -55,6 +55,13 @@ def test_what_is_written_stands() -> None:
     assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None, "enablePrefixCaching": None}
 
 
+def test_prefix_caching_is_no_value_that_follows_from_the_gpus() -> None:
+    found = check(settings_of("a4-highgpu-8g", OTHER, "spot", engine={"dataParallelSize": 1, "tensorParallelSize": 8}))
+    [told] = [one for one in found if one.id == "profile-on-other-gpus"]
+    assert "kvCacheDtype" in str(told.why)
+    assert "enablePrefixCaching" not in str(told.why)
+
+
 def test_ranks_follow_the_tensor_parallel_size() -> None:
     serving = settings_of("a3-highgpu-8g", OTHER, engine={"tensorParallelSize": 2}).serving
     assert (serving.engine.data_parallel_size, serving.engine.api_server_count) == (4, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from facts.gke_releases import has_rdma_claims
 from settings.derived.figures import fleet_shape
@@ -96,6 +97,13 @@ def test_an_old_release_is_said_of_the_key_that_the_user_wrote() -> None:
     assert of_a_profile.subject.endswith("server.prefillNodes")
     assert "profile: tuned" in str(of_a_profile.write)
     assert (own.subject, own.write) == ("vllm-fleet:server.engine.version", "version: 0.33.0")
+
+
+def test_what_a_router_without_prefill_is_told_to_write_brings_no_warning() -> None:
+    alone = server(prefillNodes=None) | {"endpoint": {**PREFILL_NODES["endpoint"], "kind": "prefillApart"}}
+    [told] = [one for one in check(make_settings(**{**PREFILL_NODES, **alone})) if one.id == "router-without-prefill"]
+    written = yaml.safe_load(str(told.write).partition(", or ")[0])["server"]
+    assert "prefill-alone" not in {one.id for one in check(make_settings(**{**PREFILL_NODES, **server(**written)}))}
 
 
 def test_the_only_prefill_node_is_a_single_point_of_failure() -> None:

@@ -14,12 +14,13 @@ import pytest
 import yaml
 
 from fleet.bench.gateway_loss.session import LEAST_REPLICAS, outline, session
-from fleet.bench.gateway_loss.variants import REPEATS, VARIANTS
+from fleet.bench.gateway_loss.variants import REPEATS, STREAM_INTERVAL, VARIANTS
 from fleet.report.render import rendered
 from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.fleet.cli.command import fleet
+from tests.support.rows import each_row
 from tests.support.settings import PREFILL_NODES
 
 ROOT = Path(__file__).parents[4]
@@ -65,6 +66,32 @@ def test_the_session_has_a_time_and_a_price_and_restarts_the_servers_once() -> N
     intervals = [step.variant.stream_interval for step in asked.steps]
     assert sum(one != other for one, other in pairwise(intervals)) == 1
     assert asked.steps[0].update_minutes == 0
+
+
+LIKE_THE_LAST = {
+    "gateway": {"enabled": False},
+    "endpoint": {"kind": "clusterIp"},
+    "server": {"profile": "record", "engine": {"streamInterval": STREAM_INTERVAL}},
+}
+
+
+@each_row(
+    "sections, takes_time",
+    [
+        ({}, True),
+        ({name: LIKE_THE_LAST[name] for name in ("gateway", "endpoint")}, True),
+        ({"server": LIKE_THE_LAST["server"]}, True),
+        (LIKE_THE_LAST, False),
+    ],
+)
+def test_time_and_cost_contain_the_restored_stack(sections: dict[str, Any], takes_time: bool, tmp_path: Path) -> None:
+    asked = session(changed(tmp_path, **sections), "gateway")
+    document = json.loads(rendered(outline(asked), "json"))
+    restored = document["restore"]
+    assert (restored["minutes"] > 0, restored["usd"] > 0) == (takes_time, takes_time)
+    assert document["minutes"] == round(sum(step.minutes for step in asked.steps) + asked.restore_minutes)
+    parts = sum(one["usd"] for one in (*document["measurements"], restored))
+    assert document["usd"] == pytest.approx(parts, abs=0.01 * len(VARIANTS))
 
 
 IMAGE = f"example.com/team/vllm-router:0.1.17@sha256:{'0' * 64}"
@@ -119,7 +146,7 @@ def test_a_stack_that_cannot_be_asked_past_its_endpoint_is_told_its_own_setting(
 
 def test_the_page_keeps_the_stack_file_and_restores_it() -> None:
     lines = rendered(outline(session(ROOT, "gateway")), "markdown").splitlines()
-    kept = lines.index("cp Pulumi.gateway.yaml Pulumi.gateway.yaml.before")
+    kept = lines.index("cp -n Pulumi.gateway.yaml Pulumi.gateway.yaml.before")
     restored = lines.index("mv Pulumi.gateway.yaml.before Pulumi.gateway.yaml")
     runs = [number for number, line in enumerate(lines) if line.startswith("fleet bench run")]
     assert kept < runs[0]
@@ -129,10 +156,8 @@ def test_the_page_keeps_the_stack_file_and_restores_it() -> None:
 
 def test_the_page_says_that_the_routers_go_with_the_endpoint(tmp_path: Path) -> None:
     routed = {"gateway": {"enabled": False}, "endpoint": {"kind": "leastRequest", "router": {"replicas": 3}}}
-    assert "`endpoint` with its `router`" in rendered(
-        outline(session(changed(tmp_path, **routed), "gateway")), "markdown"
-    )
-    assert "`router`" not in rendered(outline(session(ROOT, "gateway")), "markdown")
+    assert "`endpoint.router`" in rendered(outline(session(changed(tmp_path, **routed), "gateway")), "markdown")
+    assert "`endpoint.router`" not in rendered(outline(session(ROOT, "gateway")), "markdown")
 
 
 @pytest.mark.parametrize("stack", ["prod", "scaled", "canary"])

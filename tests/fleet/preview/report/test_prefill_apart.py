@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fleet.plan.modelled import modelled
+from fleet.plan.prefill_apart import Span
 from fleet.preview.report.prefill_apart import split_findings
 from settings.stack import Settings
 from tests.support.rows import each_row
@@ -28,6 +30,17 @@ def test_a_side_that_would_be_idle_is_a_warning(prefill: int, warns: bool) -> No
     if warns:
         assert "maxNumBatchedTokens" in str(found[0].write)
         assert "prefillGpus: 3, decodeGpus: 5" in str(found[0].write)
+
+
+def test_a_split_without_gain_is_not_sent_to_another_without_gain() -> None:
+    one = split(1, 7)
+    found = modelled(one)
+    assert found is not None
+    assert found.splits is not None
+    none = replace(found.splits.best, gain=Span(value=0.9, low=0.8, high=0.95))
+    [told] = split_findings(one, replace(found, splits=replace(found.splits, best=none)))
+    assert "remove shape" in str(told.write)
+    assert "prefillGpus" not in f"{told.allowed} {told.write}"
 
 
 def test_long_prompts_want_more_prefill() -> None:

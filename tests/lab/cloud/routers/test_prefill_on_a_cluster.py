@@ -77,7 +77,7 @@ def port() -> int:
 def test_it_finds_prefill_and_decode_and_is_not_ready_without_one(
     control_plane: ControlPlane, space: ClusterApi, port: int, tmp_path: Path
 ) -> None:
-    words = vllm_router.command("chat", SPACE, prefill="chat-prefill", max_in_flight=100)
+    words = vllm_router.router_command("chat", SPACE, prefill="chat-prefill", max_in_flight=100)
     with socket.socket() as free, socket.socket() as metrics:
         free.bind(("127.0.0.1", 0))
         metrics.bind(("127.0.0.1", 0))
