@@ -29,7 +29,7 @@ def main(repository: str, revision: str, folder: str, pause_seconds: float = 10.
     """Download the files. Exits with the last error after five attempts."""
     # Xet transfers have stalled without an error; these few megabytes do not need it.
     os.environ["HF_HUB_DISABLE_XET"] = "1"
-    from huggingface_hub import snapshot_download  # type: ignore[import-not-found]  # of the pod's image
+    from huggingface_hub import snapshot_download  # of the pod's image
 
     for attempt in range(1, ATTEMPTS + 1):
         try:
