@@ -18,8 +18,8 @@ _EMBEDDINGS: Final = "/v1/embeddings"
 _KEYS: Final = ("custom_id", "method", "url", "body")
 COMPLETION_TOKENS: Final = 16
 """Longest answer of a completion without `max_tokens`. Source: vLLM, entrypoints/openai/completion/protocol.py, CompletionRequest."""
-# Source of both: vLLM 0.33.0, entrypoints/openai, ChatCompletionRequest and CompletionRequest, without what this plan does not count: beam search,
-# other templates, documents for a template, media and embeddings as prompts.
+# Source of both: vLLM 0.33.0, entrypoints/openai, ChatCompletionRequest and CompletionRequest, without what this plan does not count:
+# beam search, other templates, documents for a template, media and embeddings as prompts.
 # fmt: off
 _SHARED: Final = frozenset(
     {
