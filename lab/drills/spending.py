@@ -160,7 +160,8 @@ def _users_cannot(stage: Stage, proof: Proof) -> None:
     node = stage.pods()[0]["spec"]["nodeName"]
     user.patch(DEPLOYMENT, stage.server, stage.namespace, {"spec": {"replicas": 0}}, subresource="scale")
     stage.until("the servers to go", lambda: not stage.pods(), 1800)
-    user.create(_hidden(stage, "hidden", node))
+    # The quota counts the servers until its controller has seen them go.
+    stage.until("room in the quota", lambda: not _try(lambda: user.create(_hidden(stage, "hidden", node))), 900)
     stage.api.patch(CONFIG_MAP, STATE, home(stage), {"data": {"state": json.dumps({**after, "usd": limit})}})
     stage.until("the pause", lambda: stage.guards.logged("paused", lines), 900)
     ended = stage.until("the hidden pod to go", lambda: stage.api.get(POD, "hidden", stage.namespace) is None, 900)
