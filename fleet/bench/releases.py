@@ -54,7 +54,7 @@ class Run:
     @property
     def usd(self) -> float | None:
         """Cost of the whole stack meanwhile."""
-        return None if self.price.usd_per_hour is None else self.price.usd_per_hour * self.minutes / 60
+        return self.price.usd_of(self.minutes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class Step:
     @property
     def usd(self) -> float | None:
         """Cost of the whole stack meanwhile."""
-        return None if self.price.usd_per_hour is None else self.price.usd_per_hour * self.minutes / 60
+        return self.price.usd_of(self.minutes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,7 @@ class Session:
     @property
     def restore_usd(self) -> float | None:
         """Cost of the whole stack meanwhile."""
-        per_hour = self.steps[-1].price.usd_per_hour
-        return None if per_hour is None else per_hour * self.restore_minutes / 60
+        return self.steps[-1].price.usd_of(self.restore_minutes)
 
     @property
     def usd(self) -> float | None:
