@@ -23,7 +23,7 @@ from lab.control_plane.api import POD
 from lab.drills.drill import Drill, Proof
 from lab.results.result import DrillBrokenOffError
 from lab.simulators.model_server.vllm_command import STEP_SECONDS
-from lab.stage.traffic.client import Asking, Seen, format_statuses
+from lab.stage.traffic.client import STREAM_WALL_SECONDS, Asking, Seen, format_statuses, in_turn, results
 
 if TYPE_CHECKING:
     from lab.cloud.routers.router_pod import RouterPod
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 PROMPT_TOKENS: Final = 768
 REQUESTS: Final = 8
 STREAMS: Final = 8
-STREAM_WALL_SECONDS: Final = 4.0
-"""Length of a stream that is open while something happens: longer than a busy machine takes to play it."""
 WALL_SECONDS: Final = 60.0
 """Longest wait for programs of this machine. Measured: up to four seconds."""
 _SCRAPE_WALL_SECONDS: Final = 10.0
@@ -90,9 +88,9 @@ def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: Rout
         meanwhile = _send(asking, routers, REQUESTS, 1)
         _until(lambda: _restarts(stage, pod.name) > restarts, f"the pod to end without its {role} engine")
         proof.check(f"a dead {role} engine ends its pod", True, routers.deaths[-1].strip()[-80:])
-    seen = _results([*sent, *whole])
+    seen = results([*sent, *whole])
     # The pod answers its own router's probe until it ends.
-    late = sum(not one.answered for one in _results(meanwhile))
+    late = sum(not one.answered for one in results(meanwhile))
     proof.figure(f"lost at once after the death of {role}", late, "requests", f"of {REQUESTS}")
     lost = [one for one in seen if not one.answered]
     proof.check(
@@ -111,7 +109,7 @@ def _one_dies(stage: Stage, proof: Proof, routers: Routers, role: str, pod: Rout
     stage.until_ready(stage.servers)
     stage.traffic.wait_for_endpoints(stage.servers)
     with Asking(stage.settings.serving.model.id) as asking:
-        again = [one.result() for one in _send(asking, routers, REQUESTS, 1)]
+        again = results(_send(asking, routers, REQUESTS, 1))
     proof.check(
         f"with {role} back, every request is answered", all(one.answered for one in again), format_statuses(again)
     )
@@ -128,9 +126,9 @@ def _drains(stage: Stage, proof: Proof) -> None:
         stage.api.delete(POD, leaving.name, stage.namespace)
         # Sent while the routes to it last: read by its prefill, answered by its decode.
         late = _send(asking, routers, REQUESTS, 1)
-    cut = [one for one in _results(streams) if not one.answered]
+    cut = [one for one in results(streams) if not one.answered]
     proof.check("a deleted pod finishes its streams", not cut, f"{len(cut)} of {STREAMS} cut")
-    lost = [one for one in _results(late) if not one.answered]
+    lost = [one for one in results(late) if not one.answered]
     proof.check("requests that come meanwhile are answered", not lost, f"{len(lost)} of {len(late)} lost")
     stage.until("the pod to end", lambda: len(routers.server_endings) > ended, 900.0)
     ending = routers.server_endings[ended]
@@ -149,7 +147,7 @@ def _prompts_move(stage: Stage, proof: Proof, routers: Routers, what: str) -> No
     """Send prompts through the routers, and check that decode has fetched each."""
     before = _moved(routers)
     with Asking(stage.settings.serving.model.id) as asking:
-        seen = _results(_send(asking, routers, REQUESTS, 2))
+        seen = results(_send(asking, routers, REQUESTS, 2))
     found = _moved(routers).since(before)
     proof.check(f"{what} are answered", all(one.answered for one in seen), format_statuses(seen))
     proof.check(
@@ -179,13 +177,9 @@ def _ready(stage: Stage) -> Routers:
 
 
 def _send(asking: Asking, routers: Routers, number: int, tokens: int, *, stream: bool = True) -> Sequence[Future[Seen]]:
-    urls = routers.endpoints()
-    every = [urls[place % len(urls)] for place in range(number)]
-    return asking.send(every, tokens=tokens, stream=stream, prompt=range(1, PROMPT_TOKENS + 1))
-
-
-def _results(sent: Sequence[Future[Seen]]) -> list[Seen]:
-    return [one.result() for one in sent]
+    return asking.send(
+        in_turn(routers.endpoints(), number), tokens=tokens, stream=stream, prompt=range(1, PROMPT_TOKENS + 1)
+    )
 
 
 def _tokens(stage: Stage) -> int:

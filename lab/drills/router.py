@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.texts import plural
@@ -21,7 +20,7 @@ from lab.control_plane.api import POD
 from lab.drills.conditions import all_of, needs_servers, simulated_servers
 from lab.drills.drill import ALONE, Drill, Proof
 from lab.results.result import DrillBrokenOffError
-from lab.stage.traffic.client import Asking, Seen, format_statuses
+from lab.stage.traffic.client import STREAM_WALL_SECONDS, Asking, Seen, format_statuses, in_turn, results
 from lab.stage.traffic.outcomes import format_losses
 from workloads.names import ROUTER_APP
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 SERVERS: Final = 2
 """Least servers: what one cannot answer, another does."""
-STREAM_WALL_SECONDS: Final = 4.0
-"""Length of a stream that is open while something happens: longer than a busy machine takes to play it."""
 OPEN_WALL_SECONDS: Final = 5.0
 """Longest wait until requests have reached their servers. Measured: tenths of a second."""
 LEAVING_SHARE: Final = 0.25
@@ -56,14 +53,14 @@ def _server_dies(stage: Stage, proof: Proof) -> None:
     stage.traffic.start()
     stage.traffic.settle()
     with Asking(stage.settings.serving.model.id) as asking:
-        urls = _in_turn(routers.endpoints(), STREAMS)
+        urls = in_turn(routers.endpoints(), STREAMS)
         streams = asking.send(urls, tokens=_tokens(stage))
         whole = asking.send(urls, tokens=_tokens(stage), stream=False)
         at_dying = _until_open(stage, 2 * STREAMS)[name]
         stage.timeline.note("pod", name, "the server dies with requests in flight", mood="bad")
         died = stage.clock.now_seconds()
         kill_containers(stage.world, dying, exit_code=1, reason="Error")
-    seen, answers = _results(streams), _results(whole)
+    seen, answers = results(streams), results(whole)
     stage.until_ready(servers)
     stage.traffic.wait_for_endpoints(servers)
     stage.traffic.settle()
@@ -102,9 +99,9 @@ def _router_dies(stage: Stage, proof: Proof) -> None:
         _until_open(stage, 2 * STREAMS)
         stage.timeline.note("pod", dying.name, "the router is killed", mood="bad")
         routers.crash(dying.name)
-    cut = sum(not one.answered for one in _results(at_dying))
+    cut = sum(not one.answered for one in results(at_dying))
     proof.check("a killed router cuts its own streams", cut == STREAMS, f"{cut} of {STREAMS} cut")
-    cut = sum(not one.answered for one in _results(at_other))
+    cut = sum(not one.answered for one in results(at_other))
     proof.check("the other router's streams continue", cut == 0, f"{cut} of {STREAMS} cut")
     proof.check("its pod restarts it", bool(_until_routers(stage, routers, 2)), "Ready again")
 
@@ -118,7 +115,7 @@ def _router_dies(stage: Stage, proof: Proof) -> None:
         _until_open(stage, STREAMS)
         stage.timeline.note("operator", leaving.name, "kubectl delete pod")
         stage.api.delete(POD, leaving.name, stage.namespace)
-    cut = sum(not one.answered for one in _results(streams))
+    cut = sum(not one.answered for one in results(streams))
     proof.check("a deleted router finishes its streams", cut == 0, f"{cut} of {STREAMS} cut")
     stage.until("the router to end", lambda: len(routers.endings) > ended, ROUTER_START_SECONDS)
     ending = routers.endings[ended]
@@ -143,10 +140,10 @@ def _router_full(stage: Stage, proof: Proof) -> None:
         waiting = asking.send([router.url] * waits, tokens=1)
         stage.until("the queue to fill", lambda: router.queued() == waits or None, 60.0)
         began = time.monotonic()
-        refused = _results(asking.send([router.url] * 5, tokens=1))
+        refused = results(asking.send([router.url] * 5, tokens=1))
         at_once = time.monotonic() - began
     # A stream takes longer than the queue's limit.
-    late, answered = _results(waiting), _results(running)
+    late, answered = results(waiting), results(running)
     proof.check(
         "no server gets more than its limit",
         most <= _LIMITS["maxInFlight"],
@@ -158,7 +155,7 @@ def _router_full(stage: Stage, proof: Proof) -> None:
     )
     _refusals(proof, "after the queue's time, 503 with Retry-After", late, 503, True)
     with Asking(stage.settings.serving.model.id) as asking:
-        again = _results(asking.send([router.url] * runs, tokens=1))
+        again = results(asking.send([router.url] * runs, tokens=1))
     proof.check("afterwards it answers again", all(one.answered for one in again), format_statuses(again))
 
 
@@ -169,7 +166,7 @@ def _authorization(stage: Stage, proof: Proof) -> None:
     try:
         with Asking(stage.settings.serving.model.id) as asking:
             _keys_are_checked(proof, asking, url, secrets)
-            (one,) = _results(asking.send([url], tokens=1, headers={"Authorization": f"Bearer {_KEY}"}))
+            (one,) = results(asking.send([url], tokens=1, headers={"Authorization": f"Bearer {_KEY}"}))
             proof.check("with the key, an answer", one.answered, str(one.status))
         written = [router.name for router in routers.pods() if _KEY in router.logs]
         proof.check("no key is in the routers' logs", not written, ", ".join(written) or "none")
@@ -179,7 +176,7 @@ def _authorization(stage: Stage, proof: Proof) -> None:
 
 def _keys_are_checked(proof: Proof, asking: Asking, url: str, secrets: Sequence[str]) -> None:
     for what, given in (("a wrong key", {"Authorization": "Bearer wrong"}), ("no key", {})):
-        (one,) = _results(asking.send([url], tokens=1, headers=given))
+        (one,) = results(asking.send([url], tokens=1, headers=given))
         proof.check(f"with {what}, 401", one.status == 401, str(one.status))
         told = one.tells([*secrets, _KEY])
         proof.check(f"with {what}, the answer tells nothing internal", not told, ", ".join(told) or "nothing")
@@ -234,14 +231,6 @@ def _until_open(stage: Stage, number: int) -> dict[str, int]:
         if time.monotonic() > deadline:
             raise DrillBrokenOffError(f"{sum(found.values())} of {number} requests reached a server")
         time.sleep(0.01)
-
-
-def _in_turn(urls: Sequence[str], number: int) -> list[str]:
-    return [urls[place % len(urls)] for place in range(number)]
-
-
-def _results(sent: Sequence[Future[Seen]]) -> list[Seen]:
-    return [one.result() for one in sent]
 
 
 def _internal(stage: Stage, routers: Routers) -> list[str]:

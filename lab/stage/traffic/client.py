@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from lab.simulators.model_server.answers import END_OF_STREAM
 from lab.stage.traffic.driver import PATH
 
+STREAM_WALL_SECONDS: Final = 4.0
+"""Length of a drill's stream that is open while something happens: longer than a busy machine takes to play it."""
 WALL_SECONDS: Final = 60.0
 """Longest silence of an answer. Assumed: far longer than a drill's requests take."""
 
@@ -67,6 +69,16 @@ def format_statuses(seen: Sequence[Seen]) -> str:
     """Answers by HTTP status."""
     statuses = sorted({one.status for one in seen})
     return ", ".join(f"{sum(one.status == status for one in seen)} x {status or 'no answer'}" for status in statuses)
+
+
+def results(sent: Sequence[Future[Seen]]) -> list[Seen]:
+    """The answers, when all have come."""
+    return [one.result() for one in sent]
+
+
+def in_turn(urls: Sequence[str], number: int) -> list[str]:
+    """That many URLs, one after the other and again."""
+    return [urls[place % len(urls)] for place in range(number)]
 
 
 class Asking:
