@@ -33,12 +33,13 @@ _SHARED: Final = frozenset(
     }
 )
 # fmt: on
-_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+FIELDS: Final[Mapping[str, frozenset[str]]] = {
     CHAT: _SHARED
     | {"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
     | {"reasoning_effort", "include_reasoning", "chat_template_kwargs"},
     COMPLETIONS: _SHARED | {"prompt"},
 }
+"""Fields of a request's body that a plan counts, by path of the API. `make vllm-check` asks the real classes for them."""
 _MESSAGE_FIELDS: Final = (
     "role",
     "content",
@@ -99,7 +100,7 @@ def openai_request(data: bytes) -> Request:
     body = line.get("body")
     if not isinstance(body, dict):
         raise _wrong("body", _kind(body), "an object: the request", write='"body": {...}')
-    _known("body.", body, sorted(_FIELDS[url]))
+    _known("body.", body, sorted(FIELDS[url]))
     for name, (values, why) in _FIXED.items():
         # 1 == True, and 1.0 == 1.
         if name in body and not any(body[name] is value or _same(body[name], value) for value in values):

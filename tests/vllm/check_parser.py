@@ -33,6 +33,8 @@ from facts.machines import A100_80GB, B200, H100, L4, Gpu
 from facts.memory import FOUR_BIT_CACHE, GIB, CacheLayout, adapter_slots_gib, attention_block_tokens, kv_bytes_per_token
 from facts.model_config import from_config
 from facts.models import CATALOGUE
+from facts.releases import CURRENT
+from fleet.batch.requests import CHAT, COMPLETIONS, FIELDS
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
@@ -207,6 +209,8 @@ def checks(vllm: Vllm) -> Iterator[Check]:
             partial(_must_raise, external, (ValueError,)),
         )
         yield "the servers of a split pod make engines of their roles", partial(_splits, vllm)
+    if version == CURRENT:
+        yield "fields of a batch's requests are vLLM's", _knows_the_fields_of_a_batch
     yield from _refusals(vllm)
 
 
@@ -239,6 +243,15 @@ def _splits(vllm: Vllm) -> None:
         transfer = vllm.resolve(found).kv_transfer_config
         _equal((transfer.kv_connector, transfer.kv_role), ("NixlConnector", role))
         _equal((transfer.kv_load_failure_policy, transfer.is_kv_transfer_instance), ("recompute", True))
+
+
+def _knows_the_fields_of_a_batch() -> None:
+    """vLLM ignores a field that it does not know, and the plan would count what no server does."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+
+    for url, request in ((CHAT, ChatCompletionRequest), (COMPLETIONS, CompletionRequest)):
+        _equal(FIELDS[url] - set(request.model_fields), frozenset())
 
 
 def _external_rank(vllm: Vllm) -> None:
