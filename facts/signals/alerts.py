@@ -131,7 +131,7 @@ _FELL: Final = (
 
 
 def alerts(watched: Watched) -> Iterator[Alert]:
-    """Alerts of one fleet, only for features that it has. Nobody waits for a fleet that serves only batches: it pages nobody."""
+    """Alerts of one fleet, only for features that it has. A fleet that serves only batches has no pages: no user waits for it."""
     for alert in _alerts(watched):
         if not watched.only_batches:
             yield alert

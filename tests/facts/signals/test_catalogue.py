@@ -408,6 +408,17 @@ def test_a_canary_among_users_is_halted_where_its_requests_count() -> None:
     assert "fleet rollout halt" not in runbook.section("BalancerFails", offline)
 
 
+@each_row(
+    ("batch", "mode", "told"),
+    [(False, "load", (False, False)), (True, "load", (True, False)), (True, "batch", (True, True))],
+)
+def test_a_stack_with_batches_is_watched_for_them(batch: bool, mode: str, told: tuple[bool, bool]) -> None:
+    bounds = {"min": 0, "max": 2} if mode == "batch" else {"min": 1, "max": 2}
+    settings = make_settings(batch={"enabled": batch}, server={"scaling": {"mode": mode, **bounds}})
+    fleet = watched(settings, figures(settings))
+    assert (fleet.batch, fleet.only_batches) == told
+
+
 @each_row(("canary", "has_users"), [({"replicas": 1}, False), ({"weight": 0}, False), ({"weight": 5}, True)])
 def test_a_canary_has_users_by_its_weight(canary: dict[str, int], has_users: bool) -> None:
     settings = make_settings(gateway={"enabled": True}, rollout={"canary": canary})
