@@ -1,0 +1,1 @@
+"""Batches: the programs of their pods."""
