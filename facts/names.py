@@ -20,6 +20,8 @@ CREDENTIALS_PLUGIN: Final = "gke-gcloud-auth-plugin"
 # Values of `app`, in addition to the server's name.
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
+BATCH_APP: Final = "batch"
+"""Clients of a batch; also the name of their service account and container. KEDA counts the pods with this label."""
 SPENDING_APP: Final = "spending-guard"
 """Also the name of the guard's objects."""
 PROBE_APP: Final = "answers-probe"
@@ -38,10 +40,16 @@ resource requests in Autopilot."""
 ANSWERS_PROBE_VCPUS: Final = 0.05
 """As the guard's."""
 
+BATCH_CLIENT_VCPUS: Final = 1
+BATCH_CLIENT_GIB: Final = 2
+"""Requests of a batch's client pod, one for each server. Assumed: a server answers up to a few hundred requests a second, of which each
+takes a client two milliseconds."""
+
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"
 SERVER_ACCOUNT: Final = "vllm-server"
 BENCHMARK_ACCOUNT: Final = "benchmark"
+BATCH_ACCOUNT: Final = BATCH_APP
 
 KEDA_VERSION: Final = "2.20.2"
 """Version of KEDA and of its chart; this program's values and objects were checked with it."""
@@ -146,7 +154,7 @@ def own_server_name(name: str) -> str:
     """A server's name. Raises ValueError for the name of another workload: Services and network policies select by name, so the server
     would get that workload's traffic and permissions.
     """
-    others = (WRITER_APP, BENCHMARK_APP, SPENDING_APP, PROBE_APP, ROUTER_APP)
+    others = (WRITER_APP, BENCHMARK_APP, BATCH_APP, SPENDING_APP, PROBE_APP, ROUTER_APP)
     if name in others or name.endswith(_PICKER_ENDING):
         raise ValueError(
             f"a name other than {', '.join(others)} and names ending in {_PICKER_ENDING}, which other workloads use"

@@ -52,6 +52,7 @@ _SECTIONS = frozenset(
         "gateway",
         "endpoint",
         "benchmark",
+        "batch",
         "monitoring",
         "rollout",
         "budget",

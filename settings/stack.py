@@ -16,6 +16,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.names import APP_LABEL, CANARY_ENDING, HTTP_PORT, STATUS_PORT, label_value, server_name, stack_namespace
 from facts.sizing import CACHE_SAVER_DISK_GIB, POD_ROUTER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
+from settings.sections.batch import Batch
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Ladder, Placement, placement
@@ -91,6 +92,8 @@ class Settings(Section):
     """What chooses a server for each request."""
     benchmark: Benchmark = Benchmark()
     """The benchmark Job."""
+    batch: Batch = Batch()
+    """Documents to process to their end."""
     monitoring: Monitoring = Monitoring()
     """Managed Prometheus, dashboard and alerts."""
     rollout: Rollout = Rollout()
@@ -190,6 +193,11 @@ class Settings(Section):
     def is_scaled(self) -> bool:
         """Whether this stack's autoscaler sets the number of replicas; false while the fleet is paused."""
         return self.server.scaling.mode != "none" and self.server.replicas != 0
+
+    @property
+    def scales_by_batch(self) -> bool:
+        """Whether servers run for a batch only, as many as it asks for."""
+        return self.server.scaling.mode == "batch"
 
     @property
     def scales_by_keda(self) -> bool:
@@ -456,7 +464,9 @@ class Settings(Section):
         if canary is None:
             return None
         server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
-        return self._but(frozenset({"benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model)
+        return self._but(
+            frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model
+        )
 
     @cached_property
     def as_prefill(self) -> Settings | None:
@@ -464,7 +474,7 @@ class Settings(Section):
         server = self.server.prefill
         if server is None:
             return None
-        return self._but(frozenset({"benchmark", "endpoint", "gateway", "rollout"}), server=server)
+        return self._but(frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server)
 
     @property
     def without_canary(self) -> Settings:

@@ -9,9 +9,9 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.names import PAUSED_REPLICAS
+from facts.names import APP_LABEL, BATCH_APP, PAUSED_REPLICAS
 from settings.arguments import checked
-from settings.derived.scaling import ScalingPolicy
+from settings.derived.scaling import BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
 from workloads.manifest import Manifest
 from workloads.server.server import Server
@@ -27,6 +27,8 @@ POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 """Seconds from the last window's end to zero replicas, with a minimum of 0. KEDA's default, explicit because callers then lose their
 servers."""
+BATCH_COOLDOWN_SECONDS: Final = 60
+"""The same after the last pod of a batch: every shard has its result then. Longer than a lost pod's first replacement takes."""
 NEVER_ALONE: Final = 10**9
 """Activation threshold in requests in flight, above any real load. With a minimum of 0, KEDA scales to
 zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""
@@ -70,6 +72,8 @@ class Autoscaling(pulumi.ComponentResource):
             )
         else:
             needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
+            if policy.mode == "batch":
+                triggers.append(batch_trigger())
             if policy.mode == "load":
                 identity = {"podIdentity": {"provider": "gcp"}}
                 needs.append(
@@ -123,7 +127,11 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
         "triggers": triggers,
     }
     if policy.min == 0:  # otherwise neither has an effect, and KEDA's webhook warns
-        spec |= {"pollingInterval": POLLING_SECONDS, "cooldownPeriod": COOLDOWN_SECONDS}
+        batch = policy.mode == "batch"
+        spec |= {
+            "pollingInterval": BATCH_POLL_SECONDS if batch else POLLING_SECONDS,
+            "cooldownPeriod": BATCH_COOLDOWN_SECONDS if batch else COOLDOWN_SECONDS,
+        }
     if policy.mode == "load" and policy.min:
         spec["fallback"] = {
             "failureThreshold": policy.failures_before_fallback,
@@ -151,6 +159,14 @@ def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulum
         "metadata": metadata,
         "authenticationRef": {"name": AUTHENTICATION},
     }
+
+
+def batch_trigger() -> Manifest:
+    """One server for each pod of a batch that has not ended: pending ones count, so servers and client pods start together.
+    Source: keda 2.20.2, kubernetes_workload_scaler.go.
+    """
+    metadata = {"podSelector": f"{APP_LABEL}={BATCH_APP}", "value": "1"}
+    return {"type": "kubernetes-workload", "name": BATCH_APP, "metricType": "AverageValue", "metadata": metadata}
 
 
 def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:

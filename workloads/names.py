@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 # Shared with infra/; re-exported so that workloads import names from one module.
 from facts.names import APP_LABEL as APP_LABEL
+from facts.names import BATCH_ACCOUNT as BATCH_ACCOUNT
+from facts.names import BATCH_APP as BATCH_APP
 from facts.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from facts.names import BENCHMARK_APP as BENCHMARK_APP
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT

@@ -6,6 +6,7 @@ would restart the servers or replace a benchmark's ConfigMap.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 from collections.abc import Mapping
@@ -34,6 +35,31 @@ def benchmark_programs() -> dict[str, str]:
     """The benchmark's package: code of each file of benchmark/pods, by file name."""
     files = sorted((FOLDER / "benchmark" / "pods").glob("*.py"))
     return {file.name: python_program(f"benchmark/pods/{file.name}") for file in files}
+
+
+def package_of(module: str) -> dict[str, str]:
+    """The code of a module and of every module of this repository that it imports, by path. Packages need no file of their own."""
+    return {path: code_of((FOLDER.parent / path).read_text(encoding="utf-8")) for path in sorted(_imported(module))}
+
+
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """Paths of the module and of what it imports."""
+    found, open_ = set[str](), [module]
+    while open_:
+        here = open_.pop()
+        path = here.replace(".", "/") + ".py"
+        if path in found or not (FOLDER.parent / path).is_file():
+            continue
+        found.add(path)
+        for node in ast.walk(ast.parse((FOLDER.parent / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                above = here.split(".")[: -node.level] if node.level else []
+                source = ".".join([*above, *([node.module] if node.module else [])])
+                open_ += [source, *(f"{source}.{name.name}" for name in node.names)]
+            elif isinstance(node, ast.Import):
+                open_ += [name.name for name in node.names]
+    return frozenset(found)
 
 
 def joined_program(*paths: str) -> str:

@@ -35,14 +35,17 @@ def scaling_problems(settings: Settings) -> Iterator[Finding]:
                 "scaling-off",
                 "mode",
                 "none",
-                allowed="load or schedule, for the rest of the section to take effect",
+                allowed="load, schedule or batch, for the rest of the section to take effect",
                 why=f"without an autoscaler {', '.join(unused)} has no effect; server.replicas sets the number of servers",
                 write="mode: load",
                 severity="note",
             )
         return
     yield from _bounds(settings)
-    yield from _windows(settings)
+    if scaling.mode == "batch":
+        yield from _by_batch(settings)
+    else:
+        yield from _windows(settings)
     yield from _surroundings(settings)
     if scaling.mechanism == "gke":
         yield from _by_gke(settings)
@@ -229,6 +232,41 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
         )
 
 
+def _by_batch(settings: Settings) -> Iterator[Finding]:
+    scaling = settings.server.scaling
+    if not settings.batch.enabled:
+        yield Finding(
+            id="scaling-without-batch",
+            subject=key("batch.enabled"),
+            found=False,
+            allowed="true with server.scaling.mode batch",
+            why="only the client pods of `fleet batch run` ask for servers, and without the section it has no bucket",
+            write="batch: {enabled: true}, or scaling: {mode: schedule} or {mode: load}",
+        )
+    if scaling.min:
+        yield _problem(
+            "scaling-batch-min",
+            "min",
+            scaling.min,
+            allowed="0, the default with mode: batch",
+            why="between batches no server runs; a minimum would be billed without work",
+            write="remove min; or mode: load, which keeps a minimum",
+        )
+    for name, told in (
+        ("windows", bool(scaling.windows)),
+        ("targetInFlight", scaling.target_in_flight is not None),
+    ):
+        if told:
+            yield _problem(
+                "scaling-batch-alone",
+                name,
+                "given",
+                allowed="left out with mode: batch",
+                why="the batch alone decides: `fleet batch run` plans the servers that deadline and maxUsd need",
+                write=f"remove {name}; or mode: {'schedule' if name == 'windows' else 'load'}",
+            )
+
+
 def _by_gke(settings: Settings) -> Iterator[Finding]:
     scaling, version = settings.server.scaling, settings.cluster.min_version
     if scaling.mode != "load" or scaling.windows or scaling.min == 0 or settings.server.replicas == 0:
@@ -237,7 +275,7 @@ def _by_gke(settings: Settings) -> Iterator[Finding]:
             "mechanism",
             "gke",
             allowed="mode: load without windows, min: 1 or more, replicas left out",
-            why="GKE's AutoscalingMetric has no schedule, cannot scale up from zero and cannot hold a fleet at zero",
+            why="GKE's AutoscalingMetric has no schedule, counts no pods, cannot scale up from zero and cannot hold a fleet at zero",
             write="mechanism: keda",
         )
     if not settings.owns_platform:

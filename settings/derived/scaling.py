@@ -17,6 +17,11 @@ GROWTH_DURING_LEAD: Final = 1.41
 percentile is 1.74."""
 EARLY_SECONDS: Final = 600
 """A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
+BATCH_POLL_SECONDS: Final = 15
+"""How often the batch's pods are counted. The HPA's own period; each count lists the namespace's pods from KEDA's cache."""
+BATCH_DOWN_SECONDS: Final = 300
+"""How long fewer pods of a batch must last before servers go: a lost pod is replaced after 10, 20, 40 s. Source: Kubernetes, Job,
+pod backoff failure policy."""
 DAY_MINUTES: Final = 24 * 60
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
 
@@ -47,7 +52,7 @@ class PolicyWindow:
 class ScalingPolicy:
     """Bounds, triggers and speed of autoscaling."""
 
-    mode: Literal["schedule", "load"]
+    mode: Literal["schedule", "load", "batch"]
     mechanism: Literal["keda", "gke"]
     paused: bool = False
     """Whether the fleet is paused, with zero servers."""
@@ -106,11 +111,31 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
     scaling = settings.server.scaling
     if scaling.mode == "none":
         return None
-    lead_seconds = scaling.lead_minutes * 60
+    lead_seconds, paused = scaling.lead_minutes * 60, settings.server.replicas == 0
+    if scaling.mode == "batch":
+        return ScalingPolicy(
+            mode="batch",
+            mechanism=scaling.mechanism,
+            paused=paused,
+            min=scaling.min,
+            max=scaling.max,
+            target_in_flight=None,
+            lead_seconds=lead_seconds,
+            windows=(),
+            timezone=scaling.timezone,
+            # All servers at once: a batch asks for a number, and none too many.
+            up_window_seconds=0,
+            up_pods=scaling.max,
+            up_period_seconds=BATCH_POLL_SECONDS,
+            down_window_seconds=BATCH_DOWN_SECONDS,
+            down_pods_per_period=scaling.max,
+            down_period_seconds=BATCH_POLL_SECONDS,
+            fallback_replicas=1,
+        )
     return ScalingPolicy(
         mode=scaling.mode,
         mechanism=scaling.mechanism,
-        paused=settings.server.replicas == 0,
+        paused=paused,
         min=scaling.min,
         max=scaling.max,
         target_in_flight=(scaling.target_in_flight or default_target(load_of_a_server(settings)))

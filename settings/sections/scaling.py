@@ -38,10 +38,14 @@ class ScalingWindow(Section):
 class Scaling(Section):
     """The servers' autoscaler. With it, leave out `replicas`, or set it to 0 to pause."""
 
-    mode: Literal["none", "schedule", "load"] = "none"
-    """`schedule`: windows only. `load`: requests in flight, with windows as a minimum. `none`: fixed by `replicas`."""
-    min: Annotated[int, Field(ge=0, le=1_000)] = 1
-    """Minimum number of servers. 0 needs `schedule`: outside all windows no server runs."""
+    mode: Literal["none", "schedule", "load", "batch"] = "none"
+    """`schedule`: windows only. `load`: requests in flight, with windows as a minimum. `batch`: as many servers as the batch in work
+    asks for, none between batches. `none`: fixed by `replicas`."""
+    min: Annotated[int, Field(ge=0, le=1_000)] = Field(
+        default_factory=lambda given: 0 if given.get("mode") == "batch" else 1
+    )
+    """Minimum number of servers. 0 needs `schedule`, where no server runs outside all windows, or `batch`, where it is the default and
+    the only value. Default otherwise: 1."""
     max: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Maximum number of servers. Price, quotas and volumes are sized for it, and the GPU quota allows no more."""
     target_in_flight: Annotated[int, Field(ge=1, le=100_000)] | None = None

@@ -1,1 +1,1 @@
-"""Batches: the programs of their pods."""
+"""Batches: their Job, what it needs on the cluster, and the program of its pods."""

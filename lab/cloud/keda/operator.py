@@ -4,7 +4,7 @@ KEDA is not built: its 2,271 packages would take as long as Kubernetes (2,424 pa
 follows the source, kedacore/keda v2.20.2:
 controllers/keda/hpa.go and scaledobject_controller.go, pkg/scaling/scale_handler.go, pkg/scaling/executor/scale_scaledobjects.go,
 pkg/fallback/fallback.go; a failed reconciliation is retried as controller-runtime does. Not simulated: scalingModifiers,
-idleReplicaCount, useCachedMetrics, triggers other than prometheus and cron.
+idleReplicaCount, useCachedMetrics, triggers other than prometheus, cron and kubernetes-workload.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lab.cloud.keda.endpoints import endpoints
 from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.triggers import (
     Reading,
+    Sources,
     SpecError,
     Trigger,
     TriggerError,
@@ -31,7 +32,7 @@ from lab.cloud.keda.triggers import (
 )
 from lab.cloud.keda.wall_time import on_the_wall
 from lab.cloud.world import World, is_ready
-from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, ApiUnreachableError, Kind, Manifest
+from lab.control_plane.api import DEPLOYMENT, POD, ApiRefusedError, ApiUnreachableError, Kind, Manifest
 from lab.control_plane.mirror import Change
 
 LOG = logging.getLogger(__name__)
@@ -255,7 +256,7 @@ class Keda:
             reference = (one_trigger.get("authenticationRef") or {}).get("name")
             if reference and self._api.get(TRIGGER_AUTHENTICATION, reference, namespace) is None:
                 raise SpecError(f'triggerauthentications.keda.sh "{reference}" not found')
-        return tuple(trigger(index, found) for index, found in enumerate(spec["triggers"]))
+        return tuple(trigger(index, found, namespace) for index, found in enumerate(spec["triggers"]))
 
     def _autoscaler(self, scaled: _Scaled) -> Manifest:
         one = scaled.manifest
@@ -309,7 +310,7 @@ class Keda:
         """A trigger's value, or its fallback's; and whether it is the fallback's. Raises TriggerError."""
         fallback = scaled.spec.get("fallback")
         try:
-            reading = one.read(self.in_flight.query, self.now)
+            reading = one.read(self._sources(scaled))
         except TriggerError:
             if not fallback:
                 raise
@@ -325,6 +326,17 @@ class Keda:
             scaled.failures[one.name] = 0
             self._note_fallback(scaled, fallback)
         return reading, False
+
+    def _sources(self, scaled: _Scaled) -> Sources:
+        _, namespace = scaled.place
+
+        def pods(selector: str) -> list[Manifest]:
+            try:
+                return self._api.list_all(POD, namespace, label_selector=selector)
+            except (ApiRefusedError, ApiUnreachableError) as error:
+                raise TriggerError(f"error inspecting kubernetes workload: {error}") from error
+
+        return Sources(query=self.in_flight.query, pods=pods, now=self.now)
 
     def _note_fallback(self, scaled: _Scaled, fallback: Manifest) -> None:
         if max(scaled.failures.values()) > fallback["failureThreshold"]:

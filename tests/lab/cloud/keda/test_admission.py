@@ -55,7 +55,7 @@ def test_what_the_program_writes_is_taken_without_a_warning(least: int) -> None:
     spec = scaled_object_spec("fleet", policy, [load_trigger(policy, "", QUERY), *cron_triggers(policy)])
     one = {**scaled_object(), "spec": spec}
     assert (refusal(one, [], []), warnings(one)) == ("", [])
-    assert [trigger(index, found).target for index, found in enumerate(spec["triggers"])] == [
+    assert [trigger(index, found, "fleet").target for index, found in enumerate(spec["triggers"])] == [
         policy.target_in_flight,
         1,
     ]

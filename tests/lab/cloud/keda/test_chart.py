@@ -37,3 +37,6 @@ def test_its_pods_have_the_charts_names_and_this_programs_amounts() -> None:
         assert container["resources"]["limits"] == {"cpu": "250m", "memory": "512Mi"}
         assert container["image"].endswith(f":{KEDA_VERSION}")
     assert not {"APIService", "ValidatingWebhookConfiguration"} & {one["kind"] for one in made}
+    (role,) = (one for one in made if one["kind"] == "ClusterRole" and one["metadata"]["name"] == OPERATOR)
+    (pods,) = (rule for rule in role["rules"] if "pods" in rule["resources"])  # for the trigger kubernetes-workload
+    assert {"get", "list", "watch"} <= set(pods["verbs"])

@@ -1,0 +1,81 @@
+"""Section `batch`: documents to process to their end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+from settings.sections.section import Section, like
+
+NO_EMBEDDINGS: Final = "every profile runs vLLM's generate runner, which has no embeddings"
+SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
+
+
+def _generates(given: object) -> object:
+    """The endpoint. Raises PydanticCustomError for embeddings."""
+    if given == "embeddings":
+        raise PydanticCustomError(
+            "no_embeddings", "chat or completions: {why}; send embeddings to another service", {"why": NO_EMBEDDINGS}
+        )
+    return given
+
+
+class BatchDefaults(Section):
+    """Fields of a request's body that a line lacks."""
+
+    max_tokens: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    """Longest answer in tokens. Default: chat answers up to the model's context, completions up to 16 tokens."""
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Sampling temperature; 0 always takes the likeliest token. Default: the model's."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Share of probability that tokens are drawn from. Default: the model's."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    """Seed of the sampling. Default: none."""
+
+    def body(self) -> dict[str, int | float]:
+        """The given fields, by their names in a request's body."""
+        return self.model_dump(exclude_none=True)
+
+
+class Batch(Section):
+    """Documents that `fleet batch run` processes to their end: a bucket, permissions, and what a run asks if its options do not."""
+
+    enabled: bool = False
+    """Create the bucket, the client pods' service account and their network access, for `fleet batch run`."""
+    input: (
+        Annotated[
+            str,
+            like(
+                r"^gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]/[^\s?#]+$", "an object in Cloud Storage, gs://BUCKET/OBJECT"
+            ),
+        ]
+        | None
+    ) = None
+    """Object that `fleet batch run` without a file reads, with its user's credentials, e.g. `gs://my-bucket/documents.jsonl`."""
+    endpoint: Annotated[Literal["chat", "completions"], BeforeValidator(_generates)] = "chat"
+    """API of the requests: chat, or completions of a text. A file in OpenAI's batch format must ask for this one."""
+    template: Annotated[str, Field(min_length=1, max_length=16_384)] | None = None
+    """For a plain JSONL: the prompt, with {KEY} for a key of each line, e.g. "Summarize: {text}". Default: OpenAI's batch format."""
+    id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """With `template`: the key of a line's id. Default: `id`."""
+    defaults: BatchDefaults = BatchDefaults()
+    """What requests say if a line does not, e.g. `{maxTokens: 500, temperature: 0}`."""
+    deadline: (
+        Annotated[str, like(r"^[1-9][0-9]{0,4}(\.[0-9]{1,3})?[mhd]$", "a duration from 1m, such as 8h, 90m or 1.5d")]
+        | None
+    ) = None
+    """Time to the end of a batch, start-up included, e.g. 8h. It decides the number of servers. Default: none, one server."""
+    max_usd: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Amount in USD at which a batch stops taking documents; raising it continues the batch. Default: none."""
+    on_done: Literal["pause", "destroy-hint", "keep"] = "pause"
+    """What happens at the end of a batch. `pause`: no server runs, and the weights stay; needs `server.scaling.mode: batch`.
+    `destroy-hint`: the same, and commands say what `pulumi destroy` saves. `keep`: servers stay, as `replicas` or another mode says."""
+    retention_days: Annotated[int, Field(ge=1, le=3650)] = 30
+    """Days after which documents and results in the bucket are deleted."""
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """The deadline in seconds."""
+        return None if self.deadline is None else float(self.deadline[:-1]) * SECONDS[self.deadline[-1]]
