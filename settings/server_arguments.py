@@ -23,6 +23,7 @@ class ServerArguments(TypedDict):
 
     name: str
     replicas: int | None
+    starts_empty: bool
     engine: Engine
     model: Model
     placement: Placement
@@ -47,6 +48,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
+        "starts_empty": settings.is_scaled and settings.server.scaling.min == 0,
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,

@@ -37,6 +37,8 @@ class ServerArgs(ServerPod):
 
     replicas: int | None = 1
     """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
+    starts_empty: bool = False
+    """With `replicas` None: whether the Deployment is created without pods, because its autoscaler has a minimum of 0."""
     internal_load_balancer: bool = False
     """Whether to publish the Service on an internal passthrough load balancer."""
     beside: Server | None = None
@@ -190,6 +192,9 @@ def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = No
     }
     if args.replicas is not None:
         spec["replicas"] = args.replicas
+    elif args.starts_empty:
+        # Kubernetes' default of one would rent a machine until the autoscaler first looks. Later values are the autoscaler's.
+        spec["replicas"] = 0
     return spec
 
 
