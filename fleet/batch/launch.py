@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def start(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, batch: st
     if running is not None:
         return _resized(kubectl, running, servers)
     # Each launch has its own name: the ConfigMap of an ended Job goes some time after the Job.
-    name = f"{job_name(batch)}-{time.strftime('%m%d%H%M%S', time.gmtime())}"
+    name = f"{job_name(batch)}-{secrets.token_hex(3)}"
     namespace, labels = settings.namespace, settings.object_labels
     assert outputs.batch_bucket is not None
     job = job_manifest(

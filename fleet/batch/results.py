@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from facts.user_error import UserError
 from fleet.batch.order import digest_of
-from fleet.batch.stored import PARTS, RESULTS, Batch, StoredBatch, shard_name
+from fleet.batch.stored import Batch, StoredBatch
 from fleet.clients.side_by_side import side_by_side
+from workloads.batch.pods.shards import PARTS, RESULTS, parts_prefix, result_name
 
 if TYPE_CHECKING:
     from fleet.clients.storage import Bucket
@@ -52,12 +53,11 @@ def download(stored: StoredBatch, folder: Path, progress: Callable[[int, int], N
 
 
 def _download_parts(bucket: Bucket, prefix: str, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-
     def bring(name: str) -> None:
-        place = folder / name.removeprefix(prefix).replace("/", "+")
+        place = folder / name.removeprefix(prefix)
         # A part never changes.
         if not place.exists() and (content := bucket.read(name)) is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
             unfinished = place.with_name(f".{place.name}")
             unfinished.write_bytes(content)
             unfinished.replace(place)
@@ -72,12 +72,12 @@ def merge(batch: Batch, folder: Path, *, partial: bool) -> Merged:
     index = _Index()
     missing = 0
     for shard, count in enumerate(batch.counts):
-        result = folder / _OBJECTS / RESULTS / f"{shard_name(shard)}.jsonl"
+        result = folder / _OBJECTS / result_name(shard)
         if result.is_file():
             if (lines := index.add(result)) != count:
                 raise _wrong(batch, f"shard {shard} has {lines} results for {count} documents")
         elif partial:
-            for part in sorted((folder / _OBJECTS / PARTS).glob(f"{shard_name(shard)}+*.jsonl"), key=_age):
+            for part in sorted((folder / _OBJECTS / parts_prefix(shard)).glob("*.jsonl"), key=_age):
                 index.add(part)
         else:
             missing += 1
@@ -109,8 +109,8 @@ def clear(folder: Path) -> None:
 
 
 def _age(part: Path) -> tuple[int, int]:
-    """Generation of its lease, and its number: `00000+GENERATION-NUMBER....jsonl`."""
-    generation, _, number = part.name.partition("+")[2].partition(".")[0].partition("-")
+    """Generation of its lease, and its number: `GENERATION-NUMBER.COUNTS.jsonl`."""
+    generation, _, number = part.name.partition(".")[0].partition("-")
     return int(generation), int(number)
 
 

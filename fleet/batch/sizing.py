@@ -48,8 +48,8 @@ class Sized:
     def text(self, settings: Settings) -> str:
         """A paragraph for the confirmation."""
         option = self.option
-        low, high = (format_duration(3600 * hours) for hours in option.hours)
-        took = format_duration(3600 * option.run.total_hours)
+        took, low, high = (format_duration(3600 * hours) for hours in (option.run.total_hours, *option.hours))
+        between = "" if low == high else f" ({low} to {high})"
         cost = "The price is unknown"
         if option.run.usd is not None and option.usd is not None:
             least = "At least " if option.plan.money.at_least or option.is_bound else ""
@@ -58,7 +58,7 @@ class Sized:
         kept = "fixed" if not settings.scales_by_batch else f"at most {most_servers(settings)}"
         return (
             f"{plural(self.servers, 'server')} ({kept}; {question.machine.type}, {option.capacity} in {question.region}): "
-            f"about {took} ({low} to {high}), start-up included. {cost}."
+            f"about {took}{between}, start-up included. {cost}."
         )
 
     def terms(self, settings: Settings, limits: Limits, *, began: float) -> Terms:

@@ -131,8 +131,8 @@ def state_of(status: Status) -> State:
     )
 
 
-def outline(status: Status, stack: str) -> Outline:
-    """The whole state."""
+def outline(status: Status, stack: str, *, is_fetched: bool = False) -> Outline:
+    """The whole state. `is_fetched`: whether its results are here."""
     batch, found = status.batch, tuple(findings(status, stack))
     tone: Tone = "bad" if found else "good" if status.phase == "done" else "strong"
     percent = f"{status.done / batch.documents:.1%}"
@@ -142,7 +142,7 @@ def outline(status: Status, stack: str) -> Outline:
         verdict=f"{_WORDS[status.phase]}: {status.done:,} of {plural(batch.documents, 'document')} ({percent})",
         tone=tone,
         head=some(Tiles(tuple(_numbers(status))), Findings(found) if found else None),
-        body=some(*_next(status, stack)),
+        body=tuple(_next(status, stack, is_fetched=is_fetched)),
         footer=(
             "Dollars are estimated from ready servers and time, at the prices of the stack's bill: `docs/batch.md`.",
         ),
@@ -154,12 +154,13 @@ def findings(status: Status, stack: str) -> Iterator[Finding]:
     """Why it stands still, or will be late, or ended early."""
     progress, terms, id_ = status.progress, status.terms, status.batch.id
     again = f"fleet batch run FILE --stack {stack}"
-    if status.phase == "silent":
+    if status.phase == "silent" and terms is not None:
+        last = terms.began if progress is None else max(progress.at, terms.began)
         yield Finding(
             id="batch-silent",
             subject=id_,
             severity="warning",
-            found=f"no client has reported since {_moment(terms.began if progress is None or terms is None else progress.at)}",
+            found=f"no client has reported since {_moment(last)}",
             allowed="a report every ten seconds",
             why="its Job has ended or was deleted, or its pods wait for a machine; nothing is lost",
             write=f"kubectl get pods --selector app=batch; then {again} goes on",
@@ -242,10 +243,11 @@ _AFTERWARDS: Final[Mapping[str, str]] = {
 }
 
 
-def _next(status: Status, stack: str) -> Iterator[Next]:
+def _next(status: Status, stack: str, *, is_fetched: bool) -> Iterator[Next]:
     id_ = status.batch.id
     if status.phase == "done":
-        yield Next(f"fleet batch fetch {id_} --stack {stack}", "one line for each document")
+        if not is_fetched:
+            yield Next(f"fleet batch fetch {id_} --stack {stack}", "one line for each document")
         if status.terms is not None and status.terms.on_done == "destroy-hint":
             saved = format_usd(status.terms.usd_per_hour_fixed)
             yield Next(f"pulumi destroy --stack {stack}", f"after that; saves {saved} an hour")

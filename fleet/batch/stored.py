@@ -6,29 +6,25 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from json import dumps
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from facts import strict_json
 from facts.user_error import UserError
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
+from workloads.batch.pods.keeper import BATCH, PROGRESS, STOP, SUMMARY, TERMS
+from workloads.batch.pods.shards import SHARDS, shard_name
 
 if TYPE_CHECKING:
     from fleet.batch.shards import Shards
     from fleet.clients.storage import Bucket
 
 BATCHES: Final = "batches/"
-BATCH, TERMS, PROGRESS, STOP, SUMMARY = "batch.json", "terms.json", "progress.json", "stop.json", "summary.json"
-SHARDS, RESULTS, PARTS = "shards/", "results/", "parts/"
 CANCELLED: Final = "cancelled"
 MAX_USD: Final = "max-usd"
 _AT_ONCE: Final = 8
 """Requests to the bucket. Assumed: shards of up to 4 MB fill a laptop's connection."""
-
-
-def shard_name(number: int) -> str:
-    """Name of a shard's objects, without folder and ending."""
-    return f"{number:05d}"
+_Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,11 +142,11 @@ class StoredBatch:
 
     def summary(self) -> dict[str, Any] | None:
         """None before its end."""
-        return self._read(SUMMARY, dict)
+        return self._read(SUMMARY, lambda told: dict(told))
 
     def stopped(self) -> str | None:
         """Why it was told to stop; None if it was not."""
-        told = self._read(STOP, dict)
+        told = self._read(STOP, lambda told: dict(told))
         return None if told is None else str(told.get("reason", ""))
 
     def stop(self) -> None:
@@ -162,7 +158,7 @@ class StoredBatch:
         self.bucket.write(f"{self.prefix}{TERMS}", terms.content())
         self.bucket.delete(f"{self.prefix}{STOP}")
 
-    def _read(self, name: str, of: Callable[[Mapping[str, Any]], Any]) -> Any:
+    def _read(self, name: str, of: Callable[[Mapping[str, Any]], _Told]) -> _Told | None:
         content = self.bucket.read(f"{self.prefix}{name}")
         if content is None:
             return None
@@ -204,7 +200,7 @@ def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, i
     """
     stored = StoredBatch(bucket, shards.id)
     there = {blob.name: blob.md5_hash for blob in bucket.list_all(f"{stored.prefix}{SHARDS}")}
-    names = [f"{stored.prefix}{SHARDS}{shard_name(number)}.jsonl" for number in range(len(shards.slices))]
+    names = [f"{stored.prefix}{shard_name(number)}" for number in range(len(shards.slices))]
     todo = [number for number, slice_ in enumerate(shards.slices) if there.get(names[number]) != slice_.md5]
     total, sent = sum(shards.slices[number].size for number in todo), 0
 

@@ -24,7 +24,8 @@ ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's variable for an alternative endpoint, e.g. Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
 PARALLEL: Final = 8
 """Parallel downloads. Assumed: results are tens of megabytes each, and a few saturate a laptop's connection."""
-_BYTES: Final = "application/octet-stream"
+_SENT: Final[dict[str, Any]] = {"content_type": "application/octet-stream", "checksum": "md5"}
+"""Of an upload: Cloud Storage, or the client, compares the sum of what arrived."""
 _MAY: Final = "roles/storage.objectViewer on the bucket"
 _MAY_WRITE: Final = "roles/storage.objectUser on the bucket"
 
@@ -72,7 +73,7 @@ class Bucket:
         what = f"writing gs://{self.name}/{name}"
         with as_live_errors(what, _MAY_WRITE):
             try:
-                self._bucket.blob(name).upload_from_string(content, _BYTES, if_generation_match=0, **self._how)
+                self._bucket.blob(name).upload_from_string(content, if_generation_match=0, **_SENT, **self._how)
             except PreconditionFailed:
                 if self.read(name) != content:
                     raise LiveError(f"{what}: it exists with other content", reason="already exists") from None
@@ -80,7 +81,7 @@ class Bucket:
     def write(self, name: str, content: bytes) -> None:
         """Store an object, in place of one of this name."""
         with as_live_errors(f"writing gs://{self.name}/{name}", _MAY_WRITE):
-            self._bucket.blob(name).upload_from_string(content, _BYTES, **self._how)
+            self._bucket.blob(name).upload_from_string(content, **_SENT, **self._how)
 
     def delete(self, name: str) -> None:
         """Delete an object; a missing object is not an error."""

@@ -64,7 +64,7 @@ def bring(stored: StoredBatch, batch: Batch, out: Path | None, stack: str, *, pa
         merged = merge(batch, folder, partial=partial)
     if status.summary is not None:
         write_whole(folder / SUMMARY_FILE, (stored.bucket.read(f"{stored.prefix}{SUMMARY_FILE}") or b"{}"))
-        show(outline(status, stack), "text")
+        show(outline(status, stack, is_fetched=True), "text")
     if not partial:
         clear(folder)
     failed = sum(merged.failed.values())

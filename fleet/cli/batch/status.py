@@ -42,6 +42,7 @@ def status(
     stored = at.chosen(id_)
     batch = stored.batch()
     assert batch is not None
+    now = Status.of(stored, batch)
     if watch:
         from fleet.batch.status import state_of
         from fleet.jobs.display import shown
@@ -55,13 +56,11 @@ def status(
                     nonlocal now
                     now = Status.of(stored, batch)
 
-                now = Status.of(stored, batch)
                 while now.phase in ("waiting", "running"):
                     display.state(state_of(now))
                     time.sleep(POLL_SECONDS)
                     patiently(look, display.state)
         except (KeyboardInterrupt, SystemExit) as stop:
             return code_of(stop)
-    now = Status.of(stored, batch)
     show(outline(now, at.stack), format_)
     return FINDINGS if any(findings(now, at.stack)) else CLEAN
