@@ -45,9 +45,9 @@ MOST_GROWTH: Final = 1.25
 def main() -> int:
     """Prove, measure, print one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--documents", type=int, default=100_000, help="of the batch with faults; 0: none")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--rounds", type=int, default=5, help="turns of client and direct loop")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of client and direct loop; 0: none")
     given = parser.parse_args()
     result = {
         "seed": given.seed,

@@ -104,7 +104,7 @@ class Client:
             request_seconds=self._terms.request_seconds / self._options.speed,
         )
         shards = len(self._batch.counts)
-        self._next = self._options.index * shards // max(self._terms.servers, 1) % shards
+        self._next = self._options.index * shards // max(self._terms.servers, 1) % max(shards, 1)
         self._log.tell("started", f"client {self._options.index}", documents=self._batch.documents, shards=shards)
         threading.stack_size(_STACK_BYTES)
         saving = self._start(self._save)
@@ -327,7 +327,7 @@ class Client:
             self._save_shards(0.0)
         for shard in self._work.shards:
             if self._reason == DONE:
-                # Another client's result; nobody reads these parts any more.
+                # Another client's result: these parts are of no use any more.
                 with self._told("delete parts"):
                     shard.forget(self._store)
             self._close_shard(shard)
