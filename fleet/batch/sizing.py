@@ -106,7 +106,7 @@ def size(fleets: OfStack, load: Load, settings: Settings, asked: Limits) -> Size
                 f"--servers {asked.servers}: at most {most}, which is server.scaling.max of stack {settings.stack}; "
                 f"{_raise(asked.servers, settings)}"
             )
-        # What was chosen by hand is shown with its hours and dollars, and not judged.
+        # A number that was given is shown with its hours and dollars, and not judged.
         return _sized(_on(fleets, load, asked.servers, None), asked.servers, load)
     try:
         option = fleets.own(load, max_usd)

@@ -76,7 +76,7 @@ class Status:
 
     @property
     def usd(self) -> float:
-        """Dollars of all runs so far, as far as known."""
+        """Known dollars of all runs so far."""
         return (None if self.progress is None else self.progress.usd) or 0.0
 
     @property

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from fleet.cli.batch import batch
 from tests.fleet.batch import made
 from tests.fleet.batch.cluster import STACK, Place, place
+from tests.fleet.cli.command import ROOT
 from workloads.batch.job import BATCH_LABEL
 
 
@@ -332,3 +335,22 @@ def test_a_limit_that_is_spent_must_be_raised(here: Place) -> None:
     here.end_jobs()
     report(here, id_, usd=500.0, state="stopped", reason="max-usd")
     assert "cost $500.00 already" in refused(here, "batch.jsonl", "--max-usd", "500")
+
+
+def test_the_guide_names_every_option_of_its_own() -> None:
+    guide = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
+    for name in ("run", "status", "fetch", "cancel"):
+        options = {option for parameter in get_command(batch).commands[name].params for option in parameter.opts}
+        # Those of every command are in docs/command-line.md; headroom and losses are the planner's.
+        shared = {
+            "--root",
+            "--help",
+            "--stack",
+            "--outputs",
+            "--kubeconfig",
+            "--context",
+            "--headroom",
+            "--loss-per-node-day",
+        }
+        long = {option for option in options if option.startswith("--")} - shared
+        assert [option for option in sorted(long) if option not in guide] == []
