@@ -23,6 +23,7 @@ class ServerArguments(TypedDict):
 
     name: str
     replicas: int | None
+    first_replicas: int | None
     engine: Engine
     model: Model
     placement: Placement
@@ -47,6 +48,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
+        "first_replicas": 0 if settings.scales_by_batch else None,
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,
