@@ -211,7 +211,7 @@ class Pod:
 
     @property
     def replicas(self) -> int:
-        """Number of these pods; 1 where missing."""
+        """Number of these pods; 1 where missing, or not the program's."""
         props, kind = self.resource.props, self.resource.kind
         if self.beside is not None:
             return _whole(dig(self.beside, "replicas"))
@@ -220,7 +220,7 @@ class Pod:
         elif kind in ("Pod", "PodTemplate", "CronJob", "DaemonSet"):
             count = None
         else:
-            count = dig(props, "spec", "replicas")
+            count = dig(props, "spec", "replicas") if fixes_replicas(self.resource) else None
         replicas = _whole(count)
         if kind == "LeaderWorkerSet":
             size = _whole(dig(props, "spec", "leaderWorkerTemplate", "size"))
@@ -320,6 +320,11 @@ class Server:
     def label(self) -> str:
         """Name in messages."""
         return f"{self.pod.resource.label}, container {self.container.name or 0}"
+
+
+def fixes_replicas(resource: Resource) -> bool:
+    """Whether the number of pods is the program's. A number that is ignored is what an autoscaler, or nobody yet, has set."""
+    return has(dig(resource.props, "spec"), "replicas") and "spec.replicas" not in resource.ignore_changes
 
 
 def pods(resource: Resource) -> tuple[Pod, ...]:

@@ -23,7 +23,7 @@ class ServerArguments(TypedDict):
 
     name: str
     replicas: int | None
-    first_replicas: int | None
+    starts_empty: bool
     engine: Engine
     model: Model
     placement: Placement
@@ -48,7 +48,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
-        "first_replicas": 0 if settings.scales_by_batch else None,
+        "starts_empty": settings.is_scaled and settings.server.scaling.min == 0,
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,

@@ -256,7 +256,7 @@ class ServingStack:
 
             keda = KedaArgs(ranges=args.traffic.ranges, labels=args.labels)
             scalers.append(self._add(Keda(f"{self._prefix}keda", keda, self._after())))
-            if args.server["first_replicas"] == 0:
+            if args.server["starts_empty"]:
                 self._first_pods = scalers
         if args.scaling is not None:
             from workloads.autoscaling import Autoscaling, AutoscalingArgs

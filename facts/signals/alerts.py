@@ -8,6 +8,7 @@ Prometheus 2.44. Windows and factors of burn rates: kubernetes-mixin, config.lib
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from facts.names import PROBE_APP, ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
@@ -73,6 +74,8 @@ FULLEST: Final = "KV cache of the fullest engine"
 HOTTEST: Final = "Hottest GPU"
 COMPUTED: Final = "Prompt tokens that decode computes, per request"
 TRANSFERRED: Final = "Caches from prefill, bytes by seconds"
+BATCH: Final = "Documents a second"
+BATCH_USD: Final = "USD of the batch so far"
 SERVED_MINUTES: Final = 20
 """Of available replicas until a failing answer pages: twice as long as the log is looked at, which may come minutes late."""
 SETTLED_MINUTES: Final = 30
@@ -99,6 +102,20 @@ _UNWATCHED: Final[Mapping[str, tuple[Severity, str]]] = {
     "pause": ("page", "has no spending limit in force"),
     "warn": ("ticket", "is not warned about its spending"),
 }
+OF_USERS: Final = frozenset(
+    {
+        *("FirstTokenSlow", "FirstTokenBudget", "OutputSlow", "OutputBudget"),
+        *("Backlog", "CacheFull", "AtMaximum", "TrafficStopped"),
+    }
+)
+"""Alerts about what a batch does on purpose: it fills each server up to its queue, waits for all of them, and ends."""
+_BATCH: Final[tuple[tuple[str, Question, str], ...]] = (
+    ("stalled", "serving", "stands still: servers are ready, and no document ended for ten minutes"),
+    ("late", "serving", "will end after its deadline"),
+    ("blind", "serving", "cannot be counted: its clients cannot read the servers' metrics or their bucket"),
+    ("limit", "cost", "stopped before its end: its maxUsd is reached"),
+)
+"""Step of the clients' log, question and what is told."""
 _FELL: Final = (
     (
         "AcceptanceFell",
@@ -114,7 +131,15 @@ _FELL: Final = (
 
 
 def alerts(watched: Watched) -> Iterator[Alert]:
-    """Alerts of one fleet, only for features that it has."""
+    """Alerts of one fleet, only for features that it has. A fleet that serves only batches has no pages: no user waits for it."""
+    for alert in _alerts(watched):
+        if not watched.only_batches:
+            yield alert
+        elif alert.name not in OF_USERS:
+            yield replace(alert, severity="ticket")
+
+
+def _alerts(watched: Watched) -> Iterator[Alert]:
     of = Series(watched)
     yield from _serving(watched, of)
     yield from _fast(watched, of)
@@ -123,6 +148,8 @@ def alerts(watched: Watched) -> Iterator[Alert]:
     yield from _itself(watched, of)
     yield from _healthy(watched)
     yield from _cost(watched, of)
+    if watched.batch:
+        yield from _batch(watched)
 
 
 def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
@@ -702,6 +729,19 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
             question="cost",
             summary=f"Stack {watched.stack} {lacks}: its spend guard is not running",
             panel="Spend guard",
+        )
+
+
+def _batch(watched: Watched) -> Iterator[Alert]:
+    """What a batch's clients find. Without a batch they write nothing."""
+    for step, question, what in _BATCH:
+        yield _counted(
+            logs.batch(watched),
+            name=f"Batch{step.capitalize()}",
+            question=question,
+            summary=f"{watched.server}: a batch {what}",
+            panel=BATCH if question == "serving" else BATCH_USD,
+            labels={"step": step},
         )
 
 

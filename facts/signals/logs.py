@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from facts.names import KEDA_NAMESPACE, PROBE_APP, spending_namespace
+from facts.names import BATCH_APP, KEDA_NAMESPACE, PROBE_APP, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
+BATCH_EVENT = "batch"
 RATE_EVENT = "spending-rate"
 RATE_SECONDS = 60
 """Between two entries of the guard with what an hour of its machines costs."""
@@ -34,6 +35,10 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
         yield spending_rate(watched)
     if watched.probe:
         yield answers(watched)
+    if watched.batch:
+        yield batch(watched)
+        yield batch_rate(watched)
+        yield batch_usd(watched)
 
 
 def stock_outs(watched: Watched) -> LogSignal:
@@ -126,6 +131,33 @@ def answers(watched: Watched) -> LogSignal:
     """Findings of the answers probe, one JSON object each. `failed`, `wrong` and `differs` are repeated while they last."""
     why = "answers that fail, are wrong, or are not the usual one"
     return _steps(watched, "answers", watched.namespace, PROBE_APP, why)
+
+
+def batch(watched: Watched) -> LogSignal:
+    """Steps of a batch's clients, one JSON object each. `stalled`, `late` and `blind` are repeated while they last."""
+    why = "batches that stand still, will be late, reached their limit, or cannot be counted"
+    return _steps(watched, BATCH_EVENT, watched.namespace, BATCH_APP, why)
+
+
+def batch_rate(watched: Watched) -> LogSignal:
+    """Documents that end in a second, once a minute."""
+    return _progress(watched, "batch_documents_per_second", "perSecond", "how fast a batch goes on")
+
+
+def batch_usd(watched: Watched) -> LogSignal:
+    """USD of a batch so far, by its own estimate, once a minute."""
+    return _progress(watched, "batch_usd", "usd", "what a batch has cost so far")
+
+
+def _progress(watched: Watched, name: str, number: str, why: str) -> LogSignal:
+    """A number of the line that a batch writes each minute."""
+    return LogSignal(
+        name=log_name(watched, name),
+        resource="k8s_container",
+        filter=_all(_entries(watched, BATCH_EVENT, watched.namespace, BATCH_APP), 'jsonPayload.step="progress"'),
+        value=f"EXTRACT(jsonPayload.{number})",
+        why=why,
+    )
 
 
 def _steps(watched: Watched, event: str, namespace: str, container: str, why: str) -> LogSignal:

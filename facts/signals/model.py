@@ -59,6 +59,10 @@ class Watched:
     Nodes that are billed anyway are no machines of the guard's."""
     probe: bool = False
     """Whether an answers probe asks the servers."""
+    batch: bool = False
+    """Whether `fleet batch run` may send documents to it."""
+    only_batches: bool = False
+    """Whether servers run only while a batch does, so that nobody else is served."""
     canary: bool = False
     """Whether a canary of the next release is declared."""
     canary_has_users: bool = False

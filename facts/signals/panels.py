@@ -22,6 +22,8 @@ def panels(watched: Watched) -> Iterator[Panel]:
     yield from _fair_and_itself(watched, of)
     yield from _healthy(watched)
     yield from _cost(watched, of)
+    if watched.batch:
+        yield from _batch(watched)
 
 
 def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
@@ -290,9 +292,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
         )
         output, match = f"({of.of(OUTPUT)} * 3600 / 1e6 > 0)", "on (app, namespace) "
         if watched.priced_by_guard:
-            counted = logs.spending_rate(watched)
-            total, entries = (f"sum(rate({series}[10m]))" for series in (counted.part("_sum"), counted.part("_count")))
-            spent, what = f"{total} / ({entries} > 0)", "machines, as the spend guard counts them"
+            spent, what = _mean(logs.spending_rate(watched)), "machines, as the spend guard counts them"
             output, match = f"(sum({of.of(OUTPUT)}) * 3600 / 1e6 > 0)", ""
         yield Panel(
             title=limits.usd_per_hour_panel(watched),
@@ -316,6 +316,27 @@ def _cost(watched: Watched, of: Series) -> Iterator[Panel]:
             unit="1",
             queries=(Query(expr=f"sum by (step) (increase({signal.series()}[1h]))", legend="{{step}}"),),
         )
+
+
+def _batch(watched: Watched) -> Iterator[Panel]:
+    yield Panel(
+        title=limits.BATCH,
+        section="serving",
+        unit="{document}/s",
+        queries=(Query(expr=_mean(logs.batch_rate(watched)), legend="of the batch"),),
+    )
+    yield Panel(
+        title=limits.BATCH_USD,
+        section="cost",
+        unit="USD",
+        queries=(Query(expr=_mean(logs.batch_usd(watched)), legend="by its own estimate"),),
+    )
+
+
+def _mean(signal: LogSignal) -> str:
+    """The mean of a number that a log has every minute."""
+    total, entries = (f"sum(rate({series}[10m]))" for series in (signal.part("_sum"), signal.part("_count")))
+    return f"{total} / ({entries} > 0)"
 
 
 def _new(signal: LogSignal) -> str:

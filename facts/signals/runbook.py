@@ -56,17 +56,20 @@ def section(alert: str, watched: Watched) -> str:
 
 def _cases(watched: Watched) -> dict[str, bool]:
     """What the sections tell apart."""
+    is_unused = not watched.reserved and not watched.only_batches
     return {
+        "batches": watched.only_batches,
         "drafts": watched.speculative,
         "gateway": watched.gateway,
         "heartbeat": watched.restarts_stalled,
         "keda": watched.by_keda,
         "ladder": watched.ladder,
-        "measuring": watched.measures_on_update and not watched.reserved,
-        "nightly": watched.autoscaler is not None and not watched.reserved,
+        "lingering": watched.only_batches and not watched.reserved,
+        "measuring": watched.measures_on_update and is_unused,
+        "nightly": watched.autoscaler is not None and is_unused,
         "nodes": watched.prefill_pods,
         "pause": watched.spending == "pause",
-        "pausing": not watched.measures_on_update and not watched.reserved,
+        "pausing": not watched.measures_on_update and is_unused,
         "picker": watched.gateway_pool is not None,
         "prefixes": watched.prefix_caching,
         "reserved": watched.reserved,
@@ -74,6 +77,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "several": watched.max_replicas not in (0, 1),
         "shared": watched.canary_has_users,
         "spot": watched.spot,
+        "unused": is_unused,
     }
 
 
@@ -105,6 +109,8 @@ def _elsewhere(watched: Watched) -> str:
 
 def _more(watched: Watched) -> str:
     """Which setting adds replicas."""
+    if watched.only_batches:
+        return "raise `server.scaling.max` in the stack file, then `pulumi up --stack STACK`"
     if watched.autoscaler is not None:
         return "raise `server.scaling.max` once it is reached (AtMaximum)"
     if watched.max_replicas is None:
@@ -116,6 +122,8 @@ def _more(watched: Watched) -> str:
 
 def _fewer(watched: Watched) -> str:
     """Which setting removes replicas."""
+    if watched.only_batches:
+        return "`fleet batch cancel --stack STACK`, a lower `server.scaling.max`, and the same `fleet batch run`"
     if watched.autoscaler is not None:
         return "lower `server.scaling.max`, and its windows and `min` with it"
     if watched.max_replicas is None:

@@ -13,11 +13,11 @@ import typer
 from facts.files import write_whole
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
-from fleet.cli.bench.measurement import terminal
 from fleet.cli.bench.run import agree, require_writable
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
+from fleet.cli.interactive import terminal
 from fleet.cli.options import Format, Live, OneStack
 from fleet.cli.verify import api_key
 from fleet.doctor.packages import require_benchmark_packages
@@ -114,8 +114,8 @@ def answers(
     With a measurement in a folder of DIR, `fleet rollout judge --results` compares DIR with another release's. It needs no canary.
     """
     require_benchmark_packages()
-    from fleet.bench.run.session import cluster_of
     from fleet.clients import stack_outputs
+    from fleet.jobs.session import cluster_of
     from fleet.rollout.judge import measuring
 
     folder, name = of.find()
@@ -170,11 +170,12 @@ def _measure(
     *,
     yes: bool,
 ) -> None:
-    from fleet.bench.run.display import shown
     from fleet.bench.run.fetching import require_new
     from fleet.bench.run.launch import require_prepared
-    from fleet.bench.run.session import cluster_of, google_of, require_bucket
+    from fleet.bench.run.session import google_of, require_bucket
     from fleet.clients import stack_outputs
+    from fleet.jobs.display import shown
+    from fleet.jobs.session import cluster_of
     from fleet.plan.benchmark_price import price_of
     from fleet.rollout.judge import measuring
 

@@ -36,7 +36,7 @@ VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Environment variable with an access token. Source: Terraform's and Pulumi's Google providers."""
 RETRY: Final = DEFAULT_RETRY.with_timeout(20.0)
 """Google's list of retryable errors, for 20 s instead of 120. Assumed: longer waits are shown with their reason, see
-fleet/bench/run/watching.py."""
+fleet/jobs/watching.py."""
 ANSWER_SECONDS: Final = 60.0
 GCLOUD_SECONDS: Final = 60.0
 """Timeout. Assumed: gcloud answers in a second or two, plus a request for a token."""

@@ -70,9 +70,9 @@ def selftest(
     client here. Exits with 1 when totals, rates or the certificate's blame disagree.
     """
     require_benchmark_packages()
-    from fleet.bench.run.display import shown
     from fleet.clients.scratch import scratch
     from fleet.clients.stopping import stopped_by_exception
+    from fleet.jobs.display import shown
     from lab.selftest.course import run
     from lab.selftest.load import SelfTest
 

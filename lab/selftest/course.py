@@ -10,8 +10,8 @@ from facts.finding import Finding, block
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Witness
 from fleet.bench.report.write import write_report
-from fleet.bench.run.display import Display, State
 from fleet.clients.scratch import scratch
+from fleet.jobs.display import Display, State
 from lab.selftest.agreement import findings
 from lab.selftest.cost import Cost, client_cost, server_cost
 from lab.selftest.load import SelfTest, calibrating, saturating, slow_server, sound

@@ -14,11 +14,11 @@ from google.oauth2.credentials import Credentials
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.judged import judge, write
 from fleet.bench.measurement import Judged
-from fleet.bench.run.display import State
 from fleet.bench.run.fetching import RUNS, progress_of
 from fleet.bench.run.progress_words import state_of
 from fleet.clients.errors import LiveError
 from fleet.clients.storage import Bucket
+from fleet.jobs.display import State
 from lab.selftest.load import Load
 from lab.selftest.pods import NAME, Played, play
 from lab.simulators.bucket import TOKEN, LocalBucket

@@ -12,8 +12,8 @@ from environment import ENVIRONMENT, why_production
 from facts import ledger
 from facts.finding import Finding
 from objects import namespace_of, number, of_kind
-from pods import GPU, Pod, pods, quantity, servers
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed
+from pods import GPU, Pod, fixes_replicas, pods, quantity, servers
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, listed
 from scalers import most_replicas
 
 _FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
@@ -177,9 +177,7 @@ def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
                 if resource.urn in most:
                     planned += pod.gpus * most[resource.urn]
                     continue
-                if resource.kind in ("Deployment", "StatefulSet", "LeaderWorkerSet") and not has(
-                    dig(resource.props, "spec"), "replicas"
-                ):
+                if resource.kind in ("Deployment", "StatefulSet", "LeaderWorkerSet") and not fixes_replicas(resource):
                     return None
                 planned += pod.gpus * pod.replicas
     return planned if counted else None

@@ -11,8 +11,8 @@ import money
 from facts.finding import Finding
 from facts.texts import plural
 from objects import named, namespace_of, number, of_kind, selects, shown
-from pods import Pod, pods, servers
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, mapped
+from pods import Pod, fixes_replicas, pods, servers
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, mapped
 from scalers import least_replicas
 
 DEFAULT_PERIOD_SECONDS = 10
@@ -46,7 +46,7 @@ def count(value: Any, of: int, *, up: bool) -> int | None:
 
 def _many(resource: Resource, pod: Pod) -> bool:
     """Whether there are, or may be, several of these pods: replicas may be managed externally."""
-    return pod.replicas > 1 or not has(dig(resource.props, "spec"), "replicas")
+    return pod.replicas > 1 or not fixes_replicas(resource)
 
 
 def _strategy(resource: Resource) -> Mapping[str, Any]:
@@ -85,7 +85,7 @@ def _recreate(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _replicas(resource: Resource, pod: Pod) -> str:
-    return f"{pod.replicas} replicas" if has(dig(resource.props, "spec"), "replicas") else "replicas managed externally"
+    return f"{pod.replicas} replicas" if fixes_replicas(resource) else "replicas managed externally"
 
 
 def _half(resource: Resource, settings: Settings) -> Iterator[Finding]:
@@ -134,7 +134,7 @@ def _no_budget(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _least_replicas(resource: Resource, pod: Pod, bounds: Mapping[str, int]) -> int:
     """The smallest fleet of several: the number written, an autoscaler's minimum, or two."""
-    written = pod.replicas if has(dig(resource.props, "spec"), "replicas") else bounds.get(resource.urn, 0)
+    written = pod.replicas if fixes_replicas(resource) else bounds.get(resource.urn, 0)
     return max(2, written)
 
 

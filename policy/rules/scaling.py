@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from facts.finding import Finding
 from objects import named, namespace_of, number, of_kind, own_name, shown
-from rule import Resource, Setting, Settings, StackRule, dig, has, listed
+from pods import fixes_replicas
+from rule import Resource, Setting, Settings, StackRule, dig, listed
 from scalers import scalers
 
 HOLDS: Final = ("currentReplicas", "currentReplicasIfHigher")
@@ -72,11 +73,10 @@ def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _written(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        spec = dig(scaler.deployment.props, "spec")
-        # An ignored number is not the program's: the API server's default, or what the autoscaler has set.
-        if has(spec, "replicas") and "spec.replicas" not in scaler.deployment.ignore_changes:
+        if fixes_replicas(scaler.deployment):
+            written = shown(dig(scaler.deployment.props, "spec", "replicas"))
             yield scaler.found(
-                f"{named(scaler.deployment)}: spec.replicas is {shown(spec['replicas'])}, and {named(scaler.resource)} scales it",
+                f"{named(scaler.deployment)}: spec.replicas is {written}, and {named(scaler.resource)} scales it",
                 urn=scaler.deployment.urn,
             )
 

@@ -49,6 +49,8 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         and node_usd is not None
         and not counted.paid_anyway,
         probe=settings.monitoring.has_probe,
+        batch=settings.batch.enabled,
+        only_batches=settings.scales_by_batch,
         canary=settings.rollout.canary is not None,
         canary_has_users=settings.has_picker and settings.canary_weight > 0,
         release=number_of(engine.version),

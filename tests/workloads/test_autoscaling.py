@@ -121,6 +121,24 @@ def test_at_a_minimum_of_zero_there_is_no_fallback_that_would_start_a_server_at_
     assert ["fallback" in one for one in specs] == [True, False]
 
 
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"mode": "batch", "min": 0},
+        {"mode": "schedule", "min": 0, "windows": [OFFICE]},
+    ],
+    ids=["batch", "schedule"],
+)
+def test_a_fleet_with_a_minimum_of_zero_begins_without_a_server_and_leaves_the_number_to_its_autoscaler(
+    scaling: dict[str, Any],
+) -> None:
+    fleet = objects(record(**scaling))["Deployment/qwen35-server"]
+    assert (fleet.inputs["spec"]["replicas"], fleet.ignore_changes) == (0, ("spec.replicas",))
+    never_empty = objects(record())["Deployment/qwen35-server"]
+    assert "replicas" not in never_empty.inputs["spec"]
+    assert never_empty.ignore_changes == ("spec.replicas",)
+
+
 def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
     recording = record(server={"replicas": 0})
     found = objects(recording)

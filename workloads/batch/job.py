@@ -34,7 +34,6 @@ Disruptions do not count. With Kubernetes' delays, which double from 10 s to 10 
 USAGE_ERROR: Final = 2
 """Exit status of a wrong command line, which no other try makes right. Source: Python, argparse."""
 _ROOT: Final = "/opt/vllm-fleet"
-_CONTAINER: Final = "clients"
 
 
 def job_name(batch: str) -> str:
@@ -104,7 +103,7 @@ def job_manifest(
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                     {
                         "action": "FailJob",
-                        "onExitCodes": {"containerName": _CONTAINER, "operator": "In", "values": [USAGE_ERROR]},
+                        "onExitCodes": {"containerName": names.BATCH_APP, "operator": "In", "values": [USAGE_ERROR]},
                     },
                 ]
             },
@@ -164,7 +163,7 @@ def _pod_spec(*, config_map: str, image: str, key: SecretStore | None, options: 
         },
         "containers": [
             {
-                "name": _CONTAINER,
+                "name": names.BATCH_APP,
                 "image": image,
                 "command": command,
                 "args": options,

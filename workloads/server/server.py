@@ -37,8 +37,8 @@ class ServerArgs(ServerPod):
 
     replicas: int | None = 1
     """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
-    first_replicas: int | None = None
-    """Server pods of a new Deployment that is managed externally. None: one, Kubernetes' default."""
+    starts_empty: bool = False
+    """With `replicas` None: whether the Deployment is created without pods, because its autoscaler has a minimum of 0."""
     internal_load_balancer: bool = False
     """Whether to publish the Service on an internal passthrough load balancer."""
     beside: Server | None = None
@@ -180,7 +180,7 @@ class Server(pulumi.ComponentResource):
 
 
 def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> DeploymentSpecArgsDict:
-    """Spec of the Deployment, without `replicas` if managed externally, or with those of a new one, which the first apply sets."""
+    """Spec of the Deployment, without `replicas` if managed externally."""
     spec: DeploymentSpecArgsDict = {
         "selector": {"match_labels": names.selector(args.name)},
         # A surge pod would need spare GPUs, so a pod stops before its successor starts.
@@ -190,9 +190,11 @@ def deployment_spec(args: ServerArgs, key_version: pulumi.Input[str] | None = No
         "progress_deadline_seconds": progress_deadline_seconds(args),
         "template": pod_template(args, key_version),
     }
-    first = args.first_replicas if args.replicas is None else args.replicas
-    if first is not None:
-        spec["replicas"] = first
+    if args.replicas is not None:
+        spec["replicas"] = args.replicas
+    elif args.starts_empty:
+        # Kubernetes' default of one would rent a machine until the autoscaler first looks. Later values are the autoscaler's.
+        spec["replicas"] = 0
     return spec
 
 

@@ -15,8 +15,8 @@ from fleet.bench.run.progress_words import ENDED, state_of
 from fleet.clients.side_by_side import side_by_side
 
 if TYPE_CHECKING:
-    from fleet.bench.run.display import State
     from fleet.clients.storage import Bucket
+    from fleet.jobs.display import State
 
 RUNS: Final = "runs/"
 LATEST: Final = "latest"

@@ -1,31 +1,21 @@
-"""Create the Job of one launch; commands to stop and fetch it."""
+"""Create a benchmark's Job; commands to stop and fetch it."""
 
 from __future__ import annotations
 
-import secrets
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from fleet.bench.errors import BenchmarkError
-from fleet.clients.errors import LiveError
+from fleet.jobs.job import create, ended
 from workloads import names
 from workloads.benchmark.job import config_map_manifest, job_manifest
 
 if TYPE_CHECKING:
-    from fleet.clients.kubectl import Kubectl, Manifest
+    from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
     from settings.derived.measurement import Measurement
     from settings.stack import Settings
-
-KEPT_SECONDS: Final = 24 * 3600
-"""How long a launch's Job, pods and logs stay after its end. Assumed: a day is enough to read logs."""
-_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_LAUNCH: Final = "vllm-fleet/launch"
-"""Label of one launch, which finds its Job where the API server's answer was lost."""
-_NOT_MADE: Final = frozenset({"already exists", "forbidden", "credentials", "missing program"})
-"""Errors after which no Job exists. After any other it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,60 +96,12 @@ def launch(
         server_pods=pod,
         status_port=settings.status_port,
     )
-    job["spec"]["ttlSecondsAfterFinished"] = KEPT_SECONDS
     config_map = config_map_manifest(asked, name=name, namespace=namespace, labels=labels)
-    mark = secrets.token_hex(8)
-    for manifest in (job, config_map):
-        # It is in no Pulumi state: the labels say who created it.
-        own = {_MANAGED_BY: "fleet", _LAUNCH: mark}
-        manifest["metadata"]["labels"] = {**manifest["metadata"]["labels"], **own}
-    made: Manifest | None = None
-    try:
-        made = kubectl.create(job)
-        # Checked again, now that others see this Job: of two started together at most one continues.
-        require_no_other(kubectl, settings, but=made["metadata"]["uid"])
-        # The Job first: it owns the ConfigMap, which is deleted with it. Its pods wait for the ConfigMap.
-        config_map["metadata"]["ownerReferences"] = [_owner(made)]
-        kubectl.create(config_map)
-    except BaseException as error:
-        if made is not None or not (isinstance(error, LiveError) and error.reason in _NOT_MADE):
-            _withdraw(kubectl, f"{_LAUNCH}={mark}", error)
-        raise
+    made = create(
+        kubectl,
+        job,
+        config_map,
+        whose="the benchmark's",
+        require_no_other=lambda uid: require_no_other(kubectl, settings, but=uid),
+    )
     return Launched(name, made["metadata"]["uid"], settings.namespace, settings.stack, fetch_options)
-
-
-def _withdraw(kubectl: Kubectl, selector: str, why: BaseException) -> None:
-    """Remove the Job, also where its creation is uncertain. Raises LiveError where that fails."""
-    try:
-        kubectl.delete_all("jobs", selector=selector)
-    except LiveError as error:
-        trouble = f"{why}. " if isinstance(why, Exception) else ""
-        raise LiveError(
-            f"{trouble}The benchmark's Job may exist in the cluster and could not be removed: "
-            f"{error}. Remove it before its machines cost money; run: kubectl --namespace {kubectl.namespace} delete jobs "
-            f"--selector {selector}",
-            reason=error.reason,
-        ) from None
-
-
-def ended(job: Mapping[str, Any]) -> str | None:
-    """How a Job ended: `Complete`, or `Failed: why`; None while it runs."""
-    for condition in job.get("status", {}).get("conditions") or ():
-        if condition["status"] == "True" and condition["type"] in ("Complete", "Failed"):
-            if condition["type"] == "Complete":
-                return "Complete"
-            why = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
-            return f"Failed: {why}"
-    return None
-
-
-def _owner(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        # Without blockOwnerDeletion, which needs permission to set finalizers.
-        "blockOwnerDeletion": False,
-    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from fleet.bench.run.display import State
+from fleet.jobs.display import State
 
 _ORDER: Final = (
     "waiting for the server",

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
 from fleet.cli.fields import with_fields
+from fleet.cli.interactive import terminal
 from fleet.cli.options import OneStack, Outputs
 from fleet.doctor.packages import require_benchmark_packages
 
@@ -28,10 +29,10 @@ def fetch(
     Skips files that exist here. Needs no access to the cluster. Exits with 0 when certified, 1 when not.
     """
     require_benchmark_packages()
-    from fleet.bench.run.display import shown
     from fleet.bench.run.fetching import choose, going_on
     from fleet.bench.run.session import google_of, gpu_servers
     from fleet.clients import stack_outputs
+    from fleet.jobs.display import shown
     from settings.load import parse
     from settings.stack_file import read
 

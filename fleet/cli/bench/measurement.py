@@ -11,13 +11,12 @@ import typer
 from fleet.cli.bench.merge import exit_code
 from fleet.cli.bench.report import FOLDER
 from fleet.cli.documents import show
-from fleet.report.terminal import stdout_paper
 
 if TYPE_CHECKING:
-    from fleet.bench.run.display import Display
     from fleet.bench.run.session import Google
     from fleet.clients.prometheus import Servers
     from fleet.clients.stack_outputs import StackOutputs
+    from fleet.jobs.display import Display
 
 DEFAULT_FOLDER = Path("out") / "runs"
 """Holds a folder for every measurement."""
@@ -34,8 +33,8 @@ def bring(
 ) -> None:
     """Download results from the bucket and DCGM's series from managed Prometheus."""
     from fleet.bench.run import fetching
-    from fleet.bench.run.display import State
     from fleet.bench.run.gpu_history import add_dcgm
+    from fleet.jobs.display import State
 
     what = f"gs://{google.bucket.name}/runs/{measurement}/ into {folder}"
     display.state(State("downloading results", what))
@@ -65,9 +64,3 @@ def judge(folder: Path) -> int:
     page = write_report(judged, folder / FOLDER, source=folder)
     sys.stdout.write(f"page: {page}\n")
     return exit_code(judged)
-
-
-def terminal() -> tuple[bool, int]:
-    """Whether stdout shows a live line, and how wide it is."""
-    paper = stdout_paper()
-    return paper.styled and paper.knows_unicode and sys.stdout.isatty(), paper.width

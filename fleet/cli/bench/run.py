@@ -16,20 +16,21 @@ import typer
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
-from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge, terminal
-from fleet.cli.exits import CLEAN, INTERRUPTED, CommandError
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
+from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
+from fleet.cli.interactive import code_of, confirm, terminal
 from fleet.cli.options import Live, OneStack
 from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
-    from fleet.bench.run.display import Display
     from fleet.bench.run.launch import Launched
     from fleet.bench.run.servers import ServerPod
     from fleet.bench.run.session import Google
-    from fleet.bench.run.watching import Ended
     from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
+    from fleet.jobs.display import Display
+    from fleet.jobs.watching import Ended
     from fleet.plan.benchmark_price import Price
     from settings.stack import Settings
 
@@ -79,10 +80,11 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
 
 def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishes, fetch_options: str) -> int:
     """Start the Job and wait for it. `fetch_options`: those that a later `fleet bench fetch` needs, too."""
-    from fleet.bench.run.display import shown
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
-    from fleet.bench.run.session import cluster_of, google_of, require_bucket
+    from fleet.bench.run.session import google_of, require_bucket
+    from fleet.jobs.display import shown
+    from fleet.jobs.session import cluster_of
     from fleet.plan.benchmark_price import price_of
 
     google = None if wishes.detach else google_of(outputs)
@@ -111,14 +113,14 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             over = _watch(kubectl, google, launched, began)
         except (KeyboardInterrupt, SystemExit) as stop:
             sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(launched, outputs.cluster)}")
-            return _exit_code(stop)
+            return code_of(stop)
         return _finish(kubectl, google, settings, outputs, launched, over, pods, folder, began)
 
 
 def _watch(kubectl: Kubectl, google: Google, launched: Launched, began: float) -> Ended:
     """Wait until the Job has ended."""
-    from fleet.bench.run.display import shown
     from fleet.bench.run.watching import watch
+    from fleet.jobs.display import shown
 
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width, began=began) as display:
@@ -137,10 +139,10 @@ def _finish(
     began: float,
 ) -> int:
     """Download, merge and judge the results of a Job that has ended, or print how to do so later."""
-    from fleet.bench.run.display import shown
     from fleet.bench.run.session import gpu_servers
-    from fleet.bench.run.watching import patiently
     from fleet.clients.errors import LiveError
+    from fleet.jobs.display import shown
+    from fleet.jobs.watching import patiently
 
     stored = f"The benchmark has ended. Its results are in the bucket; run: {launched.how_to_fetch()}"
     live, width = terminal()
@@ -152,25 +154,21 @@ def _finish(
             patiently(lambda: bring(google, launched.measurement, folder, outputs, servers, display), display.state)
     except (KeyboardInterrupt, SystemExit) as stop:
         sys.stdout.write(f"\n{stored}\n")
-        return _exit_code(stop)
+        return code_of(stop)
     except LiveError as error:
         raise CommandError(f"{error}\n{stored}") from None
     try:
         return judge(folder)
     except (KeyboardInterrupt, SystemExit) as stop:
         sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {shlex.quote(str(folder))}\n")
-        return _exit_code(stop)
-
-
-def _exit_code(stop: BaseException) -> int:
-    return stop.code if isinstance(stop, SystemExit) and isinstance(stop.code, int) else INTERRUPTED
+        return code_of(stop)
 
 
 def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, folder: Path, display: Display) -> str:
     """Message for a failed Job: its pods' last log lines, and the runs that were stored."""
-    from fleet.bench.run.cluster_view import last_words
     from fleet.bench.run.fetching import fetch
     from fleet.clients.errors import LiveError
+    from fleet.jobs.cluster_view import last_words
 
     lines = [f"the benchmark failed: {over.failed}"]
     if over.last is not None:
@@ -202,14 +200,8 @@ def agree(price: Price, settings: Settings, *, yes: bool) -> None:
     """Print the cost and ask for confirmation on a terminal. Raises CommandError."""
     words = f"{price.format()}{_cannot_be_certified(settings.benchmark.repeats)}"
     sys.stdout.write(textwrap.fill(words, min(100, terminal()[1])) + "\n")
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise CommandError("a run costs money, and stdin is not a terminal; pass --yes to confirm")
-    sys.stdout.write(f"Run the benchmark on stack {settings.stack} now? [y/N] ")
-    sys.stdout.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise CommandError("nothing was started")
+    if not yes:
+        confirm(f"Run the benchmark on stack {settings.stack} now?", "a run")
 
 
 def _cannot_be_certified(repeats: int) -> str:
@@ -238,6 +230,6 @@ def require_writable(folder: Path) -> None:
 
 
 def _say(display: Display, phase: str) -> None:
-    from fleet.bench.run.display import State
+    from fleet.jobs.display import State
 
     display.state(State(phase))

@@ -14,7 +14,8 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.fetching import fetch
 from fleet.bench.run.launch import launch, require_no_other
 from fleet.bench.run.servers import ServerPod, require_idle, server_pods
-from fleet.bench.run.watching import patiently, watch
+from fleet.bench.run.watching import watch
+from fleet.jobs.watching import patiently
 from fleet.rollout.effort import PASSES
 from fleet.rollout.judge.answers import ANSWERS_FILE, ask_each, require_answers
 from fleet.rollout.judge.side import POD_FILE, Pod
@@ -22,10 +23,10 @@ from fleet.rollout.judge.verdict import Part
 from settings.derived.measurement import measurement
 
 if TYPE_CHECKING:
-    from fleet.bench.run.display import Display
     from fleet.clients.kubectl import Kubectl
     from fleet.clients.stack_outputs import StackOutputs
     from fleet.clients.storage import Bucket
+    from fleet.jobs.display import Display
     from settings.derived.measurement import Measurement
     from settings.stack import Settings
 

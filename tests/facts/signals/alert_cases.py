@@ -25,6 +25,7 @@ EIGHT = Watched(
     spending="pause",
     priced_by_guard=True,
     probe=True,
+    batch=True,
     spot=True,
     routers=True,
     gateway=True,
@@ -527,6 +528,10 @@ def _rest() -> Iterator[Case]:
             for step in ("warned", "paused", "over", "blind")
         ),
         ("AnswersWrong", "answers", "k8s_container", {"step": "wrong"}),
+        *(
+            (f"Batch{step.title()}", "batch", "k8s_container", {"step": step})
+            for step in ("stalled", "late", "blind", "limit")
+        ),
     ):
         around = waits_for_node if name == "StockOut" else []
         yield Case(name, True, [*around, *log(signal, resource, "_x110 1x10", **labels)])  # the first ever

@@ -14,6 +14,7 @@ import typer.main
 from facts.machines import MACHINES
 from facts.names import spending_namespace
 from facts.signals import runbook
+from facts.signals.alerts import OF_USERS
 from facts.signals.catalogue import Alert, Catalogue, catalogue
 from facts.signals.model import QUESTIONS, Watched
 from facts.signals.series import (
@@ -188,6 +189,8 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spending": "warn"}, {"SpendingPaused"}),
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
         ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer", "AnswersUnwatched"}),
+        ({"batch": False}, {"BatchStalled", "BatchLate", "BatchBlind", "BatchLimit"}),
+        ({"only_batches": True}, OF_USERS),
         ({"spot": False}, {"SpotTaken"}),
         ({"routers": False}, {"RoutersGone", "RoutersFail", "RoutersQueue"}),
         ({"gateway_pool": None}, {"PickerFails"}),
@@ -252,6 +255,16 @@ def test_a_guard_that_only_warns_pages_nobody_and_a_sum_that_is_passed_stays_ope
     assert {one.severity for one in about_spending.values()} == {"ticket"}
     assert about_spending.keys() == {"SpendingWarned", "SpendingOver", "SpendingBlind", "SpendingUnwatched"}
     assert 'step="over"' in about_spending["SpendingOver"].expr
+
+
+def test_a_fleet_that_serves_only_batches_pages_nobody_and_is_not_told_to_pause_what_ends_by_itself() -> None:
+    alone = FLEETS["only batches"]
+    assert {one.severity for one in catalogue(alone).alerts} == {"ticket"}
+    assert {one.name for one in catalogue(alone).alerts} >= {"NothingServes", "EngineStalled", "GpusIdle"}
+    idle = runbook.section("GpusIdle", alone)
+    assert idle.startswith("```\nfleet batch status --stack spot\n")
+    assert "server.replicas" not in idle
+    assert "fleet batch" not in runbook.section("GpusIdle", EVERYTHING)
 
 
 @each_row("fleet", [EVERYTHING, WARNED, LITTLE])
@@ -393,6 +406,17 @@ def test_a_canary_among_users_is_halted_where_its_requests_count() -> None:
     assert runbook.section("BalancerFails", WARNED).splitlines()[1].startswith("fleet rollout halt")
     offline = replace(WARNED, canary_has_users=False)
     assert "fleet rollout halt" not in runbook.section("BalancerFails", offline)
+
+
+@each_row(
+    ("batch", "mode", "told"),
+    [(False, "load", (False, False)), (True, "load", (True, False)), (True, "batch", (True, True))],
+)
+def test_a_stack_with_batches_is_watched_for_them(batch: bool, mode: str, told: tuple[bool, bool]) -> None:
+    bounds = {"min": 0, "max": 2} if mode == "batch" else {"min": 1, "max": 2}
+    settings = make_settings(batch={"enabled": batch}, server={"scaling": {"mode": mode, **bounds}})
+    fleet = watched(settings, figures(settings))
+    assert (fleet.batch, fleet.only_batches) == told
 
 
 @each_row(("canary", "has_users"), [({"replicas": 1}, False), ({"weight": 0}, False), ({"weight": 5}, True)])

@@ -17,8 +17,8 @@ import pytest
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
 from fleet.bench.measurement import Certificate, Check
-from fleet.bench.run.display import State
 from fleet.bench.run.progress_words import _WORDS
+from fleet.jobs.display import State
 from lab.selftest.agreement import findings
 from lab.selftest.cost import client_cost, server_cost, warm_up
 from lab.selftest.load import OVERLOAD, Load, Mode, SelfTest, calibrating, saturating, slow_server, sound

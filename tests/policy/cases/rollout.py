@@ -14,6 +14,7 @@ from tests.policy.case import (
     new,
     of_program,
     of_resource,
+    options,
     put,
     sound,
 )
@@ -89,6 +90,13 @@ CASES = (
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
     of_resource("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud", says="12 replicas"),
     of_resource("recreate-on-many-replicas", "replicas of another owner", _EXTERNAL, _RECREATE),
+    of_resource(
+        "recreate-on-many-replicas",
+        "none yet, of another owner",
+        _replicas(0),
+        options(DEPLOYMENT, ignore_changes=("spec.replicas",)),
+        _RECREATE,
+    ),
     sound("recreate-on-many-replicas", "one replica", _RECREATE),
     of_resource(
         "rollout-stops-too-many", "six of twelve", put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value=6), stack="cud"

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.run.cluster_view import look, stage_of
-from fleet.bench.run.display import State
-from fleet.bench.run.launch import Launched, ended
+from fleet.bench.run.launch import Launched
 from fleet.bench.run.servers import ServerPod, require_ready
 from fleet.bench.run.wanted import Changes, settings_for
 from fleet.bench.run.watching import watch
@@ -19,6 +17,9 @@ from fleet.clients.errors import LiveError
 from fleet.clients.google_api import UserCredentials
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.storage import Bucket
+from fleet.jobs.cluster_view import look, stage_of
+from fleet.jobs.display import State
+from fleet.jobs.job import ended
 from tests.fleet.bench.run.laptop import BENCHMARK
 from tests.fleet.cli.command import SMALL_STACK, project
 from tests.fleet.clients.fake_google import FakeGoogle

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from fleet.bench.run.launch import Launched
-from fleet.bench.run.session import cluster_of
 from fleet.bench.run.wanted import Changes, settings_for
-from fleet.bench.run.watching import Ended, patiently
 from fleet.cli.exits import CommandError
 from fleet.clients import stack_outputs
 from fleet.clients.errors import LiveError
+from fleet.jobs.session import cluster_of
+from fleet.jobs.watching import Ended, patiently
 from tests.fleet.bench.run.laptop import BENCHMARK
 from tests.fleet.cli.command import SMALL_STACK, project
 from tests.fleet.clients.programs import in_front, stand_in
@@ -99,7 +99,7 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr("fleet.bench.run.watching.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr("fleet.jobs.watching.time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
     with pytest.raises(LiveError, match="no route"):
         patiently(action, lambda _: None, poll_seconds=4.0, patience_seconds=10.0)
     assert asked == [1000.0, 1004.0, 1008.0, 1012.0]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bench.run.display import PLAIN_EVERY_SECONDS, Display, LiveDisplay, State, shown
 from fleet.bench.run.progress_words import _ORDER, _WORDS, state_of
+from fleet.jobs.display import PLAIN_EVERY_SECONDS, Display, LiveDisplay, State, shown
 
 
 def pod(number: int, state: str, **told: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def test_whatever_pods_tell_there_is_a_state(pods: list[dict[str, Any]]) -> None
 
 def test_plain_lines_tell_what_is_new_and_count_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("fleet.bench.run.display.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fleet.jobs.display.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     display = Display(stream)
     display.state(State("waiting for benchmark machines", "FailedScheduling: 0/3 nodes\n are available"))
@@ -100,7 +100,7 @@ def test_plain_lines_tell_what_is_new_and_count_now_and_then(monkeypatch: pytest
 
 def test_counts_come_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("fleet.bench.run.display.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("fleet.jobs.display.time.monotonic", lambda: now[0])
     stream = io.StringIO()
     with shown(stream, live=False, width=100, every=5.0) as display:
         for done in range(1, 12):

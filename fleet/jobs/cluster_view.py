@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from fleet.bench.run.launch import ended
 from fleet.clients.errors import LiveError
+from fleet.jobs.job import ended
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl

@@ -1,0 +1,1 @@
+"""Jobs that a command starts in a stack's cluster: create, watch, show."""
