@@ -391,7 +391,10 @@ def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     direct = traffic.router is None and gateway is None
     ports = {traffic.status_port: "the queue of each server"}
     if direct:
-        ports = {**ports, HTTP_PORT: "documents" + (", and the queue of each server" if HTTP_PORT in ports else "")}
+        ports = {
+            **ports,
+            HTTP_PORT: "documents, and the queue of each server" if HTTP_PORT in ports else "documents of a batch",
+        }
     for port, why in sorted(ports.items()):
         yield Flow(from_=BATCH, to=server, port=port, ports=traffic.rank_ports if port == HTTP_PORT else 1, why=why)
     if traffic.router is not None and gateway is None:
