@@ -57,10 +57,10 @@ class WorkloadAccessArgs:
 # Source: IAM docs, "Attribute reference for IAM Conditions", resource.name and extract().
 _PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != ''"
 _CHANGING: Final = " || ".join(
-    [f"resource.name.extract('/objects/batches/{{batch}}/{what}/') != ''" for what in ("leases", "parts")]
-    + [f"resource.name.endsWith('/{what}.json')" for what in ("progress", "stop")]
+    f"resource.name.extract('/objects/batches/{{batch}}/{what}') != ''"
+    for what in ("leases/", "parts/", "progress.json")
 )
-"""Objects of a batch that clients replace and delete. Documents and results are none of them."""
+"""Objects of a batch that clients replace and delete. Documents, results, and what ends a batch are none of them."""
 
 
 class WorkloadAccess(pulumi.ComponentResource):
