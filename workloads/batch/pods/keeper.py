@@ -279,6 +279,8 @@ class Keeper:
     def _rate(self, done: int) -> float:
         """Documents a second over the last minutes."""
         now = time.monotonic()
+        if not self._memory.servers:
+            self._rates.clear()  # Waiting for servers is no rate of theirs.
         self._rates.append((now, done))
         while len(self._rates) > 2 and now - self._rates[1][0] > self._times.rate:
             self._rates.popleft()
@@ -319,4 +321,6 @@ class Keeper:
         end = self._store.now + (left or 0.0)
         late = going and deadline is not None and end > deadline
         numbers["lateSeconds"] = round(end - deadline) if late and deadline is not None else 0
-        self._log.tell_while(late, "late", "the batch ends after its deadline at this rate", **numbers)
+        # A rate needs some minutes to be one.
+        late_for = {"after": self._times.repeat, **numbers}
+        self._log.tell_while(late, "late", "the batch ends after its deadline at this rate", **late_for)
