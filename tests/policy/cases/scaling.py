@@ -8,6 +8,7 @@ from typing import Any
 from tests.policy.case import (
     DEPLOYMENT,
     Resources,
+    append,
     change,
     drop,
     of_resource,
@@ -146,7 +147,7 @@ CASES = (
     of_resource(
         "scaler-down-hasty",
         "windows beside the count of pods",
-        put(_SCALER, "spec.triggers.1", value={"type": "cron", "metadata": {"desiredReplicas": "2"}}),
+        append(_SCALER, "spec.triggers", {"type": "cron", "metadata": {"desiredReplicas": "2"}}),
         stack="batch",
         says="after 300 s",
     ),
