@@ -4,7 +4,7 @@ import json
 import time
 from typing import Any
 
-from lab.batch_proof.stored import PREFIX, read, store_batch
+from lab.batch_proof.stored import PREFIX, read, store_batch, store_terms
 from lab.simulators.bucket import LocalBucket
 from tests.workloads.batch.played import batches
 from tests.workloads.batch.test_leases import leases, store
@@ -92,6 +92,18 @@ def test_at_the_limit_it_stops_with_the_servers_last_minutes_in_reserve() -> Non
         assert stop is not None
         assert stop["reason"] == one.reason == "max-usd"
         assert turn(one, ONE)["state"] == "stopped"
+
+
+def test_a_limit_that_is_raised_meanwhile_holds() -> None:
+    with batches() as bucket:
+        begin(bucket, maxUsd=1.0)
+        one = keeper(bucket)
+        turn(one, ONE)
+        store_terms(bucket, maxUsd=100.0, usdPerServerHour=36.0)
+        one._next_terms = 0.0
+        one._store.ahead = 500.0
+        assert turn(one, ONE)["usd"] > 1.0
+        assert read(bucket, "stop.json") is None
 
 
 def test_time_between_a_stop_and_the_next_run_is_not_paid() -> None:

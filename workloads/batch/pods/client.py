@@ -81,6 +81,8 @@ class Client:
         self._reason = ""
         """Why it ends: DONE, TERMINATED, or the reason of stop.json."""
         self._defect: BaseException | None = None
+        self._looks = threading.Event()
+        """Whether the main thread shall look again: a shard was finished, or this client ends."""
         self._quiet = threading.Event()
         """Whether no request is in flight any more, or none is waited for."""
         self._given_back = threading.Event()
@@ -102,7 +104,7 @@ class Client:
             request_seconds=self._terms.request_seconds / self._options.speed,
         )
         shards = len(self._batch.counts)
-        self._next = self._options.index * shards // max(self._terms.servers, 1) % shards
+        self._next = self._options.index * shards // max(self._terms.servers, 1) % max(shards, 1)
         self._log.tell("started", f"client {self._options.index}", documents=self._batch.documents, shards=shards)
         threading.stack_size(_STACK_BYTES)
         saving = self._start(self._save)
@@ -141,6 +143,7 @@ class Client:
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._over.set()
+        self._looks.set()
         self._work.close()
 
     def _work_on(self) -> None:
@@ -212,6 +215,7 @@ class Client:
                     shard.finish(self._store)
                     self._done.add(shard.number)
                     self._work.drop(shard)
+                    self._looks.set()
                     self._leases.give_back(shard.lease)
                 elif shard.has_unsaved and time.monotonic() - shard.saved_at >= age:
                     shard.saved_at = time.monotonic()
@@ -260,7 +264,8 @@ class Client:
                 if len(self._done) == len(self._batch.counts):
                     self._end(DONE)
                     return
-            self._over.wait(self._times.idle)
+            self._looks.wait(self._times.idle)
+            self._looks.clear()
 
     def _open_one(self) -> bool:
         """Open a free shard; whether there was one. Raises BucketError."""
@@ -321,8 +326,11 @@ class Client:
         if self._reason != DONE:
             self._save_shards(0.0)
         for shard in self._work.shards:
-            if not shard.is_lost:
-                self._close_shard(shard)
+            if self._reason == DONE:
+                # Another client's result: these parts are of no use any more.
+                with self._told("delete parts"):
+                    shard.forget(self._store)
+            self._close_shard(shard)
         self._given_back.set()
 
     @contextlib.contextmanager

@@ -116,6 +116,7 @@ class Keeper:
         self._known: frozenset[tuple[str, int]] | None = None
         self._rates: deque[tuple[float, int]] = deque()
         self._next_log = 0.0
+        self._next_terms = time.monotonic() + times.terms
         self._moved_at, self._moved_with = time.monotonic(), -1
         self.reason = ""
         """Why the batch stops; empty while it goes on."""
@@ -128,6 +129,7 @@ class Keeper:
         Raises BucketError; the next turn makes up for it.
         """
         self.reason = self.reason or reason
+        self._follow_terms()
         if self._generation is None:
             self._adopt()
         results = {int(found.name.removeprefix(RESULTS)[:5]) for found in self._store.list(RESULTS)}
@@ -163,6 +165,15 @@ class Keeper:
             self._store.delete(name.name)
         numbers = {key: summary[key] for key in ("documents", "failed", "usd", "seconds", "serverHours")}
         self._log.tell("done", f"{total.documents:,} documents, {total.failed:,} of them failed", **numbers)
+
+    def _follow_terms(self) -> None:
+        """Another deadline or limit may be given while a batch runs."""
+        if time.monotonic() < self._next_terms:
+            return
+        self._next_terms = time.monotonic() + self._times.terms
+        stored = self._store.read(TERMS)
+        if stored is not None:
+            self._terms = Terms.of(stored.content)
 
     # Count
 

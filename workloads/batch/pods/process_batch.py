@@ -70,5 +70,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    # Requests that nobody waits for any more hold no process.
+    # Open requests that are given up hold no process.
     os._exit(code)
