@@ -27,7 +27,8 @@ from workloads.batch.job import (
     job_name,
     server_pods,
 )
-from workloads.batch.pods.process_batch import GRACE_SECONDS
+from workloads.batch.pods.process_batch import TERMINATED_CODE
+from workloads.batch.pods.times import Times
 from workloads.namespace import Namespace
 from workloads.server.server import Server
 
@@ -74,15 +75,16 @@ def test_each_server_has_a_pod_that_counts_for_it_and_is_found_by_its_batch() ->
 
 def test_disruptions_never_end_a_batch_and_a_program_that_cannot_work_does() -> None:
     spec = job(servers=2)["spec"]
-    disruption, usage = spec["podFailurePolicy"]["rules"]
+    disruption, ended, usage = spec["podFailurePolicy"]["rules"]
     assert (disruption["action"], disruption["onPodConditions"][0]["type"]) == ("Ignore", "DisruptionTarget")
+    assert (ended["action"], ended["onExitCodes"]["values"]) == ("Ignore", [TERMINATED_CODE])
     assert (usage["action"], usage["onExitCodes"]["values"]) == ("FailJob", [2])
     assert spec["backoffLimit"] == 2 * CRASHES_PER_POD
     assert spec["template"]["spec"]["restartPolicy"] == "Never"  # a failure policy needs it
 
 
 def test_the_pod_outlasts_what_its_program_needs_to_end() -> None:
-    assert job()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > GRACE_SECONDS
+    assert job()["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 2 * Times().drain
 
 
 def test_every_option_of_the_command_is_one_of_the_program() -> None:
