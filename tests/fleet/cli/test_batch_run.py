@@ -198,14 +198,14 @@ def test_a_file_in_a_bucket_is_read_with_the_users_login(here: Place) -> None:
 
 
 def test_rows_of_a_template_become_the_stacks_requests(here: Place) -> None:
-    section = '{enabled: true, endpoint: completions, template: "Sum up: {text}", id: key, defaults: {maxTokens: 9, temperature: 0}}'
+    section = '{enabled: true, template: "Sum up: {text}", id: key, defaults: {maxTokens: 9, temperature: 0}}'
     (here.root / "Pulumi.try.yaml").write_text(STACK.replace("{enabled: true, defaults: {maxTokens: 100}}", section))
     made.write(here.folder / "rows.jsonl", *({"key": n, "text": "the law"} for n in range(3)))
     assert here.run("rows.jsonl", "--detach").returncode == 0
     documents = here.documents(here.id())
     assert documents[1]["custom_id"] == "1"
     assert documents[1]["body"] == {
-        "prompt": "Sum up: the law",
+        "messages": [{"role": "user", "content": "Sum up: the law"}],
         "model": here.stored(here.id(), "batch.json")["model"],
         "max_tokens": 9,
         "temperature": 0,
