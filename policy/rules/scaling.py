@@ -110,6 +110,8 @@ def _twice(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _hasty(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
+        if scaler.counts_pods:  # no load comes back for a pod that has ended
+            continue
         window = number(dig(scaler.down, "stabilizationWindowSeconds"))
         window = KUBERNETES_DOWN_SECONDS if window is None else window
         slow = [

@@ -220,7 +220,7 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
             write="capacity: {mode: ladder}, with a reservation for the minimum number of servers and hourly nodes for the rest",
             severity="note",
         )
-    if settings.benchmark.enabled:
+    if settings.benchmark.enabled and scaling.mode != "batch":
         yield Finding(
             id="scaling-while-measuring",
             subject=key("benchmark.enabled"),
@@ -252,18 +252,20 @@ def _by_batch(settings: Settings) -> Iterator[Finding]:
             why="between batches no server runs; a minimum would be billed without work",
             write="remove min; or mode: load, which keeps a minimum",
         )
-    for name, told in (
-        ("windows", bool(scaling.windows)),
-        ("targetInFlight", scaling.target_in_flight is not None),
+    for name, field, other in (
+        ("windows", "windows", "schedule"),
+        ("targetInFlight", "target_in_flight", "load"),
+        ("leadMinutes", "lead_minutes", "load"),
+        ("timezone", "timezone", "schedule"),
     ):
-        if told:
+        if field in scaling.model_fields_set:
             yield _problem(
                 "scaling-batch-alone",
                 name,
                 "given",
                 allowed="left out with mode: batch",
                 why="the batch alone decides: `fleet batch run` plans the servers that deadline and maxUsd need",
-                write=f"remove {name}; or mode: {'schedule' if name == 'windows' else 'load'}",
+                write=f"remove {name}; or mode: {other}",
             )
 
 

@@ -31,6 +31,8 @@ GRACE_SECONDS: Final = 120
 CRASHES_PER_POD: Final = 20
 """Crashes after which the Job fails, so that a program that cannot work does not keep servers rented; the next run goes on where it was.
 Disruptions do not count. With Kubernetes' delays, which double from 10 s to 10 min, twenty crashes in a row take about 2.5 hours."""
+TERMINATED: Final = 143
+"""Exit status of a client that ended on a stop signal, as by `kubectl delete pod`."""
 USAGE_ERROR: Final = 2
 """Exit status of a wrong command line, which no other try makes right. Source: Python, argparse."""
 _ROOT: Final = "/opt/vllm-fleet"
@@ -101,6 +103,10 @@ def job_manifest(
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {
+                        "action": "Ignore",
+                        "onExitCodes": {"containerName": names.BATCH_APP, "operator": "In", "values": [TERMINATED]},
+                    },
                     {
                         "action": "FailJob",
                         "onExitCodes": {"containerName": names.BATCH_APP, "operator": "In", "values": [USAGE_ERROR]},

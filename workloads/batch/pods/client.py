@@ -22,7 +22,7 @@ from .leases import Leases
 from .log import Log
 from .requesting import Endpoint, Outcome
 from .servers import Servers
-from .shards import PART_NUMBERS, RESULTS, OpenShard, result_name
+from .shards import PART_NUMBERS, PARTS, RESULTS, OpenShard, result_name
 from .store import BucketError, Found, Store
 from .times import Times
 from .window import MOST, Window
@@ -77,10 +77,14 @@ class Client:
         self._work = Work(options.batch, self._times, Window(options.most_in_flight), self._chance)
         self._done: set[int] = set()
         """Shards that have a result, as far as known."""
+        self._has_lost = False
+        """Whether another client took a shard of this one."""
         self._over = threading.Event()
         self._reason = ""
         """Why it ends: DONE, TERMINATED, or the reason of stop.json."""
         self._defect: BaseException | None = None
+        self._looks = threading.Event()
+        """Whether the main thread shall look again: a shard was finished, or this client ends."""
         self._quiet = threading.Event()
         """Whether no request is in flight any more, or none is waited for."""
         self._given_back = threading.Event()
@@ -102,7 +106,7 @@ class Client:
             request_seconds=self._terms.request_seconds / self._options.speed,
         )
         shards = len(self._batch.counts)
-        self._next = self._options.index * shards // max(self._terms.servers, 1) % shards
+        self._next = self._options.index * shards // max(self._terms.servers, 1) % max(shards, 1)
         self._log.tell("started", f"client {self._options.index}", documents=self._batch.documents, shards=shards)
         threading.stack_size(_STACK_BYTES)
         saving = self._start(self._save)
@@ -141,6 +145,7 @@ class Client:
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._over.set()
+        self._looks.set()
         self._work.close()
 
     def _work_on(self) -> None:
@@ -192,7 +197,7 @@ class Client:
     def _renew_one(self, shard: OpenShard) -> None:
         with self._told("renew a lease"):
             if not self._leases.renew(shard.lease):
-                shard.is_lost = True
+                shard.is_lost = self._has_lost = True
                 self._work.drop(shard)
 
     def _save(self) -> None:
@@ -212,6 +217,7 @@ class Client:
                     shard.finish(self._store)
                     self._done.add(shard.number)
                     self._work.drop(shard)
+                    self._looks.set()
                     self._leases.give_back(shard.lease)
                 elif shard.has_unsaved and time.monotonic() - shard.saved_at >= age:
                     shard.saved_at = time.monotonic()
@@ -260,7 +266,8 @@ class Client:
                 if len(self._done) == len(self._batch.counts):
                     self._end(DONE)
                     return
-            self._over.wait(self._times.idle)
+            self._looks.wait(self._times.idle)
+            self._looks.clear()
 
     def _open_one(self) -> bool:
         """Open a free shard; whether there was one. Raises BucketError."""
@@ -320,9 +327,14 @@ class Client:
         saving.join()
         if self._reason != DONE:
             self._save_shards(0.0)
-        for shard in self._work.shards:
-            if not shard.is_lost:
-                self._close_shard(shard)
+        shards = self._work.shards
+        for shard in shards:
+            self._close_shard(shard)
+        if self._reason == DONE and (shards or self._has_lost):
+            # Others finished what was this client's, and its parts may have come after that.
+            with self._told("delete parts"):
+                for part in self._store.list(PARTS):
+                    self._store.delete(part.name)
         self._given_back.set()
 
     @contextlib.contextmanager

@@ -116,6 +116,7 @@ class Keeper:
         self._known: frozenset[tuple[str, int]] | None = None
         self._rates: deque[tuple[float, int]] = deque()
         self._next_log = 0.0
+        self._next_terms = time.monotonic() + times.terms
         self._moved_at, self._moved_with = time.monotonic(), -1
         self.reason = ""
         """Why the batch stops; empty while it goes on."""
@@ -128,6 +129,7 @@ class Keeper:
         Raises BucketError; the next turn makes up for it.
         """
         self.reason = self.reason or reason
+        self._follow_terms()
         if self._generation is None:
             self._adopt()
         results = {int(found.name.removeprefix(RESULTS)[:5]) for found in self._store.list(RESULTS)}
@@ -164,6 +166,15 @@ class Keeper:
         numbers = {key: summary[key] for key in ("documents", "failed", "usd", "seconds", "serverHours")}
         self._log.tell("done", f"{total.documents:,} documents, {total.failed:,} of them failed", **numbers)
 
+    def _follow_terms(self) -> None:
+        """Another deadline or limit may be given while a batch runs."""
+        if time.monotonic() < self._next_terms:
+            return
+        self._next_terms = time.monotonic() + self._times.terms
+        stored = self._store.read(TERMS)
+        if stored is not None:
+            self._terms = Terms.of(stored.content)
+
     # Count
 
     def _adopt(self) -> None:
@@ -174,12 +185,12 @@ class Keeper:
             return
         memory = Memory.of(json.loads(stored.content)["memory"])
         memory.usd = max(memory.usd, self._memory.usd)
-        began = self._terms.began
-        if memory.state in ("stopped", "done") and memory.at < began:
-            memory.at = began
-        elif memory.at < began:
-            # Its clients ended without a word: servers without requests go after their idle time.
-            memory.at = max(memory.at, began - self._terms.idle_seconds / self._speed)
+        now = self._store.now
+        if memory.state in ("stopped", "done"):
+            memory.at = now  # Nothing ran since.
+        else:
+            # Where its clients ended without a word before this run, servers went after their idle time. `began` is a laptop's clock.
+            memory.at = max(memory.at, min(self._terms.began, now) - self._terms.idle_seconds / self._speed)
         self._memory, self._known = memory, None
 
     def _count_results(self, results: Collection[int]) -> None:

@@ -1,4 +1,4 @@
-"""Leases: at one time one client works on a shard, as far as clients live and their bucket answers.
+"""Leases: one client at a time works on a shard, while clients live and their bucket answers.
 
 A lease is an object. It is taken by creating it, renewed by replacing the generation that its holder wrote, and over when the bucket
 has not seen a renewal for `seconds`; then another client replaces the generation that it saw. Whoever comes second finds another

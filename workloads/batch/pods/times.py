@@ -19,6 +19,8 @@ class Times:
     watch: float = 5.0
     """Between two readings of the servers' queues."""
     progress: float = 10.0
+    terms: float = 60.0
+    """Between two looks for other terms of a running batch."""
     idle: float = 5.0
     """Between two looks for a free shard while others hold all of them."""
     drain: float = 60.0
