@@ -16,6 +16,9 @@ from rule import Resource, dig, finding, listed, mapped
 KEDA: Final = "keda.sh"
 CLOCKS: Final = ("cron",)
 """Triggers without a metric."""
+COUNTS_PODS: Final = "kubernetes-workload"
+"""Trigger that counts pods. It asks the cluster's API, which returns them or fails. Source: keda 2.20.2,
+kubernetes_workload_scaler.go."""
 KEDA_MOST: Final = 100
 """Source: keda 2.20.2, defaultHPAMaxReplicas."""
 
@@ -46,6 +49,11 @@ class Scaler:
                 trigger for trigger in listed(dig(self.spec, "triggers")) if dig(trigger, "type") not in CLOCKS
             )
         return tuple(listed(dig(self.spec, "metrics")))
+
+    @property
+    def counts_pods(self) -> bool:
+        """Whether it asks nothing but how many pods there are, such as a batch's."""
+        return bool(self.metrics) and all(dig(trigger, "type") == COUNTS_PODS for trigger in self.metrics)
 
     @property
     def most(self) -> float | None:

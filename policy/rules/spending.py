@@ -51,6 +51,15 @@ def _weak(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
             yield finding(f"{pod.resource.label}: {what}", urn=pod.resource.urn)
 
 
+def limits_spending(resources: Sequence[Resource]) -> bool:
+    """Whether a guard pauses the fleet at a limit or an end."""
+    guards = (_terms(pod) for resource in resources for pod in pods(resource) if pod.labels.get("app") == APP)
+    return any(
+        terms.get("then") == "pause" and (number(terms.get("limitusd")) is not None or terms.get("until"))
+        for terms in guards
+    )
+
+
 def _is_part(resource: Resource) -> bool:
     return resource.is_kubernetes and dig(resource.props, "metadata", "labels", "app") == APP
 
