@@ -1,7 +1,10 @@
 """A simulated bucket on loopback: the parts of Cloud Storage and the metadata server that pods and a laptop use.
 
-Uploads and listings for the pods, listings and downloads for the laptop, and the token with which a pod shows who it is.
-Objects live in memory, and a real HTTP server answers.
+Uploads, downloads and listings, preconditions on generations, deletions, and the token with which a pod shows who it is. Every answer
+has the bucket's clock in `Date`. Objects live in memory, and a real HTTP server answers.
+
+Source: Cloud Storage JSON API, request preconditions: `ifGenerationMatch` is 0 where no object may exist; a request whose precondition
+does not hold changes nothing and gets 412. An upload is an object as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -10,10 +13,11 @@ import base64
 import hashlib
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.utils import formatdate
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
@@ -47,6 +51,16 @@ class Stored:
         }
 
 
+def is_progress(name: str) -> bool:
+    """Whether a benchmark's pods may overwrite an object. Source: infra/workload_access.py."""
+    return "/.progress/" in name
+
+
+def is_state_of_a_batch(name: str) -> bool:
+    """Whether a batch's pods may overwrite and delete an object. Source: the conditions of their grants."""
+    return "/leases/" in name or "/parts/" in name or name.endswith(("/progress.json", "/stop.json"))
+
+
 def of_error(status: int, message: str) -> Answer:
     """An error as Google's APIs describe it."""
     return Answer.of_json(status, {"error": {"code": status, "message": message}})
@@ -55,8 +69,11 @@ def of_error(status: int, message: str) -> Answer:
 class LocalBucket:
     """A context manager. `url` is both storage and metadata URL."""
 
-    def __init__(self, name: str = "selftest", *, page: int = PAGE) -> None:
-        self.name, self.page = name, page
+    def __init__(
+        self, name: str = "selftest", *, page: int = PAGE, overwritable: Callable[[str], bool] = is_progress
+    ) -> None:
+        """`overwritable`: which names pods may overwrite and delete."""
+        self.name, self.page, self.overwritable = name, page, overwritable
         self.objects: dict[str, Stored] = {}
         self.url = ""
         self.lock = threading.RLock()
@@ -80,6 +97,11 @@ class LocalBucket:
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request."""
+        said = self.called(request)
+        return replace(said, headers={"Date": formatdate(usegmt=True), **said.headers})
+
+    def called(self, request: Request) -> Answer:
+        """The same without the bucket's clock."""
         if request.path == TOKEN_PATH:
             return self.token(request)
         if not self.knows((request.headers.get("Authorization") or "").removeprefix("Bearer ")):
@@ -91,8 +113,12 @@ class LocalBucket:
             return Answer.of_json(200, self.listing(request.query))
         # The JSON API has two addresses for an object's content.
         path = request.path.removeprefix("/download")
-        if request.method == "GET" and path.startswith(f"{objects}/"):
-            return self.content(unquote(path.removeprefix(f"{objects}/")), request)
+        if path.startswith(f"{objects}/"):
+            name = unquote(path.removeprefix(f"{objects}/"))
+            if request.method == "GET":
+                return self.content(name, request)
+            if request.method == "DELETE":
+                return self.delete(name, request.query)
         return of_error(404, f"no such bucket or call: {request.path}")
 
     def knows(self, token: str) -> bool:
@@ -109,11 +135,29 @@ class LocalBucket:
         """Store an object, unless a precondition fails or it would be overwritten."""
         name = request.query["name"]
         with self.lock:
-            if request.query.get("ifGenerationMatch") == "0" and name in self.objects:
+            if not self.holds(name, request.query):
                 return of_error(412, "at least one of the pre-conditions did not hold")
-            if name in self.objects and "/.progress/" not in name:
-                return of_error(403, f"no storage.objects.delete access to {name}")  # infra/workload_access.py
+            if name in self.objects and not self.overwritable(name):
+                return of_error(403, f"no storage.objects.delete access to {name}")
             return Answer.of_json(200, self.put(name, request.content).described(name))
+
+    def delete(self, name: str, query: Mapping[str, str]) -> Answer:
+        """Delete an object, unless a precondition fails or it may not be deleted."""
+        with self.lock:
+            if name not in self.objects:
+                return of_error(404, f"no object {name}")
+            if not self.holds(name, query):
+                return of_error(412, "at least one of the pre-conditions did not hold")
+            if not self.overwritable(name):
+                return of_error(403, f"no storage.objects.delete access to {name}")
+            del self.objects[name]
+        return Answer(204, b"")
+
+    def holds(self, name: str, query: Mapping[str, str]) -> bool:
+        """Whether the object's generation is the one that the request asks for; 0: there is none."""
+        stored = self.objects.get(name)
+        generation = str(stored.generation if stored else 0)
+        return query.get("ifGenerationMatch", generation) == generation
 
     def listing(self, query: Mapping[str, str]) -> dict[str, Any]:
         """One page of objects; with a delimiter, also the folders below the prefix."""
@@ -147,5 +191,8 @@ class LocalBucket:
             return of_error(404, f"no object {name}")
         if request.query.get("alt") != "media":
             return Answer.of_json(200, stored.described(name))
+        headers = {"x-goog-generation": str(stored.generation)}
         wanted = _RANGE.fullmatch(request.headers.get("Range") or "")
-        return Answer(206, stored.content[int(wanted[1]) :]) if wanted else Answer(200, stored.content)
+        if wanted:
+            return Answer(206, stored.content[int(wanted[1]) :], headers)
+        return Answer(200, stored.content, headers)
