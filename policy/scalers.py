@@ -14,11 +14,10 @@ from pods import Pod, pods
 from rule import Resource, dig, finding, listed, mapped
 
 KEDA: Final = "keda.sh"
-CLOCKS: Final = ("cron",)
+POD_COUNT: Final = "kubernetes-workload"
+"""Trigger that counts pods. An error is no count: KEDA then changes nothing. Source: keda 2.20.2, kubernetes_workload_scaler.go."""
+UNMEASURED: Final = ("cron", POD_COUNT)
 """Triggers without a metric."""
-COUNTS_PODS: Final = "kubernetes-workload"
-"""Trigger that counts pods. It asks the cluster's API, which returns them or fails. Source: keda 2.20.2,
-kubernetes_workload_scaler.go."""
 KEDA_MOST: Final = 100
 """Source: keda 2.20.2, defaultHPAMaxReplicas."""
 
@@ -43,17 +42,24 @@ class Scaler:
 
     @property
     def metrics(self) -> tuple[Any, ...]:
-        """KEDA's triggers except cron, or the metrics of a HorizontalPodAutoscaler."""
+        """KEDA's triggers that measure, or the metrics of a HorizontalPodAutoscaler."""
         if self.is_keda:
             return tuple(
-                trigger for trigger in listed(dig(self.spec, "triggers")) if dig(trigger, "type") not in CLOCKS
+                trigger for trigger in listed(dig(self.spec, "triggers")) if dig(trigger, "type") not in UNMEASURED
             )
         return tuple(listed(dig(self.spec, "metrics")))
 
     @property
+    def pod_counts(self) -> tuple[Any, ...]:
+        """KEDA's triggers that count pods, such as a batch's."""
+        triggers = listed(dig(self.spec, "triggers")) if self.is_keda else ()
+        return tuple(trigger for trigger in triggers if dig(trigger, "type") == POD_COUNT)
+
+    @property
     def counts_pods(self) -> bool:
-        """Whether it asks nothing but how many pods there are, such as a batch's."""
-        return bool(self.metrics) and all(dig(trigger, "type") == COUNTS_PODS for trigger in self.metrics)
+        """Whether other pods alone decide: each asks for a server until it ends."""
+        kinds = {dig(trigger, "type") for trigger in listed(dig(self.spec, "triggers"))} if self.is_keda else set()
+        return kinds == {POD_COUNT}
 
     @property
     def most(self) -> float | None:

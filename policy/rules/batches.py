@@ -14,7 +14,7 @@ from objects import named, number, shown
 from pods import all_servers, quantity
 from rule import Resource, Setting, Settings, StackRule, dig, finding, known, listed, mapped
 from rules.spending import limits_spending
-from scalers import COUNTS_PODS, scalers
+from scalers import scalers
 
 _READS: Final = ("roles/storage.objectViewer", "roles/secretmanager.secretAccessor")
 _CREATES: Final = "roles/storage.objectCreator"
@@ -120,7 +120,7 @@ def _deletes_after(rule: Any) -> float | None:
 def _without_ceiling(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     limited = limits_spending(resources)
     for scaler in scalers(resources):
-        if not any(dig(trigger, "type") == COUNTS_PODS for trigger in scaler.metrics):
+        if not any(scaler.pod_counts):
             continue
         where = named(scaler.resource)
         if number(dig(scaler.spec, "maxReplicaCount")) is None:

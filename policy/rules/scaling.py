@@ -10,7 +10,7 @@ from facts.finding import Finding
 from objects import named, namespace_of, number, of_kind, own_name, shown
 from pods import fixes_replicas
 from rule import Resource, Setting, Settings, StackRule, dig, listed
-from scalers import COUNTS_PODS, scalers
+from scalers import scalers
 
 HOLDS: Final = ("currentReplicas", "currentReplicasIfHigher")
 """Fallbacks that remove no replica. Source: keda 2.20.2, pkg/fallback; the default is `static`."""
@@ -34,10 +34,7 @@ def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
                 f"{named(scaler.resource)}: spec.minReplicaCount is missing, which means 0", fix="minReplicaCount: 1"
             )
         for trigger in scaler.metrics:
-            if (
-                dig(trigger, "type") != COUNTS_PODS
-                and str(dig(trigger, "metadata", "ignoreNullValues")).lower() != "false"
-            ):
+            if str(dig(trigger, "metadata", "ignoreNullValues")).lower() != "false":
                 yield scaler.found(
                     f"{named(scaler.resource)}: spec.{key} is 0, and its {dig(trigger, 'type')} trigger counts no result as 0"
                 )
@@ -113,8 +110,8 @@ def _twice(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _hasty(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        if scaler.counts_pods:
-            continue  # it removes the servers of what has ended
+        if scaler.counts_pods:  # no load comes back for a pod that has ended
+            continue
         window = number(dig(scaler.down, "stabilizationWindowSeconds"))
         window = KUBERNETES_DOWN_SECONDS if window is None else window
         slow = [
