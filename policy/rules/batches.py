@@ -10,9 +10,9 @@ from conditions import covers
 from facts.finding import Finding
 from facts.names import BATCH_ACCOUNT, BATCH_MAX_USD
 from grants import Grant, grants
-from objects import named, number, shown
-from pods import all_servers, quantity
-from rule import Resource, Setting, Settings, StackRule, dig, finding, known, listed, mapped
+from objects import named, namespace_of, number, of_kind, own_name, shown
+from pods import quantity
+from rule import Resource, Setting, Settings, StackRule, dig, finding, listed, mapped
 from rules.spending import limits_spending
 from scalers import scalers
 
@@ -25,8 +25,9 @@ _BATCH: Final = "batches/b0123456789ab"
 
 
 def _replaceable(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    own, buckets = _accounts(resources), set(_buckets(resources))
-    for grant in _all_grants(resources):
+    own = _accounts(resources)
+    buckets = set(_buckets(resources, own))
+    for grant in _all_grants(resources) if own else ():
         # Role first: it is known in a preview, the accounts may not be.
         if not grant.role or grant.role in _READS:
             continue
@@ -68,23 +69,26 @@ def _is_pod(member: str) -> bool:
 
 
 def _accounts(resources: Sequence[Resource]) -> tuple[str, ...]:
-    """Ends of the principals of a batch's pods, in the namespaces with servers."""
-    spaces = {server.pod.namespace for server in all_servers(resources)}
-    return tuple(f"/subject/ns/{space}/sa/{BATCH_ACCOUNT}" for space in sorted(spaces))
+    """Ends of the principals of a batch's pods; none in a stack without batches."""
+    accounts = (one for one in of_kind(resources, "ServiceAccount") if own_name(one) == BATCH_ACCOUNT)
+    return tuple(f"/subject/ns/{namespace_of(account)}/sa/{BATCH_ACCOUNT}" for account in accounts)
 
 
-def _buckets(resources: Sequence[Resource]) -> Iterator[str]:
+def _buckets(resources: Sequence[Resource], own: tuple[str, ...]) -> Iterator[str]:
     """Names of the buckets in which a batch's pods create objects."""
-    own = _accounts(resources)
-    for grant in _all_grants(resources):
+    for grant in _all_grants(resources) if own else ():
         if grant.role == _CREATES and any(member.endswith(own) for member in grant.members):
             yield str(dig(grant.resource.props, "bucket") or "")
 
 
 def _unsound(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    region, names, most = money.region_of(resources), set(_buckets(resources)), settings["mostDays"]
+    region, names, most = (
+        money.region_of(resources),
+        set(_buckets(resources, _accounts(resources))),
+        settings["mostDays"],
+    )
     for bucket in resources:
-        if bucket.type != "gcp:storage/bucket:Bucket" or str(known(bucket.props, "name")) not in names:
+        if bucket.type != "gcp:storage/bucket:Bucket" or str(dig(bucket.props, "name")) not in names:
             continue
         location = str(dig(bucket.props, "location") or "").lower()
         if region and location != region:
