@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from pods import pods
 from rule import Resource, ResourceRule, all_rules, with_defaults
+from tests.policy.case import DEPLOYMENT
 from tests.policy.samples import kubernetes, message
 from tests.policy.test_cases import seen
 from tests.support.stacks import recorded_stack
@@ -13,6 +15,8 @@ from workloads.small_pod import IMAGE
 def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:
     stack = seen(recorded_stack("batch"), by_inputs=False)
     space = next(str(one.props["metadata"]["name"]) for one in stack if one.name == "namespace-namespace")
+    container = next(pods(one)[0] for one in stack if one.name == DEPLOYMENT).containers[0]
+    registry = str(container.props["image"]).partition("vllm/")[0]
     batch = {"name": "batch-b0123456789ab", "batch": "b0123456789ab", "namespace": space, "labels": {}}
     job = job_manifest(
         **batch,  # type: ignore[arg-type]
@@ -21,7 +25,7 @@ def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:
         key_store=None,
         endpoint="http://qwen35-server:8000",
         bucket="p-batch-vllm-batches",
-        image=IMAGE,
+        image=f"{registry}{IMAGE}",
     )
     made = [
         kubernetes("batch/v1:Job", job),

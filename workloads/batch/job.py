@@ -31,6 +31,8 @@ GRACE_SECONDS: Final = 120
 CRASHES_PER_POD: Final = 20
 """Crashes after which the Job fails, so that a program that cannot work does not keep servers rented; the next run goes on where it was.
 Disruptions do not count. With Kubernetes' delays, which double from 10 s to 10 min, twenty crashes in a row take about 2.5 hours."""
+LONGEST_SECONDS: Final = 7 * 86_400
+"""After which the Job ends: servers stay as long as one of its pods does, also one that hangs. The same run goes on where it was."""
 USAGE_ERROR: Final = 2
 """Exit status of a wrong command line, which no other try makes right. Source: Python, argparse."""
 _ROOT: Final = "/opt/vllm-fleet"
@@ -96,6 +98,7 @@ def job_manifest(
             "completions": servers,
             "parallelism": servers,
             "backoffLimit": CRASHES_PER_POD * servers,
+            "activeDeadlineSeconds": LONGEST_SECONDS,
             # A new pod only where the old one is gone: two would count as two servers.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
