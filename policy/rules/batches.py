@@ -102,8 +102,8 @@ def _unsound(resources: Sequence[Resource], settings: Settings) -> Iterator[Find
             age for rule in listed(dig(bucket.props, "lifecycleRules")) if (age := _deletes_after(rule)) is not None
         ]
         if not days or min(days) > most:
-            kept = f"after {shown(min(days))} days" if days else "never"
-            yield finding(f"{bucket.label}: its objects are deleted {kept}", urn=bucket.urn)
+            kept = f"all objects after {shown(min(days))} days" if days else "not all objects at any age"
+            yield finding(f"{bucket.label}: lifecycleRules delete {kept}", urn=bucket.urn)
         elif dig(bucket.props, "versioning", "enabled") is True:
             yield finding(
                 f"{bucket.label}: versioning.enabled is true, so what is deleted stays as a version",
@@ -156,7 +156,8 @@ RULES: Final = (
         statement="The bucket of batches is in the servers' region, and deletes documents and results after a limited time.",
         evidence="whoever reads the bucket reads every document that was ever processed and every answer. Source: Cloud Storage "
         "documentation, object lifecycle management. Mandatory: nobody remembers to delete them",
-        fix="lifecycleRules: [{action: {type: Delete}, condition: {age: 30}}]; in this program batch.retentionDays",
+        fix="lifecycleRules: [{action: {type: Delete}, condition: {age: 30}}]; in this program batch.retentionDays. A longer time also in "
+        "mostDays of the stack's policy config",
         level="mandatory",
         severity="medium",
         settings=(

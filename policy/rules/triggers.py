@@ -187,7 +187,7 @@ def _holds_still(scaler: Scaler) -> Iterator[str]:
     for trigger in scaler.pod_counts:
         selector = dig(trigger, "metadata", "podSelector")
         if selects_by_text(selector, scaler.pod.labels):
-            yield f"its {POD_COUNT} trigger counts the servers themselves: podSelector is {selector}"
+            yield f"its {POD_COUNT} trigger counts the servers themselves: podSelector is {selector or 'empty'}"
     for trigger in scaler.metrics:
         metadata, what = mapped(dig(trigger, "metadata")), str(dig(trigger, "type") or "metric")
         if (query := dig(metadata, "query")) is not None and is_constant(str(query)):
