@@ -25,7 +25,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -136,6 +136,9 @@ mutants: setup ## Which policy rule catches which change to a real stack, and th
 workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
+
+batch-proof: setup-rehearsal ## Clients of a batch on this machine: 100,000 documents under faults and kills, and their overhead against a direct loop (minutes; SEED=1)
+	@$(BIN)/python -m lab.batch_proof $(if $(SEED),--seed $(SEED))
 
 words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, decisions, goldens, comments and docstrings
 	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!tests' ':!.vale' ':!fleet/rollout/judge/prompts.yaml') $$(git ls-files tests/goldens)

@@ -12,10 +12,12 @@ lengths.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
-from operator import mul
+from functools import lru_cache
+from itertools import accumulate
+from math import ceil, exp, log
 from statistics import NormalDist
 from typing import Final
 
@@ -25,6 +27,8 @@ _ENDS_AT: Final = 12
 """Most requests at a server, as a multiple of the mean: beyond it a geometric distribution has e^-12 of its weight."""
 _CLOSE: Final = 1e-9
 """Relative error of the mean at which its search ends."""
+_NEGLIGIBLE: Final = -45.0
+"""Logarithm of a weight, relative to the largest, that no sum notices: e^-45 is a hundredth of a float's precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +64,7 @@ class Picks:
 
 def per_request(server: Served, servers: int, mean: float) -> Picks:
     """Each request goes to a server at random. `mean`: requests in flight for each server."""
-    weights = _weights(server, mean)
-    total = sum(weights)
-    shares = [weight / total for weight in weights]
+    shares = _shares(server, mean)
     # Of infinitely many servers; of few, the others' sum is less free.
     lost = _lost(server, shares, mean) * (1 - 1 / servers)
     return Picks(loss=lost, crowded=_quantile(shares), waiting=_waiting(server, shares, mean))
@@ -74,56 +76,66 @@ def per_connection(server: Served, servers: int, mean: float) -> Picks:
     if spread is None or not spread.stdev:
         return Picks(loss=0.0, crowded=mean, waiting=_over(server, mean) / mean)
     most = int(mean + 6 * spread.stdev) + 2
-    shares = [spread.cdf(count + 0.5) - spread.cdf(count - 0.5) for count in range(most)]
+    shares = {count: spread.cdf(count + 0.5) - spread.cdf(count - 0.5) for count in range(most)}
     lost = _lost(server, shares, mean)
     return Picks(loss=lost, crowded=_quantile(shares), waiting=_waiting(server, shares, mean))
 
 
-def _weights(server: Served, mean: float) -> Sequence[float]:
-    """Weights of 0, 1, ... requests at one of many servers with that mean: arrivals at random, at a rate that depends on nothing."""
-    slow = [0.0, *_running_sum(-log(server.rate(count)) for count in range(1, int(_ENDS_AT * mean) + 12))]
+# One plan asks for the same servers once for each way to buy them.
+@lru_cache(maxsize=64)
+def _shares(server: Served, mean: float) -> Mapping[int, float]:
+    """Shares of the time with so many requests at one of many servers with that mean; arrivals are random, at one rate."""
+    most = int(_ENDS_AT * mean) + 12
+    full = min(most, ceil(server.limit * server.engines))
+    rates = [log(server.rate(count)) for count in range(1, full + 1)]
+    rates += rates[-1:] * (most - full)
+    slow = [0.0, *accumulate(rates)]
     # The logarithm of the rate of arrivals lies between these two: of none, and of a full server. Newton's steps, or half of the way
     # where one leads out: the mean grows by the variance.
     low, high = log(1e-12), log(server.rate(server.limit * server.engines) + 1e-12)
     arrivals = log(server.rate(mean))
     while True:
-        heights = [count * arrivals + height for count, height in enumerate(slow)]
-        top = max(heights)
-        found = [exp(height - top) for height in heights]
-        total = sum(found)
-        here = sum(map(mul, found, range(len(found)))) / total
+        found = _around_the_highest(slow, arrivals, bisect_left(rates, arrivals))
+        total = sum(found.values())
+        here = sum(count * weight for count, weight in found.items()) / total
         if abs(here - mean) < _CLOSE * mean or high - low < _CLOSE:
-            return found
+            return {count: weight / total for count, weight in found.items()}
         low, high = (arrivals, high) if here < mean else (low, arrivals)
-        variance = sum(weight * (count - here) ** 2 for count, weight in enumerate(found)) / total
+        variance = sum(weight * (count - here) ** 2 for count, weight in found.items()) / total
         step = arrivals + (mean - here) / variance if variance else low
         arrivals = step if low < step < high else (low + high) / 2
 
 
-def _running_sum(values: Iterator[float]) -> Iterator[float]:
-    total = 0.0
-    for value in values:
-        total += value
-        yield total
+def _around_the_highest(slow: Sequence[float], arrivals: float, highest: int) -> dict[int, float]:
+    """Weights by number of requests: they grow until arrivals are slower than the server, and fall from there."""
+
+    def height(count: int) -> float:
+        return count * arrivals - slow[count]
+
+    least = height(highest) + _NEGLIGIBLE
+    first = bisect_left(range(highest), least, key=height)
+    after = range(highest, len(slow))
+    end = highest + bisect_left(after, -least, key=lambda count: -height(count))
+    return {count: exp(height(count) - least) for count in range(first, end)}
 
 
-def _lost(server: Served, shares: Sequence[float], mean: float) -> float:
+def _lost(server: Served, shares: Mapping[int, float], mean: float) -> float:
     even = server.rate(mean)
-    return max(0.0, 1 - sum(share * server.rate(count) for count, share in enumerate(shares)) / even)
+    return max(0.0, 1 - sum(share * server.rate(count) for count, share in shares.items()) / even)
 
 
-def _waiting(server: Served, shares: Sequence[float], mean: float) -> float:
-    return sum(share * _over(server, count) for count, share in enumerate(shares)) / mean
+def _waiting(server: Served, shares: Mapping[int, float], mean: float) -> float:
+    return sum(share * _over(server, count) for count, share in shares.items()) / mean
 
 
 def _over(server: Served, requests: float) -> float:
     return max(0.0, requests - server.limit * server.engines)
 
 
-def _quantile(shares: Sequence[float]) -> float:
+def _quantile(shares: Mapping[int, float]) -> float:
     below = 0.0
-    for count, share in enumerate(shares):
+    for count, share in shares.items():
         below += share
         if below >= TAIL:
             return float(count)
-    return float(len(shares) - 1)
+    return float(max(shares))

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
-from typer.testing import CliRunner
 
 from facts import machines
 from facts.names import stack_names
 from fleet.cli.app import app
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
+from tests.fleet.cli.command import fleet
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,7 +109,7 @@ def test_every_fleet_command_that_is_named_exists() -> None:
                 assert not name or name in members, (page, group, name)
             used.add((group, name) if members and name else (group,))
     for command in used:
-        assert CliRunner().invoke(app, [*command, "--help"]).exit_code == 0
+        assert fleet(*command, "--help").returncode == 0
 
 
 @each_row("stack", stack_names(ROOT))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
+from functools import cache
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_command_name
 
 from fleet.cli import VERSION
 from fleet.cli.batch import batch
@@ -143,3 +146,19 @@ app.command(hidden=True)(render)  # a preview's --out without the report
 for _group in (app, batch, config, rollout, bench):
     for _info in _group.registered_commands:
         _info.cls = _Command
+
+
+@cache
+def command_line(first: str) -> Callable[..., object]:
+    """What parses and runs the arguments, of which this is the first.
+
+    If it names a command, typer builds only that one: building all of them takes longer than most commands.
+    """
+    only = copy(app)
+    only.registered_commands = [info for info in app.registered_commands if _name_of(info) == first]
+    only.registered_groups = [info for info in app.registered_groups if info.name == first]
+    return get_command(only if only.registered_commands or only.registered_groups else app)
+
+
+def _name_of(info: Any) -> str:
+    return info.name or get_command_name(info.callback.__name__)

@@ -45,7 +45,7 @@ def _guarded() -> int:
 
 
 def _run() -> int:
-    from fleet.cli.app import app
+    from fleet.cli.app import command_line
 
     if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
         # `--out "$FOLDER"` with an unset variable would write into the current folder.
@@ -54,7 +54,7 @@ def _run() -> int:
         # The parser quotes what it does not know, whole.
         raise CommandError(f"an argument is longer than {_LONGEST_ARGUMENT:,} characters; write it into a file")
     try:
-        app(prog_name="fleet")
+        command_line(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="fleet")
     except SystemExit as stop:
         # typer exits with 1 for a closed pipe; here 1 means findings.
         if isinstance(stop.__context__, BrokenPipeError):

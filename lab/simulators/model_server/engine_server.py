@@ -63,6 +63,7 @@ class EngineServer(Listener):
         self._limits = answers.Limits(model=node.model, max_model_len=node.max_model_len, thinks=node.reasons)
         self._cut_this = Evenly(self.faults.cut_share)
         self._unavailable_this = Evenly(self.faults.unavailable_share)
+        self._error_this = Evenly(self.faults.error_share)
 
     async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
         """Listen, also for servers that fetch prompts. Returns the URL without a path."""
@@ -136,6 +137,8 @@ class EngineServer(Listener):
             if not self.ready or self.faults.engine_dead or self._unavailable_this():
                 raise BadRequestError(503, "ServiceUnavailableError", "no engine is ready")
             asked = answers.read_request(api, await request.read(), self._limits)
+            if self._error_this() or self._breaks_on(asked):
+                raise _FAILED
             engine = self._router.choose(_rank(request))
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
@@ -156,6 +159,10 @@ class EngineServer(Listener):
                 return web.Response()
             finally:
                 engine.abort(generation)
+
+    def _breaks_on(self, asked: Asked) -> bool:
+        word = self.faults.failing_word
+        return bool(word) and isinstance(asked.prompt, str) and word in asked.prompt
 
     async def _fetch(self, transfers: Transfers, asked: Asked) -> int:
         """Prompt tokens from prefill. Raises TransferError, unless this server reads the prompt itself then."""

@@ -149,6 +149,10 @@ class Faults:
     """Answers whose connection is cut half way."""
     unavailable_share: float = 0.0
     """Requests answered with HTTP 503."""
+    error_share: float = 0.0
+    """Requests answered with HTTP 500."""
+    failing_word: str = ""
+    """Requests whose prompt has this word are answered with HTTP 500, as of one that an engine cannot compute; empty: none."""
     reasoning_unsplit: bool = False
     """The reasoning stays in the content, as without --reasoning-parser."""
     drafts_rejected: bool = False
@@ -167,7 +171,7 @@ class Faults:
     """/health answers 503, as once an engine has died, and so does every request."""
 
     def __post_init__(self) -> None:
-        for name in ("cut_share", "unavailable_share"):
+        for name in ("cut_share", "unavailable_share", "error_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is from 0 to 1, got {getattr(self, name)}")
 

@@ -7,11 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from facts.models import CATALOGUE
 from fleet.cli import completion
+from fleet.cli.app import app, command_line
 from lab.drills.catalogue import DRILLS
 from settings.profiles import NAMES
 from tests.fleet.cli.command import ROOT, fleet
@@ -82,6 +85,24 @@ def test_commands_stand_under_four_headings_each_in_a_whole_sentence() -> None:
     told = fleet("--help").stdout
     assert re.findall(r"^(\w+):$", told, re.MULTILINE) == ["Options", "Plan", "Check", "Run", "Measure"]
     assert "..." not in told.partition("Plan:")[2]
+
+
+def test_a_command_that_is_built_alone_is_the_one_that_is_built_with_all() -> None:
+    every: Any = get_command(app)
+    for name, whole in every.commands.items():
+        alone: Any = command_line(name)
+        assert list(alone.commands) == [name]
+        assert _options(alone.commands[name]) == _options(whole)
+    for not_a_command in ("", "--help", "previe", "_exit_with"):
+        assert list(command_line(not_a_command).commands) == list(every.commands)  # type: ignore[attr-defined]
+
+
+def _options(command: Any) -> Any:
+    """Of a command or, by name, of those of a group."""
+    below = getattr(command, "commands", {})
+    return [(one.name, one.opts, one.help) for one in command.params], {
+        name: _options(one) for name, one in below.items()
+    }
 
 
 def test_a_former_name_does_the_same_and_is_not_shown() -> None:

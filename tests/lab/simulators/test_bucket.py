@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -59,3 +60,16 @@ def test_a_download_goes_on_where_it_broke_off_and_strangers_are_refused() -> No
                 urllib.request.urlopen(path)
             with caught.value as error:
                 assert error.code == code
+
+
+def test_an_upload_that_breaks_off_is_no_object() -> None:
+    with LocalBucket() as bucket:
+        host, port = bucket.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as half:
+            path = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=a"
+            half.sendall(
+                f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\nhalf".encode()
+            )
+            half.shutdown(socket.SHUT_WR)
+            assert half.recv(100) == b""
+        assert not bucket.objects

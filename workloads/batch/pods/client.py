@@ -20,7 +20,7 @@ from typing import Final
 from .keeper import BATCH, STOP, TERMS, Batch, Keeper, Terms
 from .leases import Leases
 from .log import Log
-from .requesting import Endpoint
+from .requesting import Endpoint, Outcome
 from .servers import Servers
 from .shards import PART_NUMBERS, RESULTS, OpenShard, result_name
 from .store import BucketError, Found, Store
@@ -49,6 +49,8 @@ class Options:
     endpoint: str
     server_pods: Sequence[tuple[str, int]]
     index: int
+    pod: str = ""
+    """Its uid, for whoever reads a lease."""
     storage_url: str
     metadata_url: str
     key: str | None = None
@@ -70,7 +72,7 @@ class Client:
             prefix=f"batches/{options.batch}/",
         )
         self._log = Log(options.batch, options.index, self._times)
-        self._leases = Leases(self._store, index=options.index, seconds=self._times.lease)
+        self._leases = Leases(self._store, pod=options.pod, seconds=self._times.lease)
         self._servers = Servers(options.server_pods, self._chance)
         self._work = Work(options.batch, self._times, Window(options.most_in_flight), self._chance)
         self._done: set[int] = set()
@@ -79,13 +81,17 @@ class Client:
         self._reason = ""
         """Why it ends: DONE, TERMINATED, or the reason of stop.json."""
         self._defect: BaseException | None = None
+        self._looks = threading.Event()
+        """Whether the main thread shall look again: a shard was finished, or this client ends."""
+        self._quiet = threading.Event()
+        """Whether no request is in flight any more, or none is waited for."""
         self._given_back = threading.Event()
         """Whether every lease is given back."""
         self._free: deque[tuple[int, Found | None]] = deque()
         """Shards without a result and without a lease that holds, in the order of taking; the lease of one that is over."""
         self._listed_at = 0.0
         self.is_terminated = False
-        """Set by a signal's handler, which may take no lock: end soon, within the time `term` and what storing takes."""
+        """Set by a signal's handler, which may take no lock: end soon, within the time `drain` and what storing takes."""
 
     def run(self) -> str:
         """Work to the end of the batch; returns why it ended. Raises BucketError where the batch cannot be read."""
@@ -98,7 +104,7 @@ class Client:
             request_seconds=self._terms.request_seconds / self._options.speed,
         )
         shards = len(self._batch.counts)
-        self._next = self._options.index * shards // max(self._terms.servers, 1) % shards
+        self._next = self._options.index * shards // max(self._terms.servers, 1) % max(shards, 1)
         self._log.tell("started", f"client {self._options.index}", documents=self._batch.documents, shards=shards)
         threading.stack_size(_STACK_BYTES)
         saving = self._start(self._save)
@@ -137,12 +143,18 @@ class Client:
     def _end(self, reason: str) -> None:
         self._reason = self._reason or reason
         self._over.set()
+        self._looks.set()
         self._work.close()
 
     def _work_on(self) -> None:
         while (document := self._work.take()) is not None:
             began = time.monotonic()
-            self._work.settle(document, self._endpoint.send(document.body), began)
+            try:
+                outcome = self._endpoint.send(document.body)
+            except Exception as error:
+                # Such as an answer nested too deeply to read: it ends one document, not the client.
+                outcome = Outcome("failed", code="client-error", message=type(error).__name__)
+            self._work.settle(document, outcome, began)
 
     def _follow_servers(self) -> None:
         workers, before = 0, 0
@@ -187,8 +199,11 @@ class Client:
                 self._work.drop(shard)
 
     def _save(self) -> None:
-        while not self._over.wait(TICK_SECONDS):
-            self._save_shards(self._times.part)
+        while not self._quiet.is_set():
+            # At the end at once: whoever ends a pod may not wait for its requests.
+            ending = self._over.is_set()
+            self._save_shards(0.0 if ending else self._times.part)
+            self._quiet.wait(1.0 if ending else TICK_SECONDS)
 
     def _save_shards(self, age: float) -> None:
         """Store what is complete, and lines that have waited for `age`."""
@@ -200,6 +215,7 @@ class Client:
                     shard.finish(self._store)
                     self._done.add(shard.number)
                     self._work.drop(shard)
+                    self._looks.set()
                     self._leases.give_back(shard.lease)
                 elif shard.has_unsaved and time.monotonic() - shard.saved_at >= age:
                     shard.saved_at = time.monotonic()
@@ -248,7 +264,8 @@ class Client:
                 if len(self._done) == len(self._batch.counts):
                     self._end(DONE)
                     return
-            self._over.wait(self._times.idle)
+            self._looks.wait(self._times.idle)
+            self._looks.clear()
 
     def _open_one(self) -> bool:
         """Open a free shard; whether there was one. Raises BucketError."""
@@ -303,13 +320,17 @@ class Client:
     def _finish(self, saving: threading.Thread) -> None:
         """Let open requests end, store their lines, give leases back."""
         if self._reason != DONE:
-            self._work.wait_for_open_requests(self._times.term if self._reason == TERMINATED else self._times.drain)
+            self._work.wait_for_open_requests(self._times.drain)
+        self._quiet.set()
         saving.join()
         if self._reason != DONE:
             self._save_shards(0.0)
         for shard in self._work.shards:
-            if not shard.is_lost:
-                self._close_shard(shard)
+            if self._reason == DONE:
+                # Another client's result: these parts are of no use any more.
+                with self._told("delete parts"):
+                    shard.forget(self._store)
+            self._close_shard(shard)
         self._given_back.set()
 
     @contextlib.contextmanager

@@ -116,6 +116,7 @@ class Keeper:
         self._known: frozenset[tuple[str, int]] | None = None
         self._rates: deque[tuple[float, int]] = deque()
         self._next_log = 0.0
+        self._next_terms = time.monotonic() + times.terms
         self._moved_at, self._moved_with = time.monotonic(), -1
         self.reason = ""
         """Why the batch stops; empty while it goes on."""
@@ -128,6 +129,7 @@ class Keeper:
         Raises BucketError; the next turn makes up for it.
         """
         self.reason = self.reason or reason
+        self._follow_terms()
         if self._generation is None:
             self._adopt()
         results = {int(found.name.removeprefix(RESULTS)[:5]) for found in self._store.list(RESULTS)}
@@ -163,6 +165,15 @@ class Keeper:
             self._store.delete(name.name)
         numbers = {key: summary[key] for key in ("documents", "failed", "usd", "seconds", "serverHours")}
         self._log.tell("done", f"{total.documents:,} documents, {total.failed:,} of them failed", **numbers)
+
+    def _follow_terms(self) -> None:
+        """Another deadline or limit may be given while a batch runs."""
+        if time.monotonic() < self._next_terms:
+            return
+        self._next_terms = time.monotonic() + self._times.terms
+        stored = self._store.read(TERMS)
+        if stored is not None:
+            self._terms = Terms.of(stored.content)
 
     # Count
 
@@ -279,6 +290,8 @@ class Keeper:
     def _rate(self, done: int) -> float:
         """Documents a second over the last minutes."""
         now = time.monotonic()
+        if not self._memory.servers:
+            self._rates.clear()  # Waiting for servers is no rate of theirs.
         self._rates.append((now, done))
         while len(self._rates) > 2 and now - self._rates[1][0] > self._times.rate:
             self._rates.popleft()
@@ -319,4 +332,6 @@ class Keeper:
         end = self._store.now + (left or 0.0)
         late = going and deadline is not None and end > deadline
         numbers["lateSeconds"] = round(end - deadline) if late and deadline is not None else 0
-        self._log.tell_while(late, "late", "the batch ends after its deadline at this rate", **numbers)
+        # A rate needs some minutes to be one.
+        late_for = {"after": self._times.repeat, **numbers}
+        self._log.tell_while(late, "late", "the batch ends after its deadline at this rate", **late_for)

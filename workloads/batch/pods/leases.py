@@ -1,4 +1,4 @@
-"""Leases: at one time one client works on a shard, as far as clients live and their bucket answers.
+"""Leases: one client at a time works on a shard, while clients live and their bucket answers.
 
 A lease is an object. It is taken by creating it, renewed by replacing the generation that its holder wrote, and over when the bucket
 has not seen a renewal for `seconds`; then another client replaces the generation that it saw. Whoever comes second finds another
@@ -39,12 +39,12 @@ def lease_name(shard: int) -> str:
 class Leases:
     """The leases of this process. Each method raises BucketError."""
 
-    def __init__(self, store: Store, *, index: int, seconds: float) -> None:
+    def __init__(self, store: Store, *, pod: str, seconds: float) -> None:
         self._store, self._seconds = store, seconds
         # The next renewal comes before a lease is over: none waits long for an answer.
         self._brief = store.brief()
         # Of the process, not of the pod: a container that starts again knows nothing of the leases of the one before.
-        self._holder = json.dumps({"holder": uuid.uuid4().hex, "pod": index}).encode()
+        self._holder = json.dumps({"holder": f"{pod}/{uuid.uuid4().hex[:12]}"}).encode()
 
     def listed(self) -> dict[int, Found]:
         """Every lease by shard."""

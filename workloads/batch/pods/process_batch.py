@@ -17,9 +17,6 @@ from workloads.benchmark.pods.server_metrics import split_address
 from .client import TERMINATED, Client, Options
 from .window import MOST
 
-GRACE_SECONDS = 45
-"""From SIGTERM to the end: 15 s for requests in flight, the rest for parts and leases. A pod that is killed earlier loses nothing but the
-answers since its last parts."""
 TERMINATED_CODE = 128 + signal.SIGTERM
 
 
@@ -49,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             endpoint=given.endpoint,
             server_pods=server_pods,
             index=given.index,
+            pod=os.environ.get("POD_UID", ""),
             storage_url=given.storage_url,
             metadata_url=given.metadata_url,
             key=os.environ.get("OPENAI_API_KEY"),
@@ -72,5 +70,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
-    # Requests that nobody waits for any more hold no process.
+    # Open requests that are given up hold no process.
     os._exit(code)

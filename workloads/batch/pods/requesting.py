@@ -69,9 +69,10 @@ class Endpoint:
             connection.request("POST", self._path, body, self._headers)
             response = connection.getresponse()
             content = response.read()
-        except TimeoutError:
-            return Outcome("timeout", code="timeout", message=f"no answer within {self._request_seconds:g} s")
         except (OSError, http.client.HTTPException) as error:
+            # With a number it is the kernel's: a peer that vanished.
+            if isinstance(error, TimeoutError) and error.errno is None:
+                return Outcome("timeout", code="timeout", message=f"no answer within {self._request_seconds:g} s")
             return Outcome("failed", code="connection-broken", message=type(error).__name__)
         finally:
             connection.close()

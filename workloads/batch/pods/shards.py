@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -89,8 +89,6 @@ def tally_of_part(name: str) -> Tally:
 
 def line_of(batch: str, document: Document, outcome: Outcome) -> Line:
     """The document's line, in OpenAI's format of results."""
-    usage = outcome.body.get("usage") if isinstance(outcome.body, dict) else None
-    tokens = usage if isinstance(usage, dict) and not outcome.code else {}
     response: dict[str, Any] | None = None
     if outcome.status:
         response = {"status_code": outcome.status, "request_id": outcome.request_id, "body": outcome.body}
@@ -100,9 +98,16 @@ def line_of(batch: str, document: Document, outcome: Outcome) -> Line:
         "response": response,
         "error": {"code": outcome.code, "message": outcome.message} if outcome.code else None,
     }
-    tally = Tally(1, int(bool(outcome.code)), tokens.get("prompt_tokens") or 0, tokens.get("completion_tokens") or 0)
     # ASCII: half of a surrogate pair in an answer has no UTF-8.
-    return Line(document.n, json.dumps(line).encode() + b"\n", tally)
+    return Line(document.n, json.dumps(line).encode() + b"\n", _tally_of_line(line))
+
+
+def _tally_of_line(line: Mapping[str, Any]) -> Tally:
+    if line["error"]:
+        return Tally(1, 1)
+    usage = line["response"]["body"].get("usage")
+    tokens = [usage.get(name) if isinstance(usage, dict) else 0 for name in ("prompt_tokens", "completion_tokens")]
+    return Tally(1, 0, *(number if isinstance(number, int) else 0 for number in tokens))
 
 
 def lines_of(content: bytes) -> Iterable[tuple[int, bytes]]:
@@ -121,9 +126,7 @@ def tally_of(content: bytes) -> tuple[Tally, dict[str, int]]:
         error = line["error"]
         if error:
             codes[error["code"]] = codes.get(error["code"], 0) + 1
-        usage = {} if error else line["response"]["body"].get("usage") or {}
-        tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-        tally.add(Tally(1, int(bool(error)), *tokens))
+        tally.add(_tally_of_line(line))
     return tally, codes
 
 
@@ -198,7 +201,7 @@ class OpenShard:
         for line in lines:
             tally.add(line.tally)
         name = part_name(self.lease, number, tally)
-        # None: an earlier attempt, as nobody else has this name.
+        # None: an earlier attempt of this call; no other process writes this name.
         store.create(name, b"".join(line.text for line in lines))
         with self._lock:
             self._parts.append(name)
@@ -212,12 +215,20 @@ class OpenShard:
         with self._lock:
             for n, line in self._lines.items():
                 lines.setdefault(n, line.text)
-        if len(lines) != self.documents:
+        is_own = False
+        if len(lines) == self.documents:
+            content = b"".join(lines[n] for n in sorted(lines))
+            is_own = store.create(result_name(self.number), content) is not None
+        elif not store.has(result_name(self.number)):
+            # Parts go once there is a result, which a former or later holder then created.
             raise ValueError(f"shard {self.number} has {self.documents} documents and {len(lines)} lines")
-        is_own = store.create(result_name(self.number), b"".join(lines[n] for n in sorted(lines))) is not None
+        self.forget(store)
+        return is_own
+
+    def forget(self, store: Store) -> None:
+        """Delete the parts. Raises BucketError."""
         for part in self._parts:
             store.delete(part)
-        return is_own
 
     def _stored(self, store: Store) -> dict[int, bytes]:
         """The first line of each document in the parts."""

@@ -19,12 +19,13 @@ class Times:
     watch: float = 5.0
     """Between two readings of the servers' queues."""
     progress: float = 10.0
+    terms: float = 60.0
+    """Between two looks for other terms of a running batch."""
     idle: float = 5.0
     """Between two looks for a free shard while others hold all of them."""
     drain: float = 60.0
-    """For requests in flight when a batch is stopped."""
-    term: float = 15.0
-    """For requests in flight after SIGTERM, within the pod's grace."""
+    """For requests in flight when a batch is stopped, or after SIGTERM. Half of the pod's grace: the rest is for parts and leases. A pod
+    that is killed earlier loses what was in flight."""
     connect: float = 10.0
     """For a connection to the servers."""
     pause: float = 0.5

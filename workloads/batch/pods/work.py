@@ -68,6 +68,8 @@ class Work:
     def open(self, shard: OpenShard, documents: list[Document]) -> None:
         """Work on a shard."""
         with self._lock:
+            if shard.is_lost:
+                return
             self._shards[shard.number] = shard
             self._ready.extend(documents)
             self._ready_bytes += sum(len(document.body) for document in documents)

@@ -1,0 +1,69 @@
+"""Whatever is killed, whenever: each input line has exactly one result line."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lab.batch_proof.fleet import Fleet, Served
+from lab.batch_proof.stored import PREFIX, counted, names, read, store_batch, store_terms
+from lab.simulators.model_server.node import Faults, Pace
+
+DOCUMENTS, OF_SHARD, SERVERS = 400, 16, 2
+POISON = "poison"
+ENOUGH_SECONDS = 240.0
+"""Nothing is judged by time; without an end the test fails."""
+
+
+@pytest.mark.slow
+def test_every_line_has_one_result_whatever_is_killed() -> None:
+    chance = random.Random(2)  # `make batch-proof` draws others.
+    served = Served(
+        pace=Pace(fixed_s=0.03), max_num_seqs=16, faults=Faults(error_share=0.03, cut_share=0.03, failing_word=POISON)
+    )
+    bad = chance.randrange(DOCUMENTS)
+    prompts = [f"text {n} {POISON if n == bad else 'good'}" for n in range(DOCUMENTS)]
+    with Fleet(served, servers=SERVERS, speed=60) as fleet:
+        store_batch(fleet.bucket, prompts, of_shard=OF_SHARD, tokens=8, servers=3)
+        fleet.start_servers(*range(SERVERS))
+        fleet.start_clients(0, 1, 2)
+        kills = 0
+        stop_at = chance.randrange(DOCUMENTS // 3, DOCUMENTS // 2)
+        for goal in sorted(chance.sample(range(1, DOCUMENTS * 9 // 10), 10)):
+            if goal > stop_at:
+                # Stopped half way; it goes on with another number of clients.
+                fleet.bucket.put(f"{PREFIX}stop.json", b'{"reason": "cancelled", "at": 1}')
+                fleet.wait(lambda: not fleet.clients, ENOUGH_SECONDS)
+                assert set(fleet.ended) <= {0, 143}
+                stop_at = DOCUMENTS
+                number = chance.choice((2, 4))
+                store_terms(fleet.bucket, servers=number)
+                fleet.start_clients(*range(number))
+            fleet.wait(lambda goal=goal: fleet.stored >= goal, ENOUGH_SECONDS)
+            victim = chance.choice(sorted(fleet.clients))
+            match chance.choice(("client", "client", "server", "fleet", "end")):
+                case "client":
+                    fleet.kill_client(victim)
+                case "end":
+                    fleet.end_client(victim)
+                case "server":
+                    number = chance.randrange(SERVERS)
+                    fleet.kill_server(number)
+                    fleet.start_servers(number)
+                case "fleet":
+                    for number in range(SERVERS):
+                        fleet.kill_server(number)
+                    fleet.start_servers(*range(SERVERS))
+            kills += 1
+        fleet.wait(lambda: not fleet.clients, ENOUGH_SECONDS)
+        assert kills == 10
+        found = counted(fleet.bucket)
+        assert found.is_each_once(DOCUMENTS)
+        # Of innocent documents some may have met five faults in five attempts.
+        assert found.failed.get("http-500", 0) >= 1
+        summary = read(fleet.bucket, "summary.json")
+        assert summary is not None
+        assert summary["documents"] == summary["succeeded"] + summary["failed"] == DOCUMENTS
+        assert summary["failed"] == sum(found.failed.values())
+        assert names(fleet.bucket, "leases/") == names(fleet.bucket, "parts/") == []
