@@ -11,6 +11,7 @@ from pulumi import ResourceOptions
 
 from facts.names import KEDA_VERSION
 from facts.signals.catalogue import catalogue
+from infra.batch_bucket import BatchBucket, BatchBucketArgs
 from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
@@ -66,6 +67,7 @@ if settings.owns_platform:
         cluster=settings.cluster,
         quick_autoscaling=scaling is not None and scaling.mechanism == "gke",
         results=settings.results,
+        batch_retention_days=settings.batch.retention_days if settings.batch.enabled else None,
         registry=settings.registry,
         budget=settings.budget,
         keda=KEDA_VERSION if settings.makes_keda else None,
@@ -93,7 +95,8 @@ else:
     platform = SharedPlatform("platform", other)
 joined = platform.outputs
 
-# Google Cloud beside it: the gateway's name, compile caches, ordered nodes, and what the pods may read and write.
+# Google Cloud beside it: the gateway's name, compile caches, a guest's bucket for batches, ordered nodes, and what the pods may read and
+# write.
 after_services = ResourceOptions(depends_on=[platform.services])
 built: list[pulumi.Resource] = [platform]
 door: GatewayName | None = None
@@ -109,6 +112,14 @@ if settings.server.compile_cache.enabled:
     for release in filter(None, (settings, canary)):
         key, account = cache_key(release) or "", server_account(release)
         caches[account] = CompileCacheGrant(bucket=bucket.bucket_name, key=key, account=account)
+batches: pulumi.Output[str] | None = None
+if isinstance(platform, OwnPlatform):
+    batches = platform.batch_bucket
+elif settings.batch.enabled:
+    documents = BatchBucketArgs(place=place, retention_days=settings.batch.retention_days)
+    of_guest = BatchBucket("batches", documents, after_services)
+    built.append(of_guest)
+    batches = of_guest.bucket_name
 if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
     order = CalendarReservationArgs(
         place=place, zone=settings.zones[0], calendar=settings.capacity, machine_type=settings.machine.type
@@ -121,6 +132,7 @@ grants = WorkloadAccessArgs(
     namespace=settings.namespace,
     secret_readers=secret_readers(settings),
     results_bucket=joined.results_bucket if settings.benchmark.enabled else None,
+    batch_bucket=batches,
     compile_caches=tuple(caches.values()),
     keda=settings.makes_keda,
     dataset_object=dataset_object(settings),
@@ -163,6 +175,7 @@ parts = ServingStackArgs(
     measurement=measurement(settings) if settings.benchmark.enabled else None,
     run_on_update=settings.benchmark.run_on_update,
     results_bucket=joined.results_bucket,
+    batch=settings.batch.enabled,
     monitoring=settings.monitoring if settings.monitoring.enabled else None,
     signals=signals,
     probed_model=settings.serving.served_model_name if settings.monitoring.has_probe else None,
@@ -216,6 +229,8 @@ outputs = {
 }
 for name, value in outputs.items():
     pulumi.export(name, value)
+if batches is not None:
+    pulumi.export("batchBucket", batches)
 if door is not None and serving.gateway is not None:
     pulumi.export("dns", door.dns_records(serving.gateway.address))
 pulumi.export("kubeconfig", pulumi.Output.secret(joined.kubeconfig))

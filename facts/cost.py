@@ -93,6 +93,8 @@ class FleetShape:
     """vCPUs of the spending guard; 0 without one."""
     answers_probe_vcpus: float = 0
     """vCPUs of the answers probe; 0 without one."""
+    batch_vcpus: float = 0
+    """vCPUs of a batch's client pods while it runs; 0 without batches."""
     router_vcpus: float = 0
     """vCPUs of the routers; 0 without one."""
     load_balancers: int = 0
@@ -193,8 +195,8 @@ class Scaled:
 
     smallest: Bill
     """The bill with the fewest nodes."""
-    floor_share: float
-    """Average size by schedule: 0 the smallest, 1 the full size."""
+    floor_share: float | None
+    """Average size by schedule: 0 the smallest, 1 the full size. None where batches decide, not a schedule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +271,7 @@ class Bill:
     @property
     def usd_per_month_by_schedule(self) -> float | None:
         """Dollars a month of 730 hours for a fleet that follows its schedule only, for items with a known price."""
-        if self.scaled is None or self.usd_per_hour is None:
+        if self.scaled is None or self.scaled.floor_share is None or self.usd_per_hour is None:
             return None
         least = self.scaled.smallest.usd_per_hour_known
         return (least + (self.usd_per_hour_known - least) * self.scaled.floor_share) * HOURS_PER_MONTH
@@ -387,6 +389,8 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
     if shape.answers_probe_vcpus:
         yield _item("answers-probe", shape.answers_probe_vcpus, shape, stays=True)
+    if shape.batch_vcpus:
+        yield _item("batch-clients", shape.batch_vcpus, shape, stays=False)
     if shape.router_vcpus:
         yield _item("router", shape.router_vcpus, shape, stays=True)
     if shape.load_balancers:

@@ -11,6 +11,7 @@ import pulumi_kubernetes as k8s
 
 from facts.finding import Finding
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
+from infra.batch_bucket import BatchBucket, BatchBucketArgs
 from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
@@ -60,6 +61,8 @@ class OwnPlatformArgs:
     """Whether to enable the performance HPA profile, see `ClusterArgs`."""
     results: Results = field(default_factory=Results)
     """Settings of the results bucket."""
+    batch_retention_days: int | None = None
+    """Days after which documents and results of batches are deleted. None: no bucket for batches."""
     registry: Registry | None = None
     """Docker Hub account for image pulls. None: anonymous."""
     budget: BudgetSection | None = None
@@ -69,7 +72,7 @@ class OwnPlatformArgs:
 
 
 class OwnPlatform(pulumi.ComponentResource):
-    """A stack's own platform: APIs, results bucket, network, image repository, node account, cluster, budget, Kubernetes provider."""
+    """A stack's own platform: APIs, buckets, network, image repository, node account, cluster, budget, Kubernetes provider."""
 
     outputs: PlatformOutputs
     kubernetes: k8s.Provider
@@ -78,6 +81,8 @@ class OwnPlatform(pulumi.ComponentResource):
     """The enabled APIs."""
     nodes_link: pulumi.Output[str]
     """Self link of the node subnet."""
+    batch_bucket: pulumi.Output[str] | None
+    """Bucket for batches; None without one."""
 
     def __init__(self, name: str, args: OwnPlatformArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:OwnPlatform", name, None, opts)
@@ -86,9 +91,16 @@ class OwnPlatform(pulumi.ComponentResource):
         self.services = Services(f"{name}-services", apis, pulumi.ResourceOptions(parent=self))
         enabled = pulumi.ResourceOptions(parent=self, depends_on=[self.services])
         results = ResultsBucket(f"{name}-results", ResultsBucketArgs(place=place, results=args.results), enabled)
-        # Everything depends on the bucket, so destroy deletes it last: if results remain in it, destroy stops there,
+        kept: list[pulumi.Resource] = [results]
+        self.batch_bucket = None
+        if args.batch_retention_days is not None:
+            documents = BatchBucketArgs(place=place, retention_days=args.batch_retention_days)
+            batches = BatchBucket(f"{name}-batches", documents, enabled)
+            self.batch_bucket = batches.bucket_name
+            kept.append(batches)
+        # Everything depends on the buckets, so destroy deletes them last: if results remain in one, destroy stops there,
         # after everything that costs money is gone.
-        prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, results])
+        prepared = pulumi.ResourceOptions(parent=self, depends_on=[self.services, *kept])
         network: Network | ExistingNetwork
         if args.network.existing is None:
             network = Network(f"{name}-network", NetworkArgs(place=place, network=args.network), prepared)

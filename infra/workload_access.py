@@ -10,7 +10,7 @@ from typing import Final
 import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
-from facts.names import BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
+from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
 from settings.arguments import checked
 
 
@@ -44,6 +44,8 @@ class WorkloadAccessArgs:
     """Pairs of Kubernetes service account and Secret Manager secret that its pods read."""
     results_bucket: pulumi.Input[str] | None = None
     """Bucket for the benchmark pods' results. None: no grant."""
+    batch_bucket: pulumi.Input[str] | None = None
+    """Bucket for batches. None: no grant."""
     compile_caches: Sequence[CompileCacheGrant] = ()
     """Grants for compile caches, one per account."""
     keda: bool = False
@@ -54,6 +56,11 @@ class WorkloadAccessArgs:
 
 # Source: IAM docs, "Attribute reference for IAM Conditions", resource.name and extract().
 _PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != ''"
+_CHANGING: Final = " || ".join(
+    f"resource.name.extract('/objects/batches/{{batch}}/{what}') != ''"
+    for what in ("leases/", "parts/", "progress.json")
+)
+"""Objects of a batch that clients replace and delete. Documents, results, and what ends a batch are none of them."""
 
 
 class WorkloadAccess(pulumi.ComponentResource):
@@ -76,6 +83,23 @@ class WorkloadAccess(pulumi.ComponentResource):
                     member=principal(args, BENCHMARK_ACCOUNT),
                     condition={"title": "progress of a measurement", "expression": _PROGRESS}
                     if grant == "progress"
+                    else None,
+                    opts=child,
+                )
+        if args.batch_bucket is not None:
+            # What a client wrote as a result stays: no other client, late or wrong, can replace or delete it.
+            for grant, role in (
+                ("batches", "objectViewer"),
+                ("new-results", "objectCreator"),
+                ("leases", "objectUser"),
+            ):
+                storage.BucketIAMMember(
+                    f"{name}-{BATCH_ACCOUNT}-{grant}",
+                    bucket=args.batch_bucket,
+                    role=f"roles/storage.{role}",
+                    member=principal(args, BATCH_ACCOUNT),
+                    condition={"title": "leases, parts and progress of batches", "expression": _CHANGING}
+                    if grant == "leases"
                     else None,
                     opts=child,
                 )

@@ -18,6 +18,7 @@ from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
 from settings.arguments import checked
 from settings.derived.traffic import CanaryTraffic, GatewayTraffic, PrefillTraffic, RouterTraffic, Traffic, VpcRanges
 from workloads.names import (
+    BATCH_APP,
     BENCHMARK_APP,
     CLIENT_LABEL,
     CLIENT_VALUE,
@@ -121,6 +122,7 @@ class Flow:
 EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
 BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
+BATCH = Pods(name="batch", labels=tuple(selector(BATCH_APP).items()))
 PROBE = Pods(name="answers-probe", labels=tuple(selector(PROBE_APP).items()))
 ROUTER = Pods(name="router", labels=tuple(selector(ROUTER_APP).items()))
 SPENDING_GUARD = Pods(name="spending-guard", labels=tuple(selector(SPENDING_APP).items()))
@@ -181,6 +183,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *_downloads(traffic, server),
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
+        *(_batch(traffic, server) if traffic.batch else ()),
         *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
         *(
             (Flow(from_=PROBE, to=entrance, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
@@ -380,6 +383,31 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
             port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
             why="the load through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
         )
+
+
+def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
+    """Documents go to what clients call; servers themselves are only asked for their queues, unless nothing stands before them."""
+    gateway, outside = traffic.gateway, internet(traffic)
+    direct = traffic.router is None and gateway is None
+    ports = {traffic.status_port: "the queue of each server"}
+    if direct:
+        ports = {
+            **ports,
+            HTTP_PORT: "documents, and the queue of each server" if HTTP_PORT in ports else "documents of a batch",
+        }
+    for port, why in sorted(ports.items()):
+        yield Flow(from_=BATCH, to=server, port=port, ports=traffic.rank_ports if port == HTTP_PORT else 1, why=why)
+    if traffic.router is not None and gateway is None:
+        yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
+    if gateway is not None:
+        yield Flow(
+            from_=BATCH,
+            to=outside if gateway.public else vpc(traffic),
+            port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
+            why="documents, through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
+        )
+    yield Flow(from_=BATCH, to=METADATA, port=80, why="the access token for the bucket of batches")
+    yield Flow(from_=BATCH, to=outside, port=443, why="documents, leases and results in Cloud Storage")
 
 
 def _ranks(traffic: Traffic, entrance: Pods) -> int:

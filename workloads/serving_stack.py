@@ -21,6 +21,7 @@ from settings.sections.secret_stores import SecretManagerSecret
 from settings.sections.spending import Spending
 from settings.sections.weights import Weights as VolumeSection
 from settings.server_arguments import ServerArguments
+from workloads.batch.batch import Batch, BatchArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import CanaryBackend, Gateway, GatewayArgs, ServiceBackend
@@ -108,6 +109,8 @@ class ServingStackArgs:
     """Whether `pulumi up` runs the benchmark, see `BenchmarkArgs`."""
     results_bucket: pulumi.Input[str] = ""
     """Bucket for the benchmark's results."""
+    batch: bool = False
+    """Whether `fleet batch run` processes documents with these servers; `traffic` then has `batch`."""
     monitoring: MonitoringSection | None = None
     """Scraping and recording rules. None: no monitoring."""
     signals: Catalogue | None = None
@@ -141,6 +144,7 @@ class ServingStack:
 
     def __init__(self, prefix: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
         self._prefix, self._args, self._opts, self.components = prefix, args, opts, []
+        self._first_pods: Sequence[pulumi.Resource] = ()  # that have a node where no server does
         quota = NamespaceArgs(
             name=args.namespace, traffic=args.traffic, ranges=args.ranges, gpus=args.gpus, labels=args.labels
         )
@@ -159,6 +163,8 @@ class ServingStack:
         self.gateway = self._gateway(canary, router)
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
+        if args.batch:
+            self._add(Batch(f"{prefix}batch", BatchArgs(space=self._space, server=self.server), self._guarded))
         self._monitoring([other for other in (canary, prefill) if other is not None], self.gateway)
         self._probe(router)
 
@@ -250,6 +256,8 @@ class ServingStack:
 
             keda = KedaArgs(ranges=args.traffic.ranges, labels=args.labels)
             scalers.append(self._add(Keda(f"{self._prefix}keda", keda, self._after())))
+            if args.server["starts_empty"]:
+                self._first_pods = scalers
         if args.scaling is not None:
             from workloads.autoscaling import Autoscaling, AutoscalingArgs
 
@@ -333,7 +341,7 @@ class ServingStack:
             signals=args.signals,
             monitoring=args.monitoring,
         )
-        self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._guarded))
+        self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._after(self.namespace, *self._first_pods)))
 
     def _probe(self, router: Router | None) -> None:
         if self._args.probed_model is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from string import Formatter
 from typing import Any, Final
 
 from facts.strict_json import loads
 from facts.texts import nearest, shortened
 from facts.user_error import UserError
+from settings.sections.batch import NO_EMBEDDINGS, template_parts
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 _URLS: Final = (CHAT, COMPLETIONS)
@@ -146,18 +146,10 @@ def openai_request(data: bytes) -> Request:
 
 def template_form(template: str, id_key: str) -> Form:
     """Rows of a plain JSONL, each one chat message made by the template, such as `Summarize: {text}`. Raises UserError."""
-    parts: list[tuple[str, str | None]] = []
     try:
-        for text, name, form, conversion in Formatter().parse(template):
-            if name is not None and (not name or form or conversion or any(sign in name for sign in ".[]")):
-                raise ValueError(f"{{{name}}} is not the name of a key")
-            parts.append((text, name))
+        parts = template_parts(template)
     except ValueError as error:
-        raise UserError(
-            f"--template {shortened(template)!r}: {error}; write {{KEY}} for a key of each line, {{{{ and }}}} for braces"
-        ) from None
-    if all(name is None for _, name in parts):
-        raise UserError(f"--template {shortened(template)!r}: names no key of a line; write e.g. 'Summarize: {{text}}'")
+        raise UserError(f"--template {shortened(template)!r}: {error}") from None
 
     def read(data: bytes) -> Request:
         row = _object(data)
@@ -247,7 +239,7 @@ def _url(line: Mapping[str, Any]) -> str:
         "url",
         found=_scalar(url),
         allowed=" or ".join(_URLS),
-        why="every profile runs vLLM's generate runner, which has no embeddings" if url == _EMBEDDINGS else "",
+        why=NO_EMBEDDINGS if url == _EMBEDDINGS else "",
         write="the lines of embeddings to another service" if url == _EMBEDDINGS else f'"url": "{CHAT}"',
     )
 

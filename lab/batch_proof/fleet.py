@@ -16,9 +16,10 @@ from typing import Final, Self
 from fleet import CODE
 from lab.batch_proof.server import READY, shared_socket
 from lab.batch_proof.stored import ID, MODEL, PREFIX
-from lab.simulators.bucket import LocalBucket, is_state_of_a_batch
+from lab.simulators.bucket import TOKEN_PATH, LocalBucket, is_state_of_a_batch, of_error
+from lab.simulators.local_server import Answer, Request
 from lab.simulators.model_server.listener import LOOPBACK
-from lab.simulators.model_server.node import Faults, Node, Pace
+from lab.simulators.model_server.node import Evenly, Faults, Node, Pace
 from workloads.batch.pods.process_batch import TERMINATED_CODE
 from workloads.batch.pods.shards import tally_of_part
 
@@ -50,13 +51,31 @@ class Served:
     speed: float = 1.0
 
 
+class FailingBucket(LocalBucket):
+    """A bucket that answers a share of all requests with 503: every other time it has done what was asked, and says nothing of it."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__("batches", overwritable=is_state_of_a_batch)
+        self._fails, self._forgets = Evenly(share), Evenly(0.5)
+
+    def called(self, request: Request) -> Answer:
+        """As the base class, or 503."""
+        with self.lock:
+            fails = request.path != TOKEN_PATH and self._fails()
+            does = not fails or self._forgets()
+        answer = super().called(request) if does else None
+        return answer if answer is not None and not fails else of_error(503, "made to fail")
+
+
 class Fleet:
     """A context manager: a bucket, and no process yet."""
 
-    def __init__(self, served: Served, *, servers: int, speed: float, options: Sequence[str] = ()) -> None:
-        """`speed`: of the clients' durations; `options`: further ones of each client."""
+    def __init__(
+        self, served: Served, *, servers: int, speed: float, options: Sequence[str] = (), bucket_fails: float = 0.0
+    ) -> None:
+        """`speed`: of the clients' durations; `options`: further ones of each client; `bucket_fails`: share of its requests."""
         self._served, self._speed, self._options = served, speed, options
-        self.bucket = LocalBucket("batches", overwritable=is_state_of_a_batch)
+        self.bucket = FailingBucket(bucket_fails)
         # Kept bound, so that no other program gets a port while its server is away.
         self._sockets = [shared_socket(0) for _ in range(servers + 1)]
         self._shared, *self._ports = (bound.getsockname()[1] for bound in self._sockets)

@@ -70,9 +70,11 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
             found=server.replicas,
             allowed="left out with server.scaling; 0 pauses",
             why="replicas must have one owner: the autoscaler and `pulumi up` would overwrite each other",
-            write=f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
+            write="remove replicas; scaling.max limits the servers of a batch"
+            if scaling.mode == "batch"
+            else f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
         )
-    if scaling.min >= scaling.max:
+    if scaling.min >= scaling.max and scaling.mode != "batch":
         yield _problem(
             "scaling-bounds",
             "max",
@@ -220,7 +222,7 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
             write="capacity: {mode: ladder}, with a reservation for the minimum number of servers and hourly nodes for the rest",
             severity="note",
         )
-    if settings.benchmark.enabled:
+    if settings.benchmark.enabled and scaling.mode != "batch":
         yield Finding(
             id="scaling-while-measuring",
             subject=key("benchmark.enabled"),
@@ -252,18 +254,20 @@ def _by_batch(settings: Settings) -> Iterator[Finding]:
             why="between batches no server runs; a minimum would be billed without work",
             write="remove min; or mode: load, which keeps a minimum",
         )
-    for name, told in (
-        ("windows", bool(scaling.windows)),
-        ("targetInFlight", scaling.target_in_flight is not None),
+    for name, field, other in (
+        ("windows", "windows", "schedule"),
+        ("targetInFlight", "target_in_flight", "load"),
+        ("leadMinutes", "lead_minutes", "load"),
+        ("timezone", "timezone", "schedule"),
     ):
-        if told:
+        if field in scaling.model_fields_set:
             yield _problem(
                 "scaling-batch-alone",
                 name,
                 "given",
                 allowed="left out with mode: batch",
                 why="the batch alone decides: `fleet batch run` plans the servers that deadline and maxUsd need",
-                write=f"remove {name}; or mode: {'schedule' if name == 'windows' else 'load'}",
+                write=f"remove {name}; or mode: {other}",
             )
 
 

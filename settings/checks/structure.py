@@ -18,6 +18,7 @@ from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
 from facts.time_to_serve import step_seconds, way_to_serve
+from settings.checks.batch import batch_problems
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.endpoint import endpoint_problems
@@ -66,6 +67,7 @@ def structural_problems(settings: Settings) -> tuple[Finding, ...]:
         *_node_price(settings),
         *spending_problems(settings),
         *benchmark_problems(settings),
+        *batch_problems(settings),
         *monitoring_problems(settings),
     )
 
@@ -304,7 +306,8 @@ def _weights(settings: Settings) -> Iterator[Finding]:
             write="projects/PROJECT/global/images/NAME" if weights.image is None else "source: image, or remove image",
         )
     if not weights.has_volume:
-        if settings.server.fixed_replicas not in (0, 1):
+        most = settings.replicas if settings.scales_by_batch else settings.server.fixed_replicas
+        if most not in (0, 1):
             yield Finding(
                 id="download-per-replica",
                 subject=key("weights.source"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
-from facts.names import ANSWERS_PROBE_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
+from facts.names import ANSWERS_PROBE_VCPUS, BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
@@ -89,7 +89,15 @@ def stack_bill(settings: Settings) -> cost.Bill:
     bill, policy = cost.bill(shape), scaling_policy(settings)
     if policy is None or policy.paused:
         return bill
-    smallest = cost.bill(replace(shape, nodes=settings.nodes_for(policy.min)))
+    smallest = cost.bill(
+        replace(
+            shape,
+            nodes=settings.nodes_for(policy.min),
+            batch_vcpus=0 if settings.scales_by_batch else shape.batch_vcpus,
+        )
+    )
+    if settings.scales_by_batch:
+        return replace(bill, scaled=cost.Scaled(smallest=smallest, floor_share=None))
     share = (policy.mean_floor() - policy.min) / max(1, policy.max - policy.min)
     return replace(bill, scaled=cost.Scaled(smallest=smallest, floor_share=share))
 
@@ -179,6 +187,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         answers_probe_vcpus=ANSWERS_PROBE_VCPUS if settings.monitoring.has_probe else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
+        batch_vcpus=BATCH_CLIENT_VCPUS * settings.replicas if settings.batch.enabled else 0,
         # With a host name, ports 80 and 443 are a rule each.
         router_vcpus=router_vcpus(settings),
         load_balancers=gateway.enabled * (1 + (gateway.hostname is not None)) + settings.server.internal_load_balancer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facts.names import BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
+from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
 from settings.sections.capacity import Calendar
 
@@ -33,6 +33,8 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         needed.add("cloudresourcemanager.googleapis.com")  # the project's number
     if settings.server.compile_cache.enabled:
         needed.add("storage.googleapis.com")  # the bucket for compile caches
+    if settings.batch.enabled:
+        needed.add("storage.googleapis.com")  # the bucket for documents and results
     if settings.gateway.enabled:
         # Without it the Gateway stays at PROGRAMMED False without a message. Source: Inference Gateway guide v1.4.0.
         needed.add("networkservices.googleapis.com")
@@ -88,9 +90,9 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         needed[f"compute.addresses.{kind}"] = role
     if settings.platform.kubeconfig is not None:
         needed["resourcemanager.projects.get"] = "roles/browser"
-    if settings.server.compile_cache.enabled:
+    if settings.server.compile_cache.enabled or settings.batch.enabled:
         needed["storage.buckets.create"] = "roles/storage.admin"
-    if settings.benchmark.enabled or settings.server.compile_cache.enabled:
+    if settings.benchmark.enabled or settings.server.compile_cache.enabled or settings.batch.enabled:
         needed["storage.buckets.setIamPolicy"] = "roles/storage.admin"
     if "secretmanager.googleapis.com" in required_apis(settings):
         needed["secretmanager.secrets.setIamPolicy"] = "roles/secretmanager.admin"
@@ -160,6 +162,8 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         readers |= {(ROUTER_APP, client.secret.name) for client in settings.endpoint.router.clients}
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
+    if settings.batch.enabled and key is not None:
+        readers.add((BATCH_ACCOUNT, key.name))
     return tuple(sorted(readers))
 
 

@@ -112,6 +112,8 @@ class Traffic:
     """Whether nothing downloads the weights, because their volume is restored from an image."""
     benchmark: bool = False
     """Whether benchmark pods send requests to the servers."""
+    batch: bool = False
+    """Whether client pods of batches send requests to the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
     probe: bool = False
@@ -166,6 +168,7 @@ def traffic(settings: Settings) -> Traffic:
         weights_writer=settings.weights.is_written,
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,
+        batch=settings.batch.enabled,
         monitoring=settings.monitoring.enabled,
         probe=settings.monitoring.has_probe,
         compile_cache=settings.server.compile_cache.enabled,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from string import Formatter
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from settings.sections.section import Section, like
@@ -20,6 +21,30 @@ def _generates(given: object) -> object:
             "no_embeddings", "chat or completions: {why}; send embeddings to another service", {"why": NO_EMBEDDINGS}
         )
     return given
+
+
+def template_parts(template: str) -> list[tuple[str, str | None]]:
+    """Texts of a template such as "Summarize: {text}", each with the key that follows it. Raises ValueError."""
+    parts: list[tuple[str, str | None]] = []
+    try:
+        for text, name, form, conversion in Formatter().parse(template):
+            if name is not None and (not name or form or conversion or any(sign in name for sign in ".[]")):
+                raise ValueError(f"{{{name}}} is not the name of a key")
+            parts.append((text, name))
+    except ValueError as error:
+        raise ValueError(f"{error}; write {{KEY}} for a key of each line, {{{{ and }}}} for braces") from None
+    if all(name is None for _, name in parts):
+        raise ValueError("names no key of a line; write e.g. 'Summarize: {text}'")
+    return parts
+
+
+def _is_a_template(text: str) -> str:
+    """The template. Raises ValueError."""
+    try:
+        template_parts(text)
+    except ValueError as error:
+        raise ValueError(f"a text with keys in braces ({error})") from None
+    return text
 
 
 class BatchDefaults(Section):
@@ -56,7 +81,7 @@ class Batch(Section):
     """Object that `fleet batch run` without a file reads, with its user's credentials, e.g. `gs://my-bucket/documents.jsonl`."""
     endpoint: Annotated[Literal["chat", "completions"], BeforeValidator(_generates)] = "chat"
     """API of the requests: chat, or completions of a text. A file in OpenAI's batch format must ask for this one."""
-    template: Annotated[str, Field(min_length=1, max_length=16_384)] | None = None
+    template: Annotated[str, Field(min_length=1, max_length=16_384), AfterValidator(_is_a_template)] | None = None
     """For a plain JSONL: the prompt, with {KEY} for a key of each line, e.g. "Summarize: {text}". Default: OpenAI's batch format."""
     id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     """With `template`: the key of a line's id. Default: `id`."""

@@ -103,6 +103,22 @@ def test_destroy_reaches_the_bucket_last_so_that_left_results_block_nothing_that
     assert not goes_before(everything, "platform-results-bucket", "platform-cluster-autopilot")
 
 
+def test_what_a_batch_left_blocks_nothing_that_costs_either() -> None:
+    recording = recorded_platform(batch={"enabled": True, "onDone": "keep", "retentionDays": 7})
+    for costly in ("platform-cluster-autopilot", "platform-network-nat", "platform-images-docker-hub"):
+        assert goes_before(recording, costly, "platform-batches-bucket")
+    bucket = named(recording, "platform-batches-bucket").inputs
+    assert (bucket["publicAccessPrevention"], bucket["location"], bucket["forceDestroy"]) == (
+        "enforced",
+        "EUROPE-WEST4",
+        False,
+    )
+    assert bucket["lifecycleRules"] == [{"action": {"type": "Delete"}, "condition": {"age": 7}}]
+    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
+    assert recording.outputs["batchBucket"] == bucket["name"]
+    assert "batchBucket" not in recorded_platform().outputs
+
+
 def test_every_object_on_the_cluster_goes_before_the_proxy_only_subnet(everything: Recording) -> None:
     # Objects on the cluster depend on their provider.
     assert goes_before(everything, "platform-kubernetes", "platform-network-proxy-only")

@@ -56,6 +56,16 @@ def test_a_guests_benchmark_writes_to_the_other_stacks_bucket_from_its_own_names
         assert grant["member"].endswith("/subject/ns/guest/sa/benchmark")
 
 
+def test_a_guests_batches_are_in_a_bucket_of_its_own(base: dict[str, Any]) -> None:
+    recording = _guest(base, batch={"enabled": True, "onDone": "keep"})
+    bucket = named(recording, "batches-bucket").inputs["name"]
+    assert bucket == recording.outputs["batchBucket"] == "fleet-tests-guest-vllm-batches"
+    for grant in (one.inputs for one in all_of(recording, ":BucketIAMMember")):
+        assert grant["bucket"] == bucket
+        assert f"projects/{base['platform']['projectNumber']}/" in grant["member"]
+        assert grant["member"].endswith("/subject/ns/guest/sa/batch")
+
+
 def test_a_guest_enables_the_api_that_only_it_needs_before_it_touches_the_cluster(base: dict[str, Any]) -> None:
     recording = _guest(base, gateway=GATEWAY)
     (api,) = all_of(recording, "projects/service:Service")

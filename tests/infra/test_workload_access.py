@@ -12,6 +12,7 @@ from settings.derived.google_cloud_needs import secret_readers
 from tests.support.recorded import BENCHMARK, ROOT, all_of, named, only, recorded_platform
 from tests.support.settings import PREFILL_NODES, make_config, make_settings
 
+BATCH = {"enabled": True, "onDone": "keep"}
 KEPT = {"compileCache": {"enabled": True}}
 
 
@@ -36,6 +37,37 @@ def test_the_benchmark_adds_results_as_its_own_service_account_and_writes_over_i
         f"principal://iam.googleapis.com/projects/{number}/locations/global/workloadIdentityPools/"
         "fleet-tests.svc.id.goog/subject/ns/serving/sa/benchmark"
     )
+
+
+def test_clients_of_a_batch_replace_leases_parts_and_progress_and_nothing_else() -> None:
+    recording = recorded_platform(batch=BATCH, namespace="serving")
+    grants = {one.inputs["role"].rpartition(".")[2]: one.inputs for one in all_of(recording, ":BucketIAMMember")}
+    assert grants.keys() == {"objectCreator", "objectViewer", "objectUser"}
+    assert {role for role, one in grants.items() if "condition" in one} == {"objectUser"}
+    assert {one["bucket"] for one in grants.values()} == {"fleet-tests-test-vllm-batches"}
+    assert all(one["member"].endswith("/subject/ns/serving/sa/batch") for one in grants.values())
+    templates = re.findall(r"extract\('(.*?)'\) != ''", grants["objectUser"]["condition"]["expression"])
+    assert grants["objectUser"]["condition"]["expression"].count("||") == len(templates) - 1
+    names = {
+        "leases/00000": True,
+        "parts/00000/17-1.jsonl": True,
+        "progress.json": True,
+        "results/00000.jsonl": False,
+        "shards/00000.jsonl": False,
+        "batch.json": False,
+        "stop.json": False,
+        "summary.json": False,
+    }
+    for name, may in names.items():
+        whole = f"projects/_/buckets/b/objects/batches/b0123456789ab/{name}"
+        assert any(_extracts(template, whole) for template in templates) == may, name
+
+
+def _extracts(template: str, name: str) -> bool:
+    """Whether `extract` finds something between the template's two fixed texts. Source: IAM Conditions, extract()."""
+    before, after = re.fullmatch(r"(.*)\{.*\}(.*)", template).groups()  # type: ignore[union-attr]
+    begin = name.find(before)
+    return begin >= 0 and name.find(after, begin + len(before)) > begin + len(before)
 
 
 def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:

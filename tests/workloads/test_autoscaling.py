@@ -139,6 +139,24 @@ def test_a_fleet_with_a_minimum_of_zero_begins_without_a_server_and_leaves_the_n
     assert never_empty.ignore_changes == ("spec.replicas",)
 
 
+def test_a_batch_asks_for_a_server_for_each_of_its_pods_at_once_and_for_none_a_minute_after_the_last() -> None:
+    recording = record(mode="batch", min=0, max=20)
+    spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
+    counts = {"podSelector": "app=batch", "value": "1"}
+    (trigger,) = spec["triggers"]
+    assert (trigger["type"], trigger["metadata"], trigger["metricType"]) == (
+        "kubernetes-workload",
+        counts,
+        "AverageValue",
+    )
+    assert (spec["minReplicaCount"], spec["maxReplicaCount"], "fallback" in spec) == (0, 20, False)
+    assert (spec["pollingInterval"], spec["cooldownPeriod"]) == (15, 60)
+    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
+    assert {"type": "Pods", "value": 20, "periodSeconds": 15} in behavior["scaleUp"]["policies"]
+    assert not [key for key in objects(recording) if key.startswith("TriggerAuthentication/")]
+
+
 def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
     recording = record(server={"replicas": 0})
     found = objects(recording)

@@ -39,11 +39,24 @@ from workloads.network_policies import (
 )
 
 RECORD: dict[str, Any] = {}
+BATCH: dict[str, Any] = {"batch": {"enabled": True, "onDone": "keep"}}
 GATEWAY: dict[str, Any] = {"gateway": {"enabled": True}, "benchmark": {"enabled": True}}
 SHAPES: dict[str, dict[str, Any]] = {
     "record": RECORD,
     "gateway": GATEWAY,
     "benchmark": {"benchmark": {"enabled": True}},
+    "batch": BATCH,
+    "batch through routers": {**BATCH, "endpoint": {"kind": "leastRequest"}},
+    "batch on ranks behind the gateway": {
+        **BATCH,
+        "server": {"replicas": 2, "rankPorts": True},
+        "gateway": {"enabled": True},
+    },
+    "batch through the gateway": {**BATCH, "gateway": {"enabled": True}},
+    "batch through a public gateway": {
+        **BATCH,
+        "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed", "hostname": "llm.acme.dev"},
+    },
     "huggingface": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
     "internal load balancer": {"server": {"replicas": 12, "internalLoadBalancer": True}},
     "key and gateway": {"gateway": {"enabled": True}, "apiKey": "not-a-real-key"},

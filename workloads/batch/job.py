@@ -33,6 +33,8 @@ CRASHES_PER_POD: Final = 20
 Disruptions do not count. With Kubernetes' delays, which double from 10 s to 10 min, twenty crashes in a row take about 2.5 hours."""
 LONGEST_SECONDS: Final = 7 * 86_400
 """After which the Job ends: servers stay as long as one of its pods does, also one that hangs. The same run goes on where it was."""
+TERMINATED: Final = 143
+"""Exit status of a client that ended on a stop signal, as by `kubectl delete pod`."""
 USAGE_ERROR: Final = 2
 """Exit status of a wrong command line, which no other try makes right. Source: Python, argparse."""
 _ROOT: Final = "/opt/vllm-fleet"
@@ -104,6 +106,10 @@ def job_manifest(
             "podFailurePolicy": {
                 "rules": [
                     {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                    {
+                        "action": "Ignore",
+                        "onExitCodes": {"containerName": names.BATCH_APP, "operator": "In", "values": [TERMINATED]},
+                    },
                     {
                         "action": "FailJob",
                         "onExitCodes": {"containerName": names.BATCH_APP, "operator": "In", "values": [USAGE_ERROR]},

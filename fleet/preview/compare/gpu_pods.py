@@ -73,7 +73,7 @@ def gpu_pods(resources: Iterable[RecordedResource]) -> Iterator[GpuPods]:
         namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or resource.name)
         scaler = by_target.get((namespace, name))
         replicas, selector = _replicas(spec), _map(pod.get("nodeSelector"))
-        if replicas is None and scaler is not None:
+        if scaler is not None:  # a number beside it is a new Deployment's
             replicas = scaler.paused_at
         count = str(selector.get(f"{_PLACEMENT}gke-accelerator-count", ""))
         yield GpuPods(

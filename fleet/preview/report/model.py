@@ -359,7 +359,10 @@ def _remarks(
     elif settings.is_scaled:
         scaling = settings.server.scaling
         yield (
-            f"An autoscaler keeps {scaling.min} to {scaling.max} replicas, by {scaling.mode}; quotas, volumes and throughput are "
+            f"No server runs between batches; a batch starts up to {scaling.max}. Quotas, volumes and throughput are those of "
+            f"{scaling.max}."
+            if settings.scales_by_batch
+            else f"An autoscaler keeps {scaling.min} to {scaling.max} replicas, by {scaling.mode}; quotas, volumes and throughput are "
             f"those of {scaling.max}."
         )
     elif settings.server.replicas == "external":

@@ -17,6 +17,8 @@ def facts_of(resource: RecordedResource) -> tuple[str, ...]:
     """Facts to show beside the resource's name; empty for self-explanatory kinds."""
     read = _FACTS.get(kind_of(resource.type))
     facts = list(read(resource.inputs)) if read is not None else []
+    if "spec.replicas" in resource.ignore_changes and at(resource.inputs, "spec.replicas") is not None:
+        facts[0] = f"{facts[0]} at first, then managed externally"
     if resource.protect:
         facts.append("protected")
     if resource.retain_on_delete:

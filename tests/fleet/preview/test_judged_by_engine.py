@@ -1,4 +1,4 @@
-"""The offline preview, judged by Pulumi's engine: the same resources, inputs, operations and policy findings, on all eight stacks.
+"""The offline preview, judged by Pulumi's engine: the same resources, inputs, operations and policy findings, on every stack.
 
 The engine previews the program with the rehearsal's simulated Google and a Kubernetes provider without a cluster. These share the
 preview's tables of what replaces a resource; everything else (order, what is unknown, what follows from a replacement) is the
@@ -55,6 +55,8 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "weights revision": {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION}},
     },
     "h100": {"machine": {"machine": "a3-highgpu-2g"}},
+    "batch": {"kept": {"server": {"scaling": None, "replicas": 1}, "batch": {"onDone": "keep"}}},
+    "batch-l4": {},
     "cud": {
         "replicas": {"server": {"replicas": 2}},
         "version": {"server": {"engine": {"version": "0.33.0"}, "image": {"digest": f"sha256:{'0' * 64}"}}},

@@ -8,6 +8,7 @@ from typing import Any
 from tests.policy.case import (
     DEPLOYMENT,
     Resources,
+    append,
     change,
     drop,
     of_resource,
@@ -63,6 +64,17 @@ CASES = (
     ),
     sound("scaler-zero-on-silence", "zero by the clock", put(_SCALER, "spec.minReplicaCount", value=0), stack="prod"),
     sound("scaler-zero-on-silence", "never zero", drop(_SCALER, f"{_LOAD}.metadata.ignoreNullValues"), stack="prod"),
+    sound(
+        "scaler-zero-on-silence",
+        "pods are counted, and an error is no count",
+        put(_SCALER, "spec.minReplicaCount", value=0),
+        put(
+            _SCALER,
+            _LOAD,
+            value={"type": "kubernetes-workload", "metadata": {"podSelector": "app=batch", "value": "1"}},
+        ),
+        stack="prod",
+    ),
     of_resource("scaler-by-queue-alone", "the queue, written manually", change(_SCALER, _waiting), stack="prod"),
     of_resource("scaler-without-fallback", "none, written manually", drop(_SCALER, "spec.fallback"), stack="prod"),
     of_resource(
@@ -124,6 +136,19 @@ CASES = (
         "five minutes",
         put(_SCALER, f"{_DOWN}.stabilizationWindowSeconds", value=300),
         stack="prod",
+        says="after 300 s",
+    ),
+    sound(
+        "scaler-down-hasty",
+        "pods that have ended ask for nothing again",
+        put(_SCALER, f"{_DOWN}.stabilizationWindowSeconds", value=0),
+        stack="batch",
+    ),
+    of_resource(
+        "scaler-down-hasty",
+        "windows beside the count of pods",
+        append(_SCALER, "spec.triggers", {"type": "cron", "metadata": {"desiredReplicas": "2"}}),
+        stack="batch",
         says="after 300 s",
     ),
     of_resource("scaler-down-hasty", "any number at once", drop(_SCALER, f"{_DOWN}.policies"), stack="prod"),

@@ -24,7 +24,7 @@ def test_every_line_has_one_result_whatever_is_killed() -> None:
     )
     bad = chance.randrange(DOCUMENTS)
     prompts = [f"text {n} {POISON if n == bad else 'good'}" for n in range(DOCUMENTS)]
-    with Fleet(served, servers=SERVERS, speed=60) as fleet:
+    with Fleet(served, servers=SERVERS, speed=60, bucket_fails=0.05) as fleet:
         store_batch(fleet.bucket, prompts, of_shard=OF_SHARD, tokens=8, servers=3)
         fleet.start_servers(*range(SERVERS))
         fleet.start_clients(0, 1, 2)

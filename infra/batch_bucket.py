@@ -1,0 +1,57 @@
+"""Bucket for the documents and results of batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import storage
+
+from infra.naming import Place, bucket_name_of
+from settings.arguments import checked
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchBucketArgs:
+    """Arguments of `BatchBucket`."""
+
+    place: Place
+    """Project, region, labels and name prefix: the bucket is `<project>-<name_prefix>-vllm-batches`."""
+    retention_days: int = 30
+    """Days after which documents and results are deleted."""
+
+
+class BatchBucket(pulumi.ComponentResource):
+    """A private bucket in the fleet's region with a retention period.
+
+    `pulumi destroy` deletes it only when it is empty: the results of a batch cost hours of GPUs. What is deleted is gone at once:
+    clients replace leases and parts all the time, which would be stored and billed for another week, and a document that is past its
+    retention must not be readable.
+    """
+
+    bucket_name: pulumi.Output[str]
+
+    def __init__(self, name: str, args: BatchBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:infra:BatchBucket", name, None, opts)
+        bucket = storage.Bucket(
+            f"{name}-bucket",
+            name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-batches"),
+            project=args.place.project,
+            # Cloud Storage returns upper case; lower case would be a permanent diff.
+            location=args.place.region.upper(),
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            force_destroy=False,
+            lifecycle_rules=[
+                storage.BucketLifecycleRuleArgs(
+                    action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
+                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.retention_days),
+                )
+            ],
+            soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            labels=args.place.labels,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.bucket_name = bucket.name
+        self.register_outputs({"bucket": self.bucket_name})

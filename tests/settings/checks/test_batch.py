@@ -1,0 +1,191 @@
+"""What is said about a batch before it has rented anything, and what a stack for batches means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from facts.finding import Finding
+from settings.derived.figures import figures
+from settings.derived.google_cloud_needs import required_permissions, secret_readers
+from settings.load import check
+from settings.problems import SettingsError
+from settings.sections.batch import Batch
+from tests.support.rows import each_row
+from tests.support.settings import PREFILL_NODES, make_settings
+
+SCALED: dict[str, Any] = {"server": {"profile": "serve-batch", "scaling": {"mode": "batch", "max": 4}}}
+FIXED: dict[str, Any] = {"server": {"profile": "serve-batch", "replicas": 2}}
+KEEP = {"enabled": True, "onDone": "keep"}
+LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
+
+
+def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any) -> dict[str, Finding]:
+    settings = make_settings(**{**stack, "batch": {"enabled": True, **batch}, **sections})
+    ids = ("batch", "scaling", "benchmark-between", "download-per", "prefill-with-scaling")
+    return {one.id: one for one in check(settings) if one.id.startswith(ids)}
+
+
+@each_row(
+    ("batch", "stack"),
+    [
+        ({}, SCALED),
+        ({"deadline": "8h", "maxUsd": 200.0, "defaults": {"maxTokens": 500, "temperature": 0.0}}, SCALED),
+        ({"template": "Summarize: {text}", "id": "key", "onDone": "destroy-hint"}, SCALED),
+        ({"input": "gs://my-bucket/documents.jsonl", "endpoint": "completions"}, SCALED),
+        (KEEP, FIXED),
+        (KEEP, {"server": {"replicas": "external"}}),
+        (KEEP, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}),
+        (KEEP, PREFILL_NODES),
+        ({}, {"server": {"scaling": {"mode": "batch"}, "replicas": 0}}),
+        ({}, {**SCALED, "gateway": {"enabled": True}}),
+        ({}, {**SCALED, "endpoint": {"kind": "leastRequest"}}),
+        ({}, {"server": {"scaling": {"mode": "batch"}}, "weights": {"source": "huggingface"}}),
+        ({}, {**SCALED, "platform": {"stack": "acme/vllm-fleet/base"}}),
+    ],
+)
+def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stack: dict[str, Any]) -> None:
+    assert found(batch, stack) == {}
+
+
+@each_row(
+    ("batch", "stack", "said", "subject"),
+    [
+        ({}, FIXED, "batch-pause-without-scaling", "batch.onDone"),
+        ({}, {"server": {"replicas": 0}}, "batch-pause-without-scaling", "batch.onDone"),
+        ({"onDone": "destroy-hint"}, FIXED, "batch-pause-without-scaling", "batch.onDone"),
+        (
+            {"onDone": "pause"},
+            {"server": {"scaling": {"mode": "load", "max": 2}}},
+            "batch-pause-without-scaling",
+            "batch.onDone",
+        ),
+        (KEEP, SCALED, "batch-keep-with-scaling", "batch.onDone"),
+        ({}, {**SCALED, "rollout": {"canary": {"engine": {"maxNumSeqs": 64}}}}, "batch-with-canary", "rollout.canary"),
+        (
+            {},
+            {**SCALED, "benchmark": {"enabled": True, "runOnUpdate": False}},
+            "benchmark-between-batches",
+            "benchmark.enabled",
+        ),
+        ({"template": "{text}", "endpoint": "completions"}, SCALED, "batch-template-is-chat", "batch.endpoint"),
+        ({"id": "key"}, SCALED, "batch-id-without-template", "batch.id"),
+        ({"defaults": {"maxTokens": 32768}}, SCALED, "batch-answer-exceeds-context", "batch.defaults.maxTokens"),
+        ({"deadline": "5m"}, SCALED, "batch-deadline-below-start", "batch.deadline"),
+        ({"maxUsd": 2.0}, SCALED, "batch-limit-below-start", "batch.maxUsd"),
+        ({"enabled": False}, SCALED, "scaling-without-batch", "batch.enabled"),
+        (
+            {},
+            {"server": {"scaling": {"mode": "batch", "max": 2}}, "weights": {"source": "huggingface"}},
+            "download-per-replica",
+            "weights.source",
+        ),
+    ],
+)
+def test_what_a_batch_could_not_do_is_refused(
+    batch: dict[str, Any], stack: dict[str, Any], said: str, subject: str
+) -> None:
+    finding = found(batch, stack)[said]
+    assert (finding.severity, finding.subject) == ("error", f"vllm-fleet:{subject}")
+
+
+@each_row(
+    ("scaling", "said", "subject"),
+    [
+        ({"min": 1, "max": 4}, "scaling-batch-min", "min"),
+        ({"windows": [{"start": "07:00", "end": "20:00", "replicas": 1}]}, "scaling-batch-alone", "windows"),
+        ({"targetInFlight": 100}, "scaling-batch-alone", "targetInFlight"),
+        ({"leadMinutes": 30}, "scaling-batch-alone", "leadMinutes"),
+        ({"timezone": "Europe/Berlin"}, "scaling-batch-alone", "timezone"),
+        ({"mechanism": "gke"}, "scaling-gke-by-load", "mechanism"),
+    ],
+)
+def test_the_batch_alone_decides_how_many_servers_run(scaling: dict[str, Any], said: str, subject: str) -> None:
+    finding = found({}, {"server": {"scaling": {"mode": "batch", **scaling}}})[said]
+    assert (finding.severity, finding.subject) == ("error", f"vllm-fleet:server.scaling.{subject}")
+
+
+def test_prefill_nodes_and_servers_for_a_batch_only_exclude_each_other() -> None:
+    server = {**PREFILL_NODES["server"], "scaling": {"mode": "batch"}}
+    del server["replicas"]
+    assert found({}, {**PREFILL_NODES, "server": server})["prefill-with-scaling"].severity == "error"
+
+
+def test_a_ceiling_needs_a_known_price_of_the_nodes() -> None:
+    unpriced = {**SCALED, "machine": "a4-highgpu-8g", "zones": ["africa-south1-a"], "region": "africa-south1"}
+    assert found({"maxUsd": 200.0}, unpriced)["batch-counts-no-nodes"].subject == "vllm-fleet:batch.maxUsd"
+    priced = {**unpriced, "capacity": {"mode": "spot", "usdPerNodeHour": 30.0}}
+    assert "batch-counts-no-nodes" not in found({"maxUsd": 200.0}, priced)
+
+
+def test_a_batch_on_a_schedule_waits_for_its_windows_and_a_section_that_is_off_says_so() -> None:
+    night = {"mode": "schedule", "min": 0, "max": 4, "windows": [{"start": "20:00", "end": "24:00", "replicas": 2}]}
+    assert found(KEEP, {"server": {"scaling": night}})["batch-waits-for-windows"].severity == "note"
+    assert found({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}})["batch-off"].severity == "note"
+
+
+def test_two_releases_behind_one_gateway_answer_one_batch() -> None:
+    rollout = {"canary": {"engine": {"maxNumSeqs": 64}, "weight": 10}}
+    mixed = found(KEEP, {"server": {"replicas": 2}, "gateway": {"enabled": True}, "rollout": rollout})[
+        "batch-of-two-releases"
+    ]
+    assert mixed.severity == "warning"
+
+
+@each_row(
+    ("batch", "allowed"),
+    [
+        ({"endpoint": "embeddings"}, "generate runner, which has no embeddings"),
+        ({"input": "documents.jsonl"}, "gs://BUCKET/OBJECT"),
+        ({"input": "s3://bucket/documents.jsonl"}, "gs://BUCKET/OBJECT"),
+        ({"deadline": "soon"}, "a duration from 1m"),
+        ({"deadline": "0h"}, "a duration from 1m"),
+        ({"template": "Summarize this"}, "names no key"),
+        ({"template": "{text} }"}, "braces"),
+        ({"template": "{text.more}"}, "is not the name of a key"),
+        ({"maxUsd": 0}, "> 0"),
+        ({"retentionDays": 0}, ">= 1"),
+    ],
+)
+def test_a_wrong_value_is_told_with_what_is_allowed(batch: dict[str, Any], allowed: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        make_settings(batch={"enabled": True, **batch})
+    (finding,) = refused.value.problems
+    assert finding.subject == f"vllm-fleet:batch.{next(iter(batch))}"
+    assert allowed in f"{finding.allowed}; {finding.why}"
+
+
+@each_row(("text", "seconds"), [("90m", 5_400.0), ("8h", 28_800.0), ("1.5d", 129_600.0), (None, None)])
+def test_a_deadline_is_a_number_of_seconds(text: str | None, seconds: float | None) -> None:
+    assert Batch(deadline=text).deadline_seconds == seconds
+
+
+def test_defaults_are_fields_of_a_request() -> None:
+    given = Batch.model_validate({"defaults": {"maxTokens": 500, "topP": 0.9}})
+    assert given.defaults.body() == {"max_tokens": 500, "top_p": 0.9}
+
+
+def test_nothing_but_the_platform_is_paid_between_batches() -> None:
+    settings = make_settings(**SCALED, batch={"enabled": True})
+    assert (settings.replicas, settings.least_replicas, settings.gpu_ceiling, settings.scales_by_batch) == (
+        4,
+        0,
+        32,
+        True,
+    )
+    bill = figures(settings).bill
+    assert bill.scaled is not None
+    rest = {item.id: item.quantity for item in bill.scaled.smallest.items}
+    assert rest["nodes"] == 0
+    assert not {"autopilot-premium", "batch-clients"} & rest.keys()
+    assert next(item.quantity for item in bill.items if item.id == "batch-clients") == 4
+    assert (bill.scaled.smallest.usd_per_hour or 9) < 0.2
+    assert bill.usd_per_month_by_schedule is None
+    assert "usdPerHourAtFewest" in figures(settings).exports()
+
+
+def test_a_batch_needs_a_bucket_and_the_servers_key() -> None:
+    settings = make_settings(server={"replicas": 2, "apiKeySecret": "api-key"}, batch=KEEP)
+    assert ("batch", "api-key") in secret_readers(settings)
+    assert {"storage.buckets.create", "storage.buckets.setIamPolicy"} <= required_permissions(settings).keys()

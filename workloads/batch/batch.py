@@ -1,0 +1,54 @@
+"""What a batch needs on the cluster between its runs: a headless Service over the servers.
+
+Job and ConfigMap of a run are plain data of workloads/batch/job.py, which `fleet batch run` applies; the client pods' service account and
+network policies are the namespace's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from settings.arguments import checked
+from workloads import names
+from workloads.batch.job import batch_service_spec, server_pods_service
+from workloads.server.server import Server
+from workloads.space import Space
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchArgs:
+    """Arguments of `Batch`."""
+
+    space: Space
+    """Namespace of the servers and of the service account `batch`; labels."""
+    server: Server
+    """The servers whose queues the client pods read."""
+
+
+class Batch(pulumi.ComponentResource):
+    """The Service by which client pods find every server. It runs nothing: `fleet batch run` makes the Job."""
+
+    def __init__(self, name: str, args: BatchArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:Batch", name, None, opts)
+        metadata: ObjectMetaArgsDict = {
+            "name": server_pods_service(args.server.name),
+            "namespace": args.space.namespace,
+            "labels": names.labels(args.space.labels, names.BATCH_APP),
+            # Between batches no server has an address.
+            "annotations": {"pulumi.com/skipAwait": "true"},
+        }
+        k8s.core.v1.Service(
+            f"{name}-server-pods",
+            metadata=metadata,
+            spec=batch_service_spec(args.server.name),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({})
