@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import BATCH_CLIENT_GIB, BATCH_CLIENT_VCPUS
+from settings.sections.batch import MOST_DAYS
 from workloads import names, pod_programs
 from workloads.benchmark.job import server_pods_spec
 from workloads.server import api_key
@@ -31,8 +32,6 @@ GRACE_SECONDS: Final = 120
 CRASHES_PER_POD: Final = 20
 """Crashes after which the Job fails, so that a program that cannot work does not keep servers rented; the next run goes on where it was.
 Disruptions do not count. With Kubernetes' delays, which double from 10 s to 10 min, twenty crashes in a row take about 2.5 hours."""
-LONGEST_SECONDS: Final = 7 * 86_400
-"""After which the Job ends: servers stay as long as one of its pods does, also one that hangs. The same run goes on where it was."""
 TERMINATED: Final = 143
 """Exit status of a client that ended on a stop signal, as by `kubectl delete pod`."""
 USAGE_ERROR: Final = 2
@@ -100,7 +99,7 @@ def job_manifest(
             "completions": servers,
             "parallelism": servers,
             "backoffLimit": CRASHES_PER_POD * servers,
-            "activeDeadlineSeconds": LONGEST_SECONDS,
+            "activeDeadlineSeconds": MOST_DAYS * 86_400,
             # A new pod only where the old one is gone: two would count as two servers.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
