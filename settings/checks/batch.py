@@ -153,7 +153,7 @@ def _limits(settings: Settings) -> Iterator[Finding]:
             "deadline",
             batch.deadline,
             allowed=f"up to {MOST_DAYS}d",
-            why=f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; the same run then goes on",
+            why=f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; another run goes on",
             write=f"deadline: {MOST_DAYS}d",
         )
     if batch.max_usd is None:
