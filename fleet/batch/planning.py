@@ -16,7 +16,7 @@ from fleet.batch.scan import Context, Scan
 from fleet.batch.tokenizer_file import Pinned
 from fleet.plan.anywhere import Refused, market, offers_on
 from fleet.plan.asked import Asked, Capacity
-from fleet.plan.planning import batch_with, plan_offer
+from fleet.plan.planning import batch_with, plan_batch_on, plan_offer
 from fleet.plan.question.asking import BATCH_PROFILE, question_of
 from fleet.plan.question.fitting import model_facts
 from fleet.plan.question.goals import Batch, PlanImpossibleError, PlanQuestion, parse_hours, way_of
@@ -200,8 +200,28 @@ class OfStack:
 
     def options(self, load: Load, max_usd: float | None, *, deadline: bool = True) -> Answer:
         """Every option. Without `deadline`, the smallest fleets."""
+        question = self._question(load, deadline=deadline)
+        plans: list[Plan] = []
+        refused: list[Refused] = []
+        for capacity in dict.fromkeys((question.capacity, *COMPARED)):
+            if way_of(capacity) in self._settings.machine.ways:
+                try:
+                    plans.append(plan_offer(replace(question, capacity=capacity)))
+                except PlanImpossibleError as error:
+                    refused.append(_refused(capacity, error))
+        return _answer(plans, refused, load, max_usd)
+
+    def own(self, load: Load, max_usd: float | None) -> Option:
+        """The fewest servers that keep the deadline, as the stack buys them. Raises PlanImpossibleError if no number does."""
+        return _option(plan_offer(self._question(load)), load, max_usd)
+
+    def on(self, load: Load, servers: int, max_usd: float | None) -> Option:
+        """The batch on that many servers. Raises PlanImpossibleError if a document does not fit."""
+        return _option(plan_batch_on(self._question(load), servers), load, max_usd)
+
+    def _question(self, load: Load, *, deadline: bool = True) -> PlanQuestion:
         asked, settings = self._asked, self._settings
-        question = PlanQuestion(
+        return PlanQuestion(
             goal=Batch(documents=load.scan.documents, deadline_hours=self._deadline if deadline else None),
             profile=self._facts,
             workload=Workload(
@@ -217,15 +237,6 @@ class OfStack:
             starts_from=asked.starts_from,
             compile_cache=settings.server.compile_cache.enabled,
         )
-        plans: list[Plan] = []
-        refused: list[Refused] = []
-        for capacity in dict.fromkeys((question.capacity, *COMPARED)):
-            if way_of(capacity) in settings.machine.ways:
-                try:
-                    plans.append(plan_offer(replace(question, capacity=capacity)))
-                except PlanImpossibleError as error:
-                    refused.append(_refused(capacity, error))
-        return _answer(plans, refused, load, max_usd)
 
 
 def _asked_for(asked: Asked, documents: int, input_tokens: tuple[int, int], output_tokens: tuple[int, int]) -> Asked:

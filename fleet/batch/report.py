@@ -48,13 +48,13 @@ class Source:
     """Options of `fleet plan` that chose model and engine; None for those of a stack."""
 
 
-def refused(file: Path, scan: Scan) -> Outline:
+def refused(file: Path, scan: Scan, *, kind: str = "batch plan", otherwise: str = "nothing was planned") -> Outline:
     """What is wrong with the file: the first bad lines, and how many there are."""
     more = scan.bad - len(scan.findings)
     return Outline(
         title=file.name,
-        kind="batch plan",
-        verdict=f"{plural(scan.bad, 'bad line')}; nothing was planned",
+        kind=kind,
+        verdict=f"{plural(scan.bad, 'bad line')}; {otherwise}",
         tone="bad",
         head=some(Findings(tuple(scan.findings)), Prose(f"{plural(more, 'more bad line')}", "bad") if more else None),
         data={"file": str(file), "badLines": scan.bad},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from facts.strict_json import loads
@@ -68,8 +68,40 @@ class LineError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run asks of each line, and adds to it. Nothing, for a plan without a stack."""
+
+    url: str | None = None
+    """The only path of the API."""
+    model: str | None = None
+    """The served model, which lines get that name none; no other may be named."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the body that a line gets if it lacks them."""
+
+    def filled(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body with what it lacks. Raises LineError for another model."""
+        model = body.get("model")
+        if isinstance(model, str) and self.model is not None and model != self.model:
+            raise LineError(
+                "other-model",
+                "body.model",
+                found=shortened(model, 60),
+                allowed=self.model,
+                why="the stack's servers answer 404 to a model that they do not serve",
+                write=f'"model": "{self.model}", or leave it out',
+            )
+        added = {"model": self.model} if self.model is not None and model is None else {}
+        for name, value in self.defaults.items():
+            # A chat's newer name of the same limit.
+            limited = name == "max_tokens" and body.get("max_completion_tokens") is not None
+            if body.get(name) is None and not limited:
+                added[name] = value
+        return {**body, **added}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a plan counts of one line's request."""
+    """One line's request, and what a plan counts of it."""
 
     id: str
     url: str
@@ -83,13 +115,19 @@ class Request:
     most_output: int | None = None
     """Most output tokens; None where the line has no limit of its own."""
     model: str | None = None
+    """As the line names it."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """What the servers get."""
 
 
 Form = Callable[[bytes], Request]
 """Parses one line. Raises LineError."""
 
 
-def openai_request(data: bytes) -> Request:
+_NO_TERMS: Final = Terms()
+
+
+def openai_request(data: bytes, terms: Terms = _NO_TERMS) -> Request:
     """A line in OpenAI's batch format. Raises LineError."""
     line = _object(data)
     _known("", line, _KEYS)
@@ -97,6 +135,15 @@ def openai_request(data: bytes) -> Request:
     if line.get("method") != "POST":
         raise _wrong("method", line.get("method"), '"POST"', "each line is one POST request", '"method": "POST"')
     url = _url(line)
+    if terms.url not in (None, url):
+        raise LineError(
+            "url-other",
+            "url",
+            found=url,
+            allowed=f"{terms.url}, as batch.endpoint of the stack says",
+            why="a stack's batch is one kind of request",
+            write="a file for each url, or another batch.endpoint",
+        )
     body = line.get("body")
     if not isinstance(body, dict):
         raise _wrong("body", _kind(body), "an object: the request", write='"body": {...}')
@@ -115,6 +162,7 @@ def openai_request(data: bytes) -> Request:
     model = body.get("model")
     if model is not None and not isinstance(model, str):
         raise _wrong("body.model", _kind(model), "a text: the model's name", write='"model": "OWNER/NAME"')
+    body = terms.filled(body)
     if url == COMPLETIONS:
         prompt = body.get("prompt")
         if not isinstance(prompt, str):
@@ -127,7 +175,12 @@ def openai_request(data: bytes) -> Request:
             )
         most = _most(body, "max_tokens")
         return _request(
-            id_, url, ("body.prompt", prompt), most_output=COMPLETION_TOKENS if most is None else most, model=model
+            id_,
+            url,
+            ("body.prompt", prompt),
+            most_output=COMPLETION_TOKENS if most is None else most,
+            model=model,
+            body=body,
         )
     texts = list(_messages(body))
     if body.get("tools") is not None:
@@ -141,10 +194,11 @@ def openai_request(data: bytes) -> Request:
         has_tools=bool(body.get("tools")),
         most_output=_most(body, "max_tokens") if most is None else most,
         model=model,
+        body=body,
     )
 
 
-def template_form(template: str, id_key: str) -> Form:
+def template_form(template: str, id_key: str, terms: Terms = _NO_TERMS) -> Form:
     """Rows of a plain JSONL, each one chat message made by the template, such as `Summarize: {text}`. Raises UserError."""
     try:
         parts = template_parts(template)
@@ -163,7 +217,10 @@ def template_form(template: str, id_key: str) -> Form:
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise _wrong(name, _kind(value), "a text or a number: the template uses it", write=f'"{name}": "..."')
             made.append(str(value))
-        return _request(id_, CHAT, ("the prompt", "".join(made)), messages=1)
+        prompt = "".join(made)
+        body = terms.filled({"messages": [{"role": "user", "content": prompt}]})
+        most_output = _most(body, "max_tokens")
+        return _request(id_, CHAT, ("the prompt", prompt), messages=1, most_output=most_output, body=body)
 
     return read
 
@@ -176,6 +233,7 @@ def _request(
     has_tools: bool = False,
     most_output: int | None = None,
     model: str | None = None,
+    body: Mapping[str, Any],
 ) -> Request:
     return Request(
         id=id_,
@@ -186,6 +244,7 @@ def _request(
         has_tools=has_tools,
         most_output=most_output,
         model=model,
+        body=body,
     )
 
 

@@ -6,7 +6,7 @@ import heapq
 import random
 from array import array
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import sqrt
@@ -101,12 +101,13 @@ def scan(
     id_key: str = "custom_id",
     sample: int,
     seed: int = 0,
+    seen: Callable[[Line, Request], None] = lambda _line, _request: None,
 ) -> Scan:
-    """Read the whole file. Raises UserError if it is no file or has no line, OSError if it cannot be read."""
+    """Read the whole file. `seen` gets each good line. Raises UserError if it is no file or has no line, OSError if it cannot be read."""
     if not path.is_file():
         raise UserError(f"{path}: not a file; a batch is read twice, so it cannot be a pipe")
     with path.open("rb") as file:
-        return _Scanner(file, form, counter, context, id_key, sample, seed).scan(path)
+        return _Scanner(file, form, counter, context, id_key, sample, seed).scan(path, seen)
 
 
 class _Scanner:
@@ -126,7 +127,7 @@ class _Scanner:
         """Sizes and offsets of the longest."""
         self._rest = 0
 
-    def scan(self, path: Path) -> Scan:
+    def scan(self, path: Path, seen: Callable[[Line, Request], None]) -> Scan:
         found = self._found
         for line, request, span in self._counted(self._requests(lines_of(self._file))):
             if request is None:
@@ -137,6 +138,7 @@ class _Scanner:
             else:
                 self._draw(line.offset, request.size)
             self._add(request)
+            seen(line, request)
         self._refuse_twice()
         if not found.documents and not found.bad:
             raise UserError(f"{path}: no line; write one request on each")

@@ -120,7 +120,7 @@ _add(_PLAN, "Size a fleet for a goal: nodes, price, latency, uncertainty.", plan
 app.add_typer(
     batch,
     name="batch",
-    short_help="Count a file of documents; hours, dollars, the cheapest machine.",
+    short_help="Plan a file of documents, and process it to its end.",
     rich_help_panel=_PLAN,
 )
 _add(_PLAN, "Compare machine prices by region and purchase option.", prices)

@@ -82,6 +82,11 @@ class Kubectl:
         what = f"creating {manifest['kind']} {manifest['metadata'].get('name', '')}".rstrip()
         return self._json("create", "--filename=-", what=what, stdin=json.dumps(manifest))
 
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> None:
+        """Change fields of an object, as a JSON merge patch."""
+        arguments = ("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}")
+        self.run(*arguments, what=f"changing {kind} {name}")
+
     def delete(self, kind: str, name: str) -> None:
         """Delete an object without waiting; a missing object is not an error."""
         self.run("delete", kind, name, "--ignore-not-found", "--wait=false", what=f"deleting {kind} {name}")

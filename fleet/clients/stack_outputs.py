@@ -48,6 +48,8 @@ class StackOutputs:
     """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, the prefix of Docker Hub image names."""
     bucket: str
     """Name of the bucket for results."""
+    batch_bucket: str | None
+    """Name of the bucket of batches; None without them."""
     kubeconfig: str = field(repr=False)
     """Secret."""
     model_revision: str
@@ -111,6 +113,7 @@ def accept(stack: str, given: object, source: str) -> StackOutputs:
         region=of_platform("region"),
         image_prefix=of_platform("imagePrefix"),
         bucket=of_platform("resultsBucket"),
+        batch_bucket=given["batchBucket"] if isinstance(given.get("batchBucket"), str) else None,
         kubeconfig=_kubeconfig_text(stack, source, given.get("kubeconfig")),
         model_revision=text("modelRevision"),
         profile=text("profile"),

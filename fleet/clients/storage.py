@@ -1,8 +1,9 @@
-"""Access to the results bucket: list, read, and mirror a folder with checksums and resume."""
+"""Access to a bucket: list, read, write, and mirror a folder with checksums and resume."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import os
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from google.api_core.exceptions import NotFound
+from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.api_core.retry import Retry
 from google.auth.credentials import Credentials
 from google.cloud.storage import Blob, Client
@@ -23,11 +24,14 @@ ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's variable for an alternative endpoint, e.g. Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
 PARALLEL: Final = 8
 """Parallel downloads. Assumed: results are tens of megabytes each, and a few saturate a laptop's connection."""
+_SENT: Final[dict[str, Any]] = {"content_type": "application/octet-stream", "checksum": "md5"}
+"""Of an upload: Cloud Storage, or the client, compares the sum of what arrived."""
 _MAY: Final = "roles/storage.objectViewer on the bucket"
+_MAY_WRITE: Final = "roles/storage.objectUser on the bucket"
 
 
 class Bucket:
-    """One bucket, read with the user's login. All methods raise LiveError. Safe to use from many threads."""
+    """One bucket, with the user's login. All methods raise LiveError. Safe to use from many threads."""
 
     def __init__(self, name: str, credentials: Credentials, *, url: str | None = None, retry: Retry = RETRY) -> None:
         """`url`: Cloud Storage's address; default: gcloud's endpoint override, else Google's."""
@@ -63,6 +67,37 @@ class Bucket:
                 return bytes(self._bucket.blob(name).download_as_bytes(**self._how))
             except NotFound:
                 return None
+
+    def create(self, name: str, content: bytes) -> None:
+        """Store a new object. Where it exists with this content, as after a lost answer, nothing is sent; other content is an error."""
+        what = f"writing gs://{self.name}/{name}"
+        with as_live_errors(what, _MAY_WRITE):
+            try:
+                self._bucket.blob(name).upload_from_string(content, if_generation_match=0, **_SENT, **self._how)
+            except PreconditionFailed:
+                if self.read(name) != content:
+                    raise LiveError(f"{what}: it exists with other content", reason="already exists") from None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Store an object, in place of one of this name."""
+        with as_live_errors(f"writing gs://{self.name}/{name}", _MAY_WRITE):
+            self._bucket.blob(name).upload_from_string(content, **_SENT, **self._how)
+
+    def delete(self, name: str) -> None:
+        """Delete an object; a missing object is not an error."""
+        with as_live_errors(f"deleting gs://{self.name}/{name}", _MAY_WRITE), contextlib.suppress(NotFound):
+            self._bucket.blob(name).delete(**self._how)
+
+    def download(self, name: str, place: Path, progress: Callable[[int, int], None] = lambda _done, _all: None) -> None:
+        """Download one object as `mirror` does."""
+        found = next((blob for blob in self.list_all(name) if blob.name == name), None)
+        if found is None:
+            raise LiveError(f"gs://{self.name}/{name}: not found", reason="not found")
+        counted = _Counted(found.size, progress)
+        try:
+            self._fetch(found, place, counted)
+        finally:
+            counted.stop.set()
 
     def mirror(
         self,

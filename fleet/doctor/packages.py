@@ -38,6 +38,11 @@ def require_benchmark_packages() -> None:
     )
 
 
+def require_bucket_packages() -> None:
+    """What reads and writes a bucket is there. Raises UserError."""
+    _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", "numpy", "requests"))
+
+
 def require_verify_packages() -> None:
     """What asks a server is there. Raises UserError."""
     _require("benchmark", ("aiohttp",))

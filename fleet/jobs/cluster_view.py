@@ -87,6 +87,16 @@ def last_words(kubectl: Kubectl, failure: Failure) -> str:
     return kubectl.logs(failure.pod, failure.container, lines=8).strip()
 
 
+def failure_lines(kubectl: Kubectl, failures: Sequence[Failure]) -> Iterator[str]:
+    """Each failed container, with the end of its log."""
+    for failure in failures:
+        yield f"  {failure.pod}, container {failure.container}: {failure.why}"
+        try:
+            yield from (f"    {line}" for line in last_words(kubectl, failure).splitlines())
+        except LiveError as error:
+            yield f"    its log cannot be read: {error}"
+
+
 def _why(kubectl: Kubectl, name: str, pod: Mapping[str, Any] | None) -> str:
     """The newest event with a reason, or the kubelet's or scheduler's condition, or nothing."""
     if pod is not None:

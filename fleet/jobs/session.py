@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 
+def require_the_same_stack(settings: Settings, outputs: StackOutputs, otherwise: str) -> None:
+    """The running stack matches the stack file in project, region, profile and model. Raises LiveError. `otherwise`: what is wrong then."""
+    pairs = {
+        "gcp:project": (settings.project, outputs.project),
+        "gcp:region": (settings.region, outputs.region),
+        "the profile": (settings.serving.profile.name, outputs.profile),
+        "the model's revision": (settings.serving.model.revision, outputs.model_revision),
+    }
+    differing = [f"{name} is {up}, in the file {here}" for name, (here, up) in pairs.items() if here != up]
+    if differing:
+        raise LiveError(
+            f"the running stack {settings.stack} differs from its file: {'; '.join(differing)}. {otherwise}; run `pulumi up --stack "
+            f"{settings.stack}`, or restore the deployed file"
+        )
+
+
 @contextlib.contextmanager
 def cluster_of(
     outputs: StackOutputs, settings: Settings, kubeconfig: Path | None, context: str | None

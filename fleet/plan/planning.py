@@ -89,6 +89,17 @@ def plan_offer(question: PlanQuestion) -> Plan:
         return replace(answer, nodes_as_engine=_nodes_as_engine(question))
 
 
+def plan_batch_on(question: PlanQuestion, machines: int) -> Plan:
+    """The plan of a batch on that many machines, whatever its deadline. Raises as `plan`."""
+    with _explained(question):
+        _check(question)
+        assert isinstance(question.goal, Batch)
+        one = _one(question)
+        nodes = max(one.nodes, machines)
+        fleet = _batch_fleet(question, question.goal, one.with_nodes(nodes), _in_flight_per_node(question, one))
+        return _plan(question, replace(fleet, spares=0, spares_why=""))
+
+
 def batch_with(answer: Plan, workload: Workload) -> BatchRun:
     """The batch of a plan on the same nodes, for requests of other lengths."""
     question = replace(answer.question, workload=workload)
@@ -312,10 +323,14 @@ def _for_batch(question: PlanQuestion, batch: Batch) -> _Fleet:
         per_node,
         lambda nodes: way_to_serve(_way_from(question, nodes + _spares(question, nodes)[0])).likely_seconds,
     )
-    spares, why = _spares(question, nodes)
+    return _batch_fleet(question, batch, one.with_nodes(nodes), per_node)
+
+
+def _batch_fleet(question: PlanQuestion, batch: Batch, deployment: Deployment, per_node: float) -> _Fleet:
+    spares, why = _spares(question, deployment.nodes)
     return _Fleet(
-        deployment=one.with_nodes(nodes),
-        offered=OfferedLoad(in_flight=min(per_node * nodes, float(batch.documents))),
+        deployment=deployment,
+        offered=OfferedLoad(in_flight=min(per_node * deployment.nodes, float(batch.documents))),
         in_flight_per_node=per_node,
         spares=spares,
         spares_why=why,

@@ -143,7 +143,7 @@ class Fleet:
             command += [f"--endpoint={self.url}", f"--server-pods={addresses}"]
             command += [f"--storage-url={self.bucket.url}", f"--metadata-url={self.bucket.url}"]
             command += [f"--speed={self._speed:g}", *self._options]
-            self.clients[number] = _started(command, stdout=subprocess.DEVNULL)
+            self.clients[number] = _started(command, stdout=subprocess.DEVNULL, POD_UID=str(number))
 
     def kill_client(self, number: int) -> None:
         """SIGKILL, then another one of the same number, as the Job makes."""
@@ -153,6 +153,22 @@ class Fleet:
     def end_client(self, number: int) -> None:
         """SIGTERM, and another one in its place once it has ended."""
         self.clients[number].send_signal(signal.SIGTERM)
+
+    def sleep_through_leases(self, number: int, seconds: float) -> None:
+        """Stop a client until others have taken all that it had, and let it wake up. Raises ProofError after so many seconds."""
+        client = self.clients[number]
+        client.send_signal(signal.SIGSTOP)
+        try:
+            self.wait(lambda: not self._has_leases(number), seconds)
+        finally:
+            client.send_signal(signal.SIGCONT)
+
+    def _has_leases(self, number: int) -> bool:
+        with self.bucket.lock:
+            leases = [
+                stored.content for name, stored in self.bucket.objects.items() if name.startswith(f"{PREFIX}leases/")
+            ]
+        return any(json.loads(content)["holder"].startswith(f"{number}/") for content in leases)
 
     def look_after_clients(self) -> None:
         """Note clients that ended, and start those again whose end is no success. Raises ProofError for a defect of one."""
@@ -187,14 +203,14 @@ class Fleet:
         return sum(counts[shard] for shard in done) + sum(tally_of_part(name).documents for name in parts)
 
 
-def _started(command: Sequence[str], *, stdout: int) -> subprocess.Popen[bytes]:
+def _started(command: Sequence[str], *, stdout: int, **environment: str) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(part for part in (str(CODE), os.environ.get("PYTHONPATH", "")) if part)
     # Of a session of its own: Ctrl-C is for this process, whose end ends it.
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=stdout,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, **environment, "PYTHONPATH": path},
         start_new_session=True,
     )
 

@@ -16,13 +16,13 @@ from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED
 from lab.control_plane.api import Manifest
 from lab.results.clock import Clock
-from workloads.names import BENCHMARK_APP, ROUTER_APP, WRITER_APP
+from workloads.names import BATCH_APP, BENCHMARK_APP, ROUTER_APP, WRITER_APP
 
 _OURS: Final = "rehearsal.vllm-fleet.dev"
 RUN_SECONDS: Final = f"{_OURS}/run-seconds"
 """Annotation of a Job's pod: its duration in simulated seconds."""
 EXIT_CODE: Final = f"{_OURS}/exit-code"
-"""Annotation of a Job's pod: its exit code; default 0."""
+"""Annotation of a Job's pod: its exit code; default 0. A pod of a batch, whose program runs here, ends only with it."""
 LEADER: Final = f"{_OURS}/leader"
 """Annotation of the leading endpoint picker; the others stay unready."""
 ANSWERS: Final = f"{_OURS}/answers"
@@ -41,6 +41,8 @@ Selector = tuple[str, str, list[str]]
 _NOT_DELETED: Final[Selector] = (".metadata.deletionTimestamp", "DoesNotExist", [])
 _DELETED: Final[Selector] = (".metadata.deletionTimestamp", "Exists", [])
 _OF_JOB: Final = 'any(.metadata.ownerReferences[]?; .kind == "Job")'
+_OF_BATCH: Final = f'.metadata.labels.app == "{BATCH_APP}"'
+_HAS_EXITED: Final = f'.metadata.annotations["{EXIT_CODE}"] != null'
 _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
 _MAY_START: Final = (
     "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
@@ -296,6 +298,7 @@ def _complete(timings: Timings, speed: float) -> Manifest:
     usual = (
         f'(if .metadata.labels.app == "{WRITER_APP}" then {timings.writer_seconds!r}'
         f' elif .metadata.labels.app == "{BENCHMARK_APP}" then {timings.benchmark_seconds!r}'
+        f" elif {_OF_BATCH} then 0"
         f" else {timings.job_seconds!r} end)"
     )
     selectors: list[Selector] = [
@@ -303,6 +306,7 @@ def _complete(timings: Timings, speed: float) -> Manifest:
         (".status.phase", "In", ["Running"]),
         (_READY, "In", ["True"]),
         (_OF_JOB, "In", ["true"]),
+        (f"({_OF_BATCH} | not) or {_HAS_EXITED}", "In", ["true"]),
     ]
     return _stage(
         "pod-complete",
@@ -317,22 +321,32 @@ def _complete(timings: Timings, speed: float) -> Manifest:
 def _ends(timings: Timings, speed: float) -> list[Manifest]:
     """A deleted pod ends: immediately if it does not run, else after preStop and stop, within its grace period.
 
-    A Job's pod is first marked Failed, as by the kubelet: a Job with a pod failure policy waits for that before a retry.
+    A Job's pod is first marked Failed, as by the kubelet: a Job with a pod failure policy waits for that before a retry. A batch's pod
+    has the exit code of its program.
     """
     grace = f".metadata.deletionGracePeriodSeconds // .spec.terminationGracePeriodSeconds // {_DEFAULT_GRACE_SECONDS}"
     stop = f"([.spec.containers[].lifecycle.preStop.sleep.seconds // 0] | max) + {timings.exit_seconds!r}"
     running = '.status.phase == "Running"'
     lasts = f"if {running} then ([({grace}), ({stop})] | min) else 0 end"
     end = f"({running}) and ({_OF_JOB})"
-    killed = _OVER % '"143"'
+    here = f"{end} and ({_OF_BATCH})"
+    killed, exited = _OVER % '"143"', _OVER % f'(index .metadata.annotations "{EXIT_CODE}")'
     return [
         _stage("pod-end", "Pod", [_DELETED, (end, "In", ["false"])], [{"delete": True}], delay_jq=lasts, speed=speed),
         _stage(
             "pod-end-of-job",
             "Pod",
-            [_DELETED, (end, "In", ["true"])],
+            [_DELETED, (f"{end} and ({_OF_BATCH} | not)", "In", ["true"])],
             [_status(killed), {"delete": True}],
             delay_jq=lasts,
+            speed=speed,
+        ),
+        _stage(
+            "pod-end-of-batch",
+            "Pod",
+            [_DELETED, (f"{here} and ({_HAS_EXITED})", "In", ["true"])],
+            [_status(exited), {"delete": True}],
+            delay_jq="0",
             speed=speed,
         ),
     ]

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from lab.drills import (
     answers,
     autoscaling,
+    batch,
     bring_up,
     canary,
     disruption,
@@ -36,6 +37,7 @@ DRILLS: tuple[Drill, ...] = (
     *two_stacks.DRILLS,
     *scaling.DRILLS,
     *autoscaling.DRILLS,
+    *batch.DRILLS,
     *spending.DRILLS,
 )
 

@@ -86,7 +86,7 @@ def served(
                 self.wfile.write(said.content)
                 self.wfile.flush()
 
-        do_HEAD = do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
+        do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
 
     with _Server(("127.0.0.1", 0), Handler) as server:
         if tls is not None:

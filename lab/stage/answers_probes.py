@@ -18,14 +18,13 @@ from urllib.parse import urlsplit
 
 from facts.names import PROBE_APP
 from lab.cloud.world import World, is_ready
-from lab.control_plane.api import SERVICE, ApiRefusedError, ApiUnreachableError, Manifest
+from lab.control_plane.api import ApiRefusedError, ApiUnreachableError, Manifest
+from lab.stage.service import REFUSES, Services
 
 if TYPE_CHECKING:
     from lab.results.clock import Clock
     from lab.stage.traffic.traffic import Traffic
 
-REFUSES: Final = "http://127.0.0.1:9"
-"""Refuses connections, as a Service without endpoints does."""
 LEAST_WALL_SECONDS: Final = 0.05
 """Minimum wall time between two questions. Measured: an answer takes a few milliseconds."""
 LEAST_ANSWER_WALL_SECONDS: Final = 2.0
@@ -45,8 +44,8 @@ class AnswersProbes:
     """Runs the program of every Ready probe pod of a namespace. A context manager."""
 
     def __init__(self, world: World, traffic: Traffic, namespace: str) -> None:
-        self._world, self._traffic, self._namespace = world, traffic, namespace
-        self._requests = itertools.count()
+        self._world, self._namespace = world, namespace
+        self._services, self._requests = Services(world, traffic), itertools.count()
         self._probes: dict[str, _Probe] = {}
         self.lines: list[Line] = []
         """Log lines of all probes, in order."""
@@ -85,28 +84,13 @@ class AnswersProbes:
         if uid not in self._probes:
             self._probes[uid] = _Probe(pod, self._world.clock, self._write)
         probe = self._probes[uid]
-        routed = self._routed(probe.url)
-        probe.asks.url = routed[next(self._requests) % len(routed)] if routed else REFUSES
+        at = urlsplit(probe.url)
+        urls = self._services.routed(at.hostname or "", at.port)
+        probe.asks.url = urls[next(self._requests) % len(urls)] if urls else REFUSES
         probe.asks.turn()
         self.turns += 1
         seconds: float = probe.program.INTERVAL_SECONDS
         return seconds
-
-    def _routed(self, url: str) -> list[str]:
-        """Servers to which the Service of a URL leads now: none where it names no Service, or another port."""
-        at = urlsplit(url)
-        name, namespace, *_ = f"{at.hostname}.".split(".")
-        service = self._world.api.get(SERVICE, name, namespace)
-        if service is None or at.port not in {port["port"] for port in service["spec"]["ports"]}:
-            return []
-        wanted = service["spec"]["selector"].items()
-        selected = {
-            pod["metadata"]["name"]
-            for pod in self._world.pods.all()
-            if wanted <= (pod["metadata"].get("labels") or {}).items()
-        }
-        endpoints = set(self._traffic.endpoints())
-        return [url for name, _, url in self._traffic.targets() if name in selected and url in endpoints]
 
     def _write(self, container: str, text: str) -> None:
         line = Line(at_seconds=self._world.clock.now_seconds(), container=container, payload=json.loads(text))

@@ -33,6 +33,7 @@ from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
 from lab.stage.answers_probes import AnswersProbes
+from lab.stage.batch_pods import BatchPods
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.liveness import LivenessProbes
@@ -175,6 +176,16 @@ class Stage:
     def answers(self) -> AnswersProbes:
         """The answers probe's pods, if the stack has some, from first use to the end of the stage."""
         return self.closing.enter_context(AnswersProbes(self.world, self.traffic, self.namespace))
+
+    @cached_property
+    def batch(self) -> BatchPods:
+        """The bucket and the client pods of batches, from first use to the end of the stage."""
+        return self.closing.enter_context(BatchPods(self.world, self.traffic, self.outputs["batchBucket"]))
+
+    @property
+    def outputs(self) -> Mapping[str, Any]:
+        """The stack's outputs."""
+        return self.updates.state(self.stack).outputs
 
     def backends(self) -> tuple[Backend, ...]:
         """Backends through which the gateway sends the users' requests now."""

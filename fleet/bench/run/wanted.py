@@ -11,6 +11,7 @@ import typer
 
 from facts import strict_json
 from fleet.bench.errors import BenchmarkError
+from fleet.jobs import session
 
 if TYPE_CHECKING:
     from fleet.clients.stack_outputs import StackOutputs
@@ -77,19 +78,10 @@ def settings_for(root: Path, stack: str, changes: Changes) -> Settings:
 
 
 def require_the_same_stack(settings: Settings, outputs: StackOutputs) -> None:
-    """The running stack matches the stack file in what identifies a figure. Raises BenchmarkError."""
-    pairs = {
-        "gcp:project": (settings.project, outputs.project),
-        "gcp:region": (settings.region, outputs.region),
-        "the profile": (settings.serving.profile.name, outputs.profile),
-        "the model's revision": (settings.serving.model.revision, outputs.model_revision),
-    }
-    differing = [f"{name} is {up}, in the file {here}" for name, (here, up) in pairs.items() if here != up]
-    if differing:
-        raise BenchmarkError(
-            f"the running stack {settings.stack} differs from its file: {'; '.join(differing)}. The figures would be "
-            f"recorded for a configuration that did not run; run `pulumi up --stack {settings.stack}`, or restore the deployed file"
-        )
+    """The running stack matches the stack file in what identifies a figure. Raises LiveError."""
+    session.require_the_same_stack(
+        settings, outputs, "The figures would be recorded for a configuration that did not run"
+    )
 
 
 def _section(text: str) -> dict[str, Any] | None:

@@ -168,17 +168,12 @@ def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, f
     """Message for a failed Job: its pods' last log lines, and the runs that were stored."""
     from fleet.bench.run.fetching import fetch
     from fleet.clients.errors import LiveError
-    from fleet.jobs.cluster_view import last_words
+    from fleet.jobs.cluster_view import failure_lines
 
     lines = [f"the benchmark failed: {over.failed}"]
     if over.last is not None:
         lines.append(f"  last seen: {': '.join(filter(None, (over.last.phase, over.last.detail)))}")
-    for failure in over.failures:
-        lines.append(f"  {failure.pod}, container {failure.container}: {failure.why}")
-        try:
-            lines += [f"    {line}" for line in last_words(kubectl, failure).splitlines()]
-        except LiveError as error:
-            lines.append(f"    its log cannot be read: {error}")
+    lines += failure_lines(kubectl, over.failures)
     try:
         fetch(google.bucket, launched.measurement, folder)
         runs = sorted(path.name for path in folder.glob("point-*-repeat-*") if any(path.glob("client-*.json")))

@@ -1,4 +1,4 @@
-"""The files that a router's pod mounts, in folders of this machine."""
+"""The files that a pod mounts whose programs run here, in folders of this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def mounted(api: ClusterApi, pod: Manifest, container: Mapping[str, Any], folder
         here = folder / mount["name"]
         here.mkdir(parents=True, exist_ok=True)
         for name, content in _content(api, pod["metadata"]["namespace"], volumes[mount["name"]]):
-            (here / name).write_bytes(content)
+            file = here / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
         found[mount["mountPath"].rstrip("/")] = here
     return found
 
@@ -54,7 +56,11 @@ def _is_token(mount: Mapping[str, Any]) -> bool:
 def _content(api: ClusterApi, namespace: str, volume: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
     if "configMap" in volume:
         object_ = _object(api, CONFIG_MAP, volume["configMap"]["name"], namespace)
-        yield from ((name, text.encode()) for name, text in (object_.get("data") or {}).items())
+        data: dict[str, str] = object_.get("data") or {}
+        paths = {one["key"]: one["path"] for one in volume["configMap"].get("items") or ()} or dict(
+            zip(data, data, strict=True)
+        )
+        yield from ((path, data[name].encode()) for name, path in paths.items())
     elif "secret" in volume:
         object_ = _object(api, SECRET, volume["secret"]["secretName"], namespace)
         yield from ((name, base64.b64decode(value)) for name, value in (object_.get("data") or {}).items())

@@ -102,14 +102,13 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Answers of one path of the web server by status group. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
+    """Answers of the web server by path and status group. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
 
-    handler: str
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def observe(self, status: int) -> None:
-        """HTTP status of one answer."""
-        self.counts[f"{status // 100}xx"] += 1
+    def observe(self, handler: str, status: int) -> None:
+        """HTTP status of one answer of this path."""
+        self.counts[handler, f"{status // 100}xx"] += 1
 
     def family(self, _: Sequence[Engine]) -> Metric:
         """The counter of every status group so far."""
@@ -118,8 +117,8 @@ class Answered:
             "Total number of requests by method, status and handler.",
             labels=("handler", "method", "status"),
         )
-        for status, number in sorted(self.counts.items()):
-            family.add_metric((self.handler, "POST", status), number)
+        for (handler, status), number in sorted(self.counts.items()):
+            family.add_metric((handler, "POST", status), number)
         return family
 
 

@@ -1,7 +1,7 @@
 """A simulated server with a published row's timing, for the rehearsal's traffic.
 
 Every answer has the same pace, so many of these servers share one event loop cheaply. It answers completions, streamed as the traffic
-asks for them or whole with their tokens as the answers probe does, and /metrics: engines take requests in turn, count, and take no
+asks for them or whole as the answers probe and a batch do, whole chats, and /metrics: engines take requests in turn, count, and take no
 steps. A server with queues and caches is `EngineServer`. Nothing here knows of Kubernetes.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.simulators.model_server import answers
-from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
+from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter
 from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
 from lab.simulators.model_server.node import Node, Pace
@@ -33,19 +33,53 @@ __all__ = ["Ending", "ModelServer"]
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
+_APIS: Final[Mapping[str, Api]] = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
 _FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
+
+
+class Turnstile:
+    """Lets a number of whole answers out, of all servers together; the others wait until it is opened again."""
+
+    def __init__(self) -> None:
+        self.answered: list[str] = []
+        """Prompts that were answered, in order."""
+        self._left = math.inf
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def let(self, answers: float) -> None:
+        """Let so many further answers out."""
+        self._left = answers
+        (self._open.set if answers > 0 else self._open.clear)()
+
+    async def go_through(self, prompt: str) -> None:
+        """Wait for its turn."""
+        while self._left <= 0:
+            await self._open.wait()
+        self._left -= 1
+        if self._left <= 0:
+            self._open.clear()
+        self.answered.append(prompt)
 
 
 class ModelServer(Listener):
     """A server whose answers all take the time that `timing` says."""
 
-    def __init__(self, *, model: str, timing: ServerTiming, clock: Clock, ranks: int = 1) -> None:
-        """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
+    def __init__(
+        self,
+        *,
+        model: str,
+        timing: ServerTiming,
+        clock: Clock,
+        ranks: int = 1,
+        turnstile: Turnstile | None = None,
+    ) -> None:
+        """Not ready until `ready` is set. `ranks`: its data-parallel engines. `turnstile`: shared with other servers."""
         # Here: the drills import this module, and `fleet rehearse --list` works without the rehearsal's packages.
         from lab.simulators.model_server import metrics
 
         super().__init__(clock)
-        self.timing = timing
+        self.timing, self._turnstile = timing, turnstile or Turnstile()
         self._limits = answers.Limits(model=model)
         node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
         self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
@@ -56,7 +90,7 @@ class ModelServer(Listener):
         """Whether every request is answered with 500."""
         self.key = ""
         """Key that requests need, as with vLLM's --api-key; empty: none."""
-        self._answered = metrics.Answered("/v1/completions")
+        self._answered = metrics.Answered()
         self.kind: answers.Kind = "usual"
         """Of answers that name their tokens."""
         self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
@@ -71,7 +105,7 @@ class ModelServer(Listener):
         return [
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
-            web.post("/v1/completions", self._answer),
+            *(web.post(path, self._answer) for path in _APIS),
         ]
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -85,11 +119,11 @@ class ModelServer(Listener):
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        response = await self._response(request)
-        self._answered.observe(response.status)
+        response = await self._response(request, _APIS[request.path])
+        self._answered.observe(request.path, response.status)
         return response
 
-    async def _response(self, request: web.Request) -> web.StreamResponse:
+    async def _response(self, request: web.Request, api: Api) -> web.StreamResponse:
         from aiohttp import web
 
         if self._refuse_after_the_end(request):
@@ -99,9 +133,7 @@ class ModelServer(Listener):
                 raise BadRequestError(401, "Unauthorized", "Unauthorized")
             if not self.ready:
                 raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
-            asked = answers.read_request("completions", await request.read(), self._limits)
-            if not (asked.stream or asked.likeliest):
-                raise answers.bad_request("stream: must be true, or logprobs set")
+            asked = answers.read_request(api, await request.read(), self._limits)
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
         with self._taken(request) as id_:
@@ -136,6 +168,7 @@ class ModelServer(Listener):
         await asyncio.sleep(self.clock.wall_seconds(self.timing.due_seconds(asked.output_tokens)))
         if engine in self.hung:
             await asyncio.Event().wait()
+        await self._turnstile.go_through(str(asked.prompt))
         engine.generation_tokens += asked.output_tokens
         self._steps.observe(engine, asked.output_tokens)
         self._first.observe(engine, self.timing.ttft_seconds)

@@ -14,7 +14,7 @@ from lab.cloud.routers.router_pod import has_pod_router
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
 from lab.simulators.model_server.answers import Kind
-from lab.simulators.model_server.server import Ending, ModelServer
+from lab.simulators.model_server.server import Ending, ModelServer, Turnstile
 from lab.stage.traffic.pod_end import grace_left
 from workloads.names import HTTP_PORT
 from workloads.server.pod_end import PodEnd, pod_end
@@ -111,6 +111,8 @@ class Fleet:
         """UIDs of ended pods, whose later changes are ignored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.turnstile = Turnstile()
+        """Of all servers, present and later ones."""
         self.port_taken = False
         """Whether a server with an address of its own got another port than its pod has, where routers do not look for it."""
         self.endings: list[PodEnding] = []
@@ -255,7 +257,13 @@ class Fleet:
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
             restarts=restarts_of(pod),
-            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
+            server=ModelServer(
+                model=self._model,
+                timing=self._timing,
+                clock=self._clock,
+                ranks=self._ranks,
+                turnstile=self.turnstile,
+            ),
         )
         one.server.key = self._key
         self._served[one.uid] = one

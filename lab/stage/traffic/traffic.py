@@ -228,6 +228,14 @@ class Traffic:
         """Make the server of a pod answer so, until it ends."""
         self._do(_call(lambda: self.fleet.answer(pod, kind)), ENDPOINTS_WALL_SECONDS)
 
+    def let(self, answers: float) -> None:
+        """Let so many further whole answers out of all servers, present and later ones; the others wait in them."""
+        self._do(_call(lambda: self.fleet.turnstile.let(answers)), ENDPOINTS_WALL_SECONDS)
+
+    def answered(self) -> list[str]:
+        """Prompts of all whole answers so far, in order."""
+        return self._do(_call(lambda: list(self.fleet.turnstile.answered)), ENDPOINTS_WALL_SECONDS)
+
     def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
         """Start sending at a rate in simulated time, by default one that this machine can sustain. With `retry`, the report has the
         losses with and without it.

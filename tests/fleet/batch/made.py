@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
+
+from workloads.batch.pods.requesting import Outcome
+from workloads.batch.pods.shards import Document, line_of
 
 _MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("l", "a"), ("la", "w"), ("Ġ", "law")]
 """`the`, ` the`, `law` and ` law` are one token each; everything else is a token for each byte."""
@@ -42,3 +46,17 @@ def write(file: Path, *lines: Any) -> Path:
     """A JSONL; bytes are written as they are."""
     file.write_bytes(b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines))
     return file
+
+
+def result(batch: str, document: dict[str, Any], fails: Callable[[str], bool] = lambda _: False) -> bytes:
+    """The line of a shard's document, as the client programs write it."""
+    failed = fails(document["custom_id"])
+    outcome = Outcome(
+        kind="answer",
+        status=400 if failed else 200,
+        code="http-400" if failed else "",
+        message="no" if failed else "",
+        body={"usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+    )
+    shard: Any = None
+    return line_of(batch, Document(shard, document["n"], document["custom_id"], b""), outcome).text

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, urlencode
 
 from fleet.clients.google_api import RETRY
 from lab.simulators.bucket import TOKEN, LocalBucket, Stored, of_error
@@ -102,6 +103,21 @@ class FakeGoogle(LocalBucket):
         self.tokens_handed_out += 1
         return Answer.of_json(200, {"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"})
 
+    def called(self, request: Request) -> Answer:
+        # What Google's client library sends, a body with the name in a first part, or one after its announcement, as a pod would.
+        kind = request.query.get("uploadType")
+        if request.method == "POST" and kind == "multipart":
+            _, _, rest = request.content.partition(b"\r\n\r\n")
+            about, _, rest = rest.partition(b"\r\n--")
+            content = rest.partition(b"\r\n\r\n")[2].rpartition(b"\r\n--")[0]
+            return super().called(_as_media(request, json.loads(about)["name"], content))
+        if request.method == "POST" and kind == "resumable" and "upload_id" not in request.query:
+            name = quote(json.loads(request.content)["name"], safe="")
+            return Answer(200, b"", {"Location": f"{self.url}{request.url}&upload_id=1&name={name}"})
+        if request.method == "PUT" and kind == "resumable":
+            return super().called(_as_media(request, request.query["name"], request.content))
+        return super().called(request)
+
     def upload(self, request: Request) -> Answer:
         time.sleep(self.upload_seconds)
         answer = super().upload(request)
@@ -136,6 +152,12 @@ def _broken(answer: Answer, after: int) -> Answer:
     """The beginning of an answer that was announced whole."""
     headers = {**answer.headers, "Content-Length": str(len(answer.content))}
     return replace(answer, content=answer.content[:after], headers=headers)
+
+
+def _as_media(request: Request, name: str, content: bytes) -> Request:
+    only = request.query.get("ifGenerationMatch")
+    query = {"uploadType": "media", "name": name} | ({} if only is None else {"ifGenerationMatch": only})
+    return replace(request, method="POST", url=f"{request.path}?{urlencode(query)}", content=content)
 
 
 @contextmanager

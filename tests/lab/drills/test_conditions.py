@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab.drills import autoscaling, prefill_apart
+from lab.drills import autoscaling, batch, prefill_apart
 from lab.drills.catalogue import DRILLS, chosen
 from lab.drills.conditions import (
     all_of,
@@ -107,7 +107,17 @@ def test_a_stack_of_twelve_spot_servers_skips_what_it_does_not_have() -> None:
         "spending-limit",
         *(drill.name for drill in prefill_apart.DRILLS),
         *(drill.name for drill in autoscaling.DRILLS),
+        *(drill.name for drill in batch.DRILLS),
     }
+
+
+def test_drills_of_a_batch_need_servers_for_batches_and_one_of_them_spot() -> None:
+    names = {drill.name for drill in batch.DRILLS}
+    scaling = {"replicas": None, "scaling": {"mode": "batch", "max": 2}}
+    batches = {"server": scaling, "batch": {"enabled": True}, "benchmark": {"enabled": False}}
+    assert skipped("prod") >= names
+    assert not skipped("spot", **batches) & names
+    assert skipped("cud", **batches) & names == {"batch-server-preempted"}
 
 
 def test_with_prefill_apart_its_own_drills_are_played_instead_of_those_of_simulated_servers() -> None:

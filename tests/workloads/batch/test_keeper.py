@@ -115,12 +115,20 @@ def test_time_between_a_stop_and_the_next_run_is_not_paid() -> None:
         turn(one, ONE)
         one.turn([ONE], reason="cancelled", blockage="")
         before = turn(one, ONE)["usd"]
-        bucket.put(
-            f"{PREFIX}{TERMS}",
-            json.dumps({"began": time.time() + 86_400, "servers": 1, "usdPerServerHour": 36.0}).encode(),
-        )
+        # Of a laptop whose clock is an hour ahead.
+        store_terms(bucket, began=time.time() + 90_000, usdPerServerHour=36.0)
         other = keeper(bucket, ahead=86_410.0)
-        assert abs(turn(other, ONE)["usd"] - before - 0.1) < 0.05
+        assert abs(turn(other, ONE)["usd"] - before) < 0.05
+
+
+def test_clients_that_ended_without_a_word_are_paid_for_the_servers_idle_time() -> None:
+    with batches() as bucket:
+        begin(bucket)
+        one = keeper(bucket)
+        before = turn(one, ONE)["usd"]
+        store_terms(bucket, began=time.time() + 86_400, usdPerServerHour=36.0, idleSeconds=300.0)
+        other = keeper(bucket, ahead=86_400.0)
+        assert abs(turn(other, ONE)["usd"] - before - 3.0) < 0.1
 
 
 def test_each_result_is_counted_once_whoever_keeps() -> None:

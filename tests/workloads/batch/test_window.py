@@ -17,6 +17,9 @@ def test_it_doubles_until_something_waits_and_then_follows() -> None:
     assert window.limit == 204, "a short queue is what it wants"
     window.adapt(Queues(1, 204, 0, is_read=True), 204)
     assert 205 < window.limit < 220
+    limit = window.limit
+    window.adapt(Queues(2, 204, 0, is_read=True), limit)
+    assert window.limit == 2 * limit, "a further server takes as many"
 
 
 def test_what_is_not_used_or_not_read_says_nothing() -> None:

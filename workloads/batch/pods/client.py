@@ -22,7 +22,7 @@ from .leases import Leases
 from .log import Log
 from .requesting import Endpoint, Outcome
 from .servers import Servers
-from .shards import PART_NUMBERS, RESULTS, OpenShard, result_name
+from .shards import PART_NUMBERS, PARTS, RESULTS, OpenShard, result_name
 from .store import BucketError, Found, Store
 from .times import Times
 from .window import MOST, Window
@@ -77,6 +77,8 @@ class Client:
         self._work = Work(options.batch, self._times, Window(options.most_in_flight), self._chance)
         self._done: set[int] = set()
         """Shards that have a result, as far as known."""
+        self._has_lost = False
+        """Whether another client took a shard of this one."""
         self._over = threading.Event()
         self._reason = ""
         """Why it ends: DONE, TERMINATED, or the reason of stop.json."""
@@ -195,7 +197,7 @@ class Client:
     def _renew_one(self, shard: OpenShard) -> None:
         with self._told("renew a lease"):
             if not self._leases.renew(shard.lease):
-                shard.is_lost = True
+                shard.is_lost = self._has_lost = True
                 self._work.drop(shard)
 
     def _save(self) -> None:
@@ -325,12 +327,14 @@ class Client:
         saving.join()
         if self._reason != DONE:
             self._save_shards(0.0)
-        for shard in self._work.shards:
-            if self._reason == DONE:
-                # Another client's result: these parts are of no use any more.
-                with self._told("delete parts"):
-                    shard.forget(self._store)
+        shards = self._work.shards
+        for shard in shards:
             self._close_shard(shard)
+        if self._reason == DONE and (shards or self._has_lost):
+            # Others finished what was this client's, and its parts may have come after that.
+            with self._told("delete parts"):
+                for part in self._store.list(PARTS):
+                    self._store.delete(part.name)
         self._given_back.set()
 
     @contextlib.contextmanager

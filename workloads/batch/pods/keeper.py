@@ -188,12 +188,12 @@ class Keeper:
             return
         memory = Memory.of(json.loads(stored.content)["memory"])
         memory.usd = max(memory.usd, self._memory.usd)
-        began = self._terms.began
-        if memory.state in ("stopped", "done") and memory.at < began:
-            memory.at = began
-        elif memory.at < began:
-            # Its clients ended without a word: servers without requests go after their idle time.
-            memory.at = max(memory.at, began - self._terms.idle_seconds / self._speed)
+        now = self._store.now
+        if memory.state in ("stopped", "done"):
+            memory.at = now  # Nothing ran since.
+        else:
+            # Where its clients ended without a word before this run, servers went after their idle time. `began` is a laptop's clock.
+            memory.at = max(memory.at, min(self._terms.began, now) - self._terms.idle_seconds / self._speed)
         self._memory, self._known = memory, None
 
     def _count_results(self, results: Collection[int]) -> None:

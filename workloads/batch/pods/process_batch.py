@@ -6,6 +6,7 @@ Exit code 0: the batch is done, or it was stopped. 143: SIGTERM; the Job starts 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def terminate(*_: object) -> None:
         client.is_terminated = True
 
+    # A request to the bucket that is tried again is no event; what fails for long is (`blind`).
+    logging.getLogger("results_bucket").setLevel(logging.ERROR)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, terminate)
     try:

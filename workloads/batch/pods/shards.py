@@ -222,13 +222,9 @@ class OpenShard:
         elif not store.has(result_name(self.number)):
             # Parts go once there is a result, which a former or later holder then created.
             raise ValueError(f"shard {self.number} has {self.documents} documents and {len(lines)} lines")
-        self.forget(store)
-        return is_own
-
-    def forget(self, store: Store) -> None:
-        """Delete the parts. Raises BucketError."""
         for part in self._parts:
             store.delete(part)
+        return is_own
 
     def _stored(self, store: Store) -> dict[int, bytes]:
         """The first line of each document in the parts."""

@@ -80,10 +80,10 @@ class Store(Bucket):
             try:
                 answer = json.loads(self._ask("POST", url, content)[0])
             except urllib.error.HTTPError as error:
-                with error:
-                    # 403: pods may not overwrite results (unverified which of the two comes first).
-                    if generation is not None and (error.code == 412 or (error.code == 403 and self.has(name))):
-                        return None
+                # 403: pods may not overwrite results (unverified which of the two comes first).
+                if generation is not None and (error.code == 412 or (error.code == 403 and self.has(name))):
+                    error.close()
+                    return None
                 raise
             if int(answer["size"]) != len(content):
                 raise BucketError(f"{name}: sent {len(content)} bytes, the bucket has {answer['size']}")

@@ -33,12 +33,16 @@ class Queues:
 
 
 class Window:
-    """The most requests in flight of one client. Doubles until something waits, then follows in small steps. Not thread-safe."""
+    """The most requests in flight of one client. Not thread-safe.
+
+    Doubles until something waits, then follows in small steps, until there are more servers.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._limit = float(min(FIRST, most))
         self._has_met_a_queue = False
+        self._servers = 0
 
     @property
     def limit(self) -> int:
@@ -47,6 +51,9 @@ class Window:
 
     def adapt(self, queues: Queues, in_flight: int) -> None:
         """Follow the servers' queues. `in_flight`: most requests of this client since the last call."""
+        if queues.servers > self._servers:
+            self._has_met_a_queue = False
+        self._servers = queues.servers
         if not queues.is_read or not queues.servers:
             return
         if queues.waiting > MANY_WAITING * queues.running + SPARE_WAITING * queues.servers:

@@ -9,6 +9,7 @@ import pytest
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.clients import stack_outputs
+from fleet.clients.errors import LiveError
 from fleet.plan.benchmark_price import price_of
 from settings.problems import SettingsError
 from tests.fleet.bench.run.laptop import BENCHMARK
@@ -84,7 +85,7 @@ def test_a_stack_that_is_up_with_other_settings_is_not_measured(root: Path) -> N
         platform=platform, profile=settings.serving.profile.name, modelRevision=settings.serving.model.revision
     )
     require_the_same_stack(settings, stack_outputs.accept("try", same, "here"))
-    with pytest.raises(BenchmarkError, match=r"profile is record, .*serve-chat"):
+    with pytest.raises(LiveError, match=r"profile is record, .*serve-chat"):
         require_the_same_stack(settings, stack_outputs.accept("try", {**same, "profile": "record"}, "here"))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from lab.results.clock import Clock
 from lab.simulators.model_server.answers import Kind
-from lab.simulators.model_server.server import ModelServer
+from lab.simulators.model_server.server import ModelServer, Turnstile
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
 from workloads.answers.judgement import answer_of, difference, question
 from workloads.answers.probe import PROMPT, TOKENS
@@ -171,13 +171,39 @@ def test_a_hung_engine_gives_no_whole_answer_either() -> None:
     run(play)
 
 
-def test_what_is_no_streamed_completion_and_names_no_tokens_is_refused() -> None:
+def test_what_is_no_completion_is_refused() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        for body in (b"{", b"[1]", b'{"prompt": "x"}'):
+        for body in (b"{", b"[1]", b'{"prompt": 7}'):
             async with session.post(server.url + "/v1/completions", data=body) as response:
                 assert response.status == 400
 
     run(play)
+
+
+def test_a_turnstile_lets_a_number_of_whole_answers_out_and_an_abandoned_request_takes_none() -> None:
+    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
+        def ask(path: str, **body: Any) -> asyncio.Task[tuple[int, Any]]:
+            return asyncio.create_task(post(session, server, path, max_tokens=2, **body))
+
+        def chat(text: str) -> asyncio.Task[tuple[int, Any]]:
+            return ask("/v1/chat/completions", messages=[{"role": "user", "content": text}])
+
+        turnstile.let(1)
+        first, second = chat("first"), ask("/v1/completions", prompt="second")
+        done, waiting = await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
+        [(status, body)] = [one.result() for one in done]
+        assert (status, body["usage"]["completion_tokens"]) == (200, 2)
+        (abandoned,) = waiting
+        abandoned.cancel()
+        while server.in_flight:
+            await asyncio.sleep(0.001)
+        turnstile.let(1)
+        assert (await chat("third"))[1]["choices"][0]["message"]["content"]
+        assert set(turnstile.answered) < {"first", "second", "third"}
+        assert len(turnstile.answered) == 2
+
+    turnstile = Turnstile()
+    run(play, turnstile=turnstile)
 
 
 async def stream_to_the_end(session: aiohttp.ClientSession, url: str, tokens: int) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fleet.cli.batch.reading import Read
 from fleet.cli.completion import choices, machines, models, profiles
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
@@ -28,43 +29,7 @@ from fleet.plan.asked import (
 
 if TYPE_CHECKING:
     from fleet.batch.planning import OfStack
-
-batch = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Documents in a file: what processing them takes and costs."
-)
-_DEFAULT_ID: Final = "id"
-_SAMPLE: Final = 4_000
-"""Assumed: some ten seconds for pages of text on a core, and an interval of 1.6 % each way for lengths that vary by half."""
-_LEAST_SAMPLE: Final = 100
-"""Assumed: fewer lengths have no normally distributed mean."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """How a file is read and counted."""
-
-    template: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="For a plain JSONL: the prompt, with {KEY} for a key of each line."),
-    ] = None
-    id: Annotated[
-        str | None, typer.Option("--id", metavar="KEY", help="With --template: the key of a line's id. Default: id.")
-    ] = None
-    output_tokens: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Mean answer. Default: the limits of the lines, as the upper end."),
-    ] = None
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="The model's tokenizer.json. Default: downloaded, pinned."
-        ),
-    ] = None
-    sample: Annotated[
-        int,
-        typer.Option(metavar="N", min=_LEAST_SAMPLE, help="Of a larger file, count so many prompts, drawn at random."),
-    ] = _SAMPLE
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the sample.")] = 0
+    from settings.stack import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +88,8 @@ class Wanted:
         )
 
 
-def _of_stack(wanted: Wanted, root: Path | None) -> OfStack:
-    """The fleets of a stack. Raises CommandError for options that it decides."""
+def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings]:
+    """The fleets of a stack, and its settings. Raises CommandError for options that it decides."""
     from fleet.batch.planning import OfStack
     from settings.load import parse
     from settings.stack_file import read
@@ -135,10 +100,10 @@ def _of_stack(wanted: Wanted, root: Path | None) -> OfStack:
     folder = find_root(root)
     name = require_stack(folder, wanted.stack)
     content = read(folder, name)
-    return OfStack(name, parse(name, content.config, content.unopened), wanted.asked())
+    settings = parse(name, content.config, content.unopened)
+    return OfStack(name, settings, wanted.asked()), settings
 
 
-@batch.command(short_help="Count a file's tokens; hours, dollars and the cheapest machine.")
 @with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
 def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL in OpenAI's batch format, or with --template.")],
@@ -153,18 +118,18 @@ def plan(
     """
     from fleet.batch import report
     from fleet.batch.planning import Machines, load_of
-    from fleet.batch.requests import openai_request, template_form
     from fleet.batch.scan import scan
     from fleet.batch.tokenizer_file import tokenizer_file
     from fleet.batch.tokens import Counter
     from fleet.doctor.packages import require_batch_packages
 
     require_batch_packages()
-    if read.template is None and read.id is not None:
-        raise CommandError("--id requires --template: lines in OpenAI's format have custom_id")
-    id_key = "custom_id" if read.template is None else read.id or _DEFAULT_ID
-    form = openai_request if read.template is None else template_form(read.template, id_key)
-    fleets: Machines | OfStack = Machines(wanted.asked()) if wanted.stack is None else _of_stack(wanted, root)
+    settings = None
+    if wanted.stack is None:
+        fleets: Machines | OfStack = Machines(wanted.asked())
+    else:
+        fleets, settings = _of_stack(wanted, root)
+    form, id_key = read.form(settings)
     if not file.exists():
         raise CommandError(f"{file}: no such file")
     content, name = tokenizer_file(read.tokenizer, fleets.model)
