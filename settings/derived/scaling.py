@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from settings.sections.scaling import DAYS
@@ -100,7 +101,11 @@ class ScalingPolicy:
 
     def mean_floor(self) -> float:
         """Mean minimum number of servers over a week."""
-        return sum(self.floor(minute) for minute in range(WEEK_MINUTES)) / WEEK_MINUTES
+        ends = {end % WEEK_MINUTES for window in self.windows for span in self._spans(window) for end in span}
+        return (
+            sum(self.floor(begin) * (end - begin) for begin, end in pairwise(sorted({0, *ends, WEEK_MINUTES})))
+            / WEEK_MINUTES
+        )
 
     def _spans(self, window: PolicyWindow) -> Iterator[tuple[int, int]]:
         for day in window.days:
