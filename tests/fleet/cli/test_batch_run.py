@@ -107,6 +107,14 @@ def test_the_same_file_is_the_same_batch_and_nothing_is_sent_again(here: Place) 
     assert [job["metadata"]["labels"][BATCH_LABEL] for job in here.objects("job")] == [id_, id_]
 
 
+def test_a_job_that_is_stopping_ends_before_the_next_begins(here: Place) -> None:
+    id_, before = started(here), here.job()["metadata"]["name"]
+    here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
+    assert "Started" in here.run("batch.jsonl", "--detach").stdout
+    assert here.job()["metadata"]["name"] != before
+    assert f"batches/{id_}/stop.json" not in here.google.contents
+
+
 def test_a_running_batch_gets_another_number_of_servers_and_another_batch_is_refused(here: Place) -> None:
     id_ = started(here)
     assert (
