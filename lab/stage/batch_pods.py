@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 PYTHON: Final[str] = getattr(sys, "_base_executable", sys.executable)
 """Python without this environment's packages: among them is this repository, which would be run instead of the pod's files."""
 MOST_SPEED: Final = 20.0
-"""Of the clients' clock and their bucket's, so that a busy machine takes no lease from a client: without a renewal it is over after 90 s."""
+"""Of the clients' clock and their bucket's, so that a busy machine takes no lease from a client: they end 90 s after a renewal."""
 POLL_WALL_SECONDS: Final = 0.05
 LEAST_GRACE_WALL_SECONDS: Final = 5.0
 """Minimum wall time from a stop signal to the kill, so that a busy machine kills no program that ends in time."""
