@@ -128,6 +128,8 @@ a name with a year has one or two."""
 
 
 _BY_NAME: Final = ", by its name"
+_KEPT: Final = 1_000
+"""Characters. Longer texts are mostly seen once."""
 
 
 class Found(NamedTuple):
@@ -166,6 +168,12 @@ def looks_secret(name: str, value: object) -> bool:
 
 def without_secrets(text: str) -> str:
     """The text with `[secret]` in place of every secret, found by its form or by the option before it."""
+    return _short_without_secrets(text) if len(text) <= _KEPT else _without(text, _spans(text))
+
+
+# A finding's texts are looked at each time that it is made: by the check, by what completes it, by the report.
+@lru_cache(maxsize=4096)
+def _short_without_secrets(text: str) -> str:
     return _without(text, _spans(text))
 
 

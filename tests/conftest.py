@@ -14,6 +14,12 @@ import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
+from fleet.preview.record import quick_sdk
+
+# As in `fleet preview`: the modules that a program names, not the two hundred around each.
+quick_sdk.install()
+gc.enable()
+
 GOLDENS = Path(__file__).parent / "goldens"
 Golden = Callable[[str, str], None]
 """What the fixture `golden` gives."""

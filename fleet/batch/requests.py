@@ -72,7 +72,7 @@ class Terms:
     """What a run asks of each line, and adds to it. Nothing, for a plan without a stack."""
 
     url: str | None = None
-    """The only path of the API; of a template's rows, theirs."""
+    """The only path of the API."""
     model: str | None = None
     """The served model, which lines get that name none; no other may be named."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -199,7 +199,7 @@ def openai_request(data: bytes, terms: Terms = _NO_TERMS) -> Request:
 
 
 def template_form(template: str, id_key: str, terms: Terms = _NO_TERMS) -> Form:
-    """Rows of a plain JSONL, each one prompt made by the template, such as `Summarize: {text}`. Raises UserError."""
+    """Rows of a plain JSONL, each one chat message made by the template, such as `Summarize: {text}`. Raises UserError."""
     try:
         parts = template_parts(template)
     except ValueError as error:
@@ -218,10 +218,6 @@ def template_form(template: str, id_key: str, terms: Terms = _NO_TERMS) -> Form:
                 raise _wrong(name, _kind(value), "a text or a number: the template uses it", write=f'"{name}": "..."')
             made.append(str(value))
         prompt = "".join(made)
-        if terms.url == COMPLETIONS:
-            body = terms.filled({"prompt": prompt})
-            most = _most(body, "max_tokens") or COMPLETION_TOKENS
-            return _request(id_, COMPLETIONS, ("the prompt", prompt), most_output=most, body=body)
         body = terms.filled({"messages": [{"role": "user", "content": prompt}]})
         most_output = _most(body, "max_tokens")
         return _request(id_, CHAT, ("the prompt", prompt), messages=1, most_output=most_output, body=body)

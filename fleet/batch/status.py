@@ -124,7 +124,7 @@ def state_of(status: Status) -> State:
         told.append(_usd(progress.usd, status.usd_at_end))
     return State(
         _WORDS[status.phase],
-        ", ".join(told),
+        more=", ".join(told),
         done=None if progress is None else status.done,
         of=status.batch.documents,
         unit="documents",

@@ -11,6 +11,8 @@ from typing import Final, TextIO
 from fleet.report.live_line import LiveLine
 from fleet.report.terminal import Part
 
+_BAR: Final = 20
+"""Characters of a progress bar. Assumed: beside its phase and counts it fits into 80 columns."""
 PLAIN_EVERY_SECONDS: Final = 30.0
 """Seconds between progress lines of one state in a log."""
 
@@ -27,6 +29,8 @@ class State:
     of: int | None = None
     """Requests answered, or bytes; None where nothing is counted."""
     unit: str = "requests"
+    more: str = ""
+    """What changes all the time, such as a rate; no news by itself."""
 
     def counted(self) -> str:
         """`1,200 of 30,000 requests (4 %)`; empty where nothing is counted."""
@@ -57,7 +61,7 @@ class Display:
             return
         self._last, self._told = what, now
         parts = ": ".join(filter(None, (state.phase, state.detail)))
-        self.note(", ".join(filter(None, (parts, state.counted()))))
+        self.note(", ".join(filter(None, (parts, state.counted(), state.more))))
 
     def note(self, text: str) -> None:
         """Print a note."""
@@ -93,9 +97,13 @@ class LiveDisplay(Display):
         self.line.above((f"[{self.elapsed()}] {' '.join(text.split())}", "dim"))
 
     def _shown(self) -> tuple[list[Part], str]:
-        detail = f"  {self._state.detail}" if self._state.detail else ""
-        times = " · ".join(filter(None, (self._state.counted(), self.elapsed().strip())))
-        return [(self._state.phase, "bold"), detail], times
+        state = self._state
+        parts: list[Part] = [(state.phase, "bold")]
+        if state.done is not None and state.of:
+            full = min(_BAR, int(_BAR * state.done / state.of))
+            parts += ["  ", ("━" * full, "cyan"), ("━" * (_BAR - full), "dim")]
+        parts += [f"  {text}" for text in (state.detail, state.more) if text]
+        return parts, " · ".join(filter(None, (state.counted(), self.elapsed().strip())))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from settings.sections.scaling import DAYS
@@ -81,6 +82,8 @@ class ScalingPolicy:
     failures_before_fallback: int = 4
     """Failed queries after which the number of servers is kept, or raised to `fallback_replicas`."""
     fallback_replicas: int
+    batch_max_usd: float | None = None
+    """Amount in USD at which the stack's batches stop; None without one, and where something else than a batch decides."""
 
     @property
     def early_minutes(self) -> int:
@@ -98,7 +101,11 @@ class ScalingPolicy:
 
     def mean_floor(self) -> float:
         """Mean minimum number of servers over a week."""
-        return sum(self.floor(minute) for minute in range(WEEK_MINUTES)) / WEEK_MINUTES
+        ends = {end % WEEK_MINUTES for window in self.windows for span in self._spans(window) for end in span}
+        return (
+            sum(self.floor(begin) * (end - begin) for begin, end in pairwise(sorted({0, *ends, WEEK_MINUTES})))
+            / WEEK_MINUTES
+        )
 
     def _spans(self, window: PolicyWindow) -> Iterator[tuple[int, int]]:
         for day in window.days:
@@ -131,6 +138,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
             down_pods_per_period=scaling.max,
             down_period_seconds=BATCH_POLL_SECONDS,
             fallback_replicas=1,
+            batch_max_usd=settings.batch.max_usd,
         )
     return ScalingPolicy(
         mode=scaling.mode,

@@ -107,6 +107,14 @@ def test_the_same_file_is_the_same_batch_and_nothing_is_sent_again(here: Place) 
     assert [job["metadata"]["labels"][BATCH_LABEL] for job in here.objects("job")] == [id_, id_]
 
 
+def test_a_job_that_is_stopping_ends_before_the_next_begins(here: Place) -> None:
+    id_, before = started(here), here.job()["metadata"]["name"]
+    here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
+    assert "Started" in here.run("batch.jsonl", "--detach").stdout
+    assert here.job()["metadata"]["name"] != before
+    assert f"batches/{id_}/stop.json" not in here.google.contents
+
+
 def test_a_running_batch_gets_another_number_of_servers_and_another_batch_is_refused(here: Place) -> None:
     id_ = started(here)
     assert (
@@ -198,14 +206,14 @@ def test_a_file_in_a_bucket_is_read_with_the_users_login(here: Place) -> None:
 
 
 def test_rows_of_a_template_become_the_stacks_requests(here: Place) -> None:
-    section = '{enabled: true, endpoint: completions, template: "Sum up: {text}", id: key, defaults: {maxTokens: 9, temperature: 0}}'
+    section = '{enabled: true, template: "Sum up: {text}", id: key, defaults: {maxTokens: 9, temperature: 0}}'
     (here.root / "Pulumi.try.yaml").write_text(STACK.replace("{enabled: true, defaults: {maxTokens: 100}}", section))
     made.write(here.folder / "rows.jsonl", *({"key": n, "text": "the law"} for n in range(3)))
     assert here.run("rows.jsonl", "--detach").returncode == 0
     documents = here.documents(here.id())
     assert documents[1]["custom_id"] == "1"
     assert documents[1]["body"] == {
-        "prompt": "Sum up: the law",
+        "messages": [{"role": "user", "content": "Sum up: the law"}],
         "model": here.stored(here.id(), "batch.json")["model"],
         "max_tokens": 9,
         "temperature": 0,

@@ -159,3 +159,35 @@ def test_gclouds_endpoint_override_is_followed(
     monkeypatch.setenv(storage.ENDPOINT_VARIABLE, f"{google.url}/storage/v1/")
     google.put("runs/x/run.json", b"{}")
     assert Bucket("results", login).folders("runs/") == ("x",)
+
+
+def test_an_object_is_created_once_and_another_content_is_an_error(google: FakeGoogle, login: UserCredentials) -> None:
+    google.overwritable = lambda _: True
+    bucket = Bucket("results", login, url=google.url, retry=HASTY)
+    awkward = b'{"a": 1}\r\n\r\n--boundary\r\n'
+    bucket.create("a", awkward)
+    bucket.create("a", awkward)  # as after a lost answer
+    with pytest.raises(LiveError, match="exists with other content") as caught:
+        bucket.create("a", b"other")
+    assert (caught.value.reason, google.contents["a"]) == ("already exists", awkward)
+    google.uploads_lost = 1
+    bucket.create("lost", b"x")
+    bucket.write("a", b"other")
+    assert google.contents == {"a": b"other", "lost": b"x"}
+    bucket.delete("a")
+    bucket.delete("a")
+    assert google.contents == {"lost": b"x"}
+    google.statuses = [403]
+    with pytest.raises(LiveError, match=r"roles/storage\.objectUser"):
+        bucket.write("a", b"")
+
+
+def test_a_large_object_is_sent_whole(google: FakeGoogle, login: UserCredentials, tmp_path: Path) -> None:
+    bucket = Bucket("results", login, url=google.url, retry=HASTY)
+    large = BIG * 3  # above what the client library sends in one request with its name
+    bucket.create("large", large)
+    assert google.contents["large"] == large
+    bucket.download("large", tmp_path / "large")
+    assert (tmp_path / "large").read_bytes() == large
+    with pytest.raises(LiveError, match="not found"):
+        bucket.download("larg", tmp_path / "none")

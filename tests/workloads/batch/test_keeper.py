@@ -4,6 +4,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from lab.batch_proof.stored import PREFIX, read, store_batch, store_terms
 from lab.simulators.bucket import LocalBucket
 from tests.workloads.batch.played import batches
@@ -113,12 +115,20 @@ def test_time_between_a_stop_and_the_next_run_is_not_paid() -> None:
         turn(one, ONE)
         one.turn([ONE], reason="cancelled", blockage="")
         before = turn(one, ONE)["usd"]
-        bucket.put(
-            f"{PREFIX}{TERMS}",
-            json.dumps({"began": time.time() + 86_400, "servers": 1, "usdPerServerHour": 36.0}).encode(),
-        )
+        # Of a laptop whose clock is an hour ahead.
+        store_terms(bucket, began=time.time() + 90_000, usdPerServerHour=36.0)
         other = keeper(bucket, ahead=86_410.0)
-        assert abs(turn(other, ONE)["usd"] - before - 0.1) < 0.05
+        assert abs(turn(other, ONE)["usd"] - before) < 0.05
+
+
+def test_clients_that_ended_without_a_word_are_paid_for_the_servers_idle_time() -> None:
+    with batches() as bucket:
+        begin(bucket)
+        one = keeper(bucket)
+        before = turn(one, ONE)["usd"]
+        store_terms(bucket, began=time.time() + 86_400, usdPerServerHour=36.0, idleSeconds=300.0)
+        other = keeper(bucket, ahead=86_400.0)
+        assert abs(turn(other, ONE)["usd"] - before - 3.0) < 0.1
 
 
 def test_each_result_is_counted_once_whoever_keeps() -> None:
@@ -159,3 +169,19 @@ def test_parts_count_until_there_is_a_result() -> None:
             2,
             0,
         )
+
+
+@pytest.mark.parametrize(("failed", "told"), [(1, 0), (2, 1)])
+def test_documents_that_fail_are_told_from_a_number_on_and_not_in_each_turn(
+    failed: int, told: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("workloads.batch.pods.keeper.FEWEST_FAILED", 2)
+    with batches() as bucket:
+        begin(bucket)
+        finish(bucket, 0, failed=failed)
+        one = keeper(bucket)
+        turn(one, ONE)
+        turn(one, ONE)
+        lines = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["step"] == "failing"]
+        assert [(line["failed"], line["severity"]) for line in lines] == [(failed, "WARNING")] * told
+        assert all(line["message"].endswith("2 of 4, most often http-400") for line in lines)

@@ -19,6 +19,9 @@ from .shards import PARTS, RESULTS, Tally, result_name, tally_of, tally_of_part
 from .store import Store
 from .times import Times
 
+FAILED_SHARE, FEWEST_FAILED = 0.05, 20
+"""Of the documents that ended, from which errors are told, and their least number. Assumed: lines were checked before a server came, so
+more than a few bad answers are the servers' or the batch's own."""
 BATCH, PROGRESS, STOP, SUMMARY, TERMS = "batch.json", "progress.json", "stop.json", "summary.json", "terms.json"
 
 
@@ -185,12 +188,12 @@ class Keeper:
             return
         memory = Memory.of(json.loads(stored.content)["memory"])
         memory.usd = max(memory.usd, self._memory.usd)
-        began = self._terms.began
-        if memory.state in ("stopped", "done") and memory.at < began:
-            memory.at = began
-        elif memory.at < began:
-            # Its clients ended without a word: servers without requests go after their idle time.
-            memory.at = max(memory.at, began - self._terms.idle_seconds / self._speed)
+        now = self._store.now
+        if memory.state in ("stopped", "done"):
+            memory.at = now  # Nothing ran since.
+        else:
+            # Where its clients ended without a word before this run, servers went after their idle time. `began` is a laptop's clock.
+            memory.at = max(memory.at, min(self._terms.began, now) - self._terms.idle_seconds / self._speed)
         self._memory, self._known = memory, None
 
     def _count_results(self, results: Collection[int]) -> None:
@@ -328,6 +331,11 @@ class Keeper:
         stalled = going and now - self._moved_at >= self._times.stalled
         why = f"; the last request: {blockage}" if blockage else ""
         self._log.tell_while(stalled, "stalled", f"servers are ready and no document ends{why}", **numbers)
+        failed, codes = shown["failed"], self._memory.codes
+        failing = going and failed >= FEWEST_FAILED and failed > FAILED_SHARE * shown["done"]
+        most = f", most often {max(codes, key=lambda code: codes[code])}" if codes else ""
+        message = f"documents end with errors: {failed:,} of {shown['done']:,}{most}"
+        self._log.tell_while(failing, "failing", message, **numbers)
         deadline, left = self._terms.deadline, shown["secondsLeft"]
         end = self._store.now + (left or 0.0)
         late = going and deadline is not None and end > deadline
