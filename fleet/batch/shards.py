@@ -21,7 +21,7 @@ MOST_DOCUMENTS: Final = 256
 LEAST_DOCUMENTS: Final = 8
 """Assumed: a shard is some six requests to the bucket, which should be few beside its documents'."""
 ENOUGH_SHARDS: Final = 400
-"""Shards of a batch, while these have `LEAST_DOCUMENTS`: a shard is one client's, so a batch of a thousand documents feeds twelve servers."""
+"""Shards of a batch, while each has `LEAST_DOCUMENTS`: one is one client's, so a thousand documents feed twelve servers."""
 MOST_BYTES: Final = 4_000_000
 """Bytes of a shard of several documents: clients read a whole shard into memory."""
 
