@@ -50,6 +50,8 @@ WRITER_ACCOUNT: Final = "weights-writer"
 SERVER_ACCOUNT: Final = "vllm-server"
 BENCHMARK_ACCOUNT: Final = "benchmark"
 BATCH_ACCOUNT: Final = BATCH_APP
+BATCH_MAX_USD: Final = "vllm-fleet.dev/batch-max-usd"
+"""Annotation of an autoscaler that counts a batch's pods: the stack's own `batch.maxUsd`, for who reviews what is rented."""
 
 KEDA_VERSION: Final = "2.20.2"
 """Version of KEDA and of its chart; this program's values and objects were checked with it."""

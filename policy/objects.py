@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -14,6 +15,9 @@ Key = tuple[str, str]
 """Namespace and name."""
 SYSTEM_NAMESPACES: Final = ("kube-", "gke-", "gmp-")
 """How names of namespaces begin that Kubernetes and GKE fill."""
+_REQUIREMENT: Final = re.compile(
+    r"(!)?\s*([\w./-]+)(?:\s+(in|notin)\s*\(([^)]*)\)|\s*(==?|!=)\s*([\w.-]*))?",
+)
 SHARED_LABELS: Final = frozenset({"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"})
 """Labels that tell how an object was made, not what it is. Source: Kubernetes, recommended labels."""
 
@@ -108,6 +112,25 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     if any(dig(labels, key) != exact[key] for key in exact):
         return False
     return all(_holds(expression, labels) for expression in listed(dig(selector, "matchExpressions")))
+
+
+def selects_by_text(selector: Any, labels: Mapping[str, Any]) -> bool:
+    """The same for a selector as text, `app=batch,tier in (a, b)`. Source: Kubernetes, labels and selectors."""
+    for part in re.findall(r"(?:[^,(]|\([^)]*\))+", str(selector or "")):
+        match = _REQUIREMENT.fullmatch(part.strip())
+        if match is None:
+            return False
+        missing, key, operator, values, equals, value = match.groups()
+        if operator is not None:
+            wanted = [one.strip() for one in values.split(",")]
+            holds = (labels.get(key) in wanted) is (operator == "in")
+        elif equals is not None:
+            holds = (labels.get(key) == value) is (equals != "!=")
+        else:
+            holds = (key in labels) is not bool(missing)
+        if not holds:
+            return False
+    return True
 
 
 def names_some(selector: Any) -> bool:

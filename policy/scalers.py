@@ -50,6 +50,12 @@ class Scaler:
         return tuple(listed(dig(self.spec, "metrics")))
 
     @property
+    def pod_counts(self) -> tuple[Any, ...]:
+        """KEDA's triggers that count pods, such as a batch's."""
+        triggers = listed(dig(self.spec, "triggers")) if self.is_keda else ()
+        return tuple(trigger for trigger in triggers if dig(trigger, "type") == POD_COUNT)
+
+    @property
     def counts_pods(self) -> bool:
         """Whether other pods alone decide: each asks for a server until it ends."""
         kinds = {dig(trigger, "type") for trigger in listed(dig(self.spec, "triggers"))} if self.is_keda else set()

@@ -25,6 +25,8 @@ _LISTED: Final = {
     "vllm-fleet:capacity": "{mode: spot}",
     "vllm-fleet:machine": "g2-standard-12",
     "vllm-fleet:platform.stack": "spot, or organization/project/stack",
+    "vllm-fleet:batch.input": "gs://my-bucket/documents.jsonl",
+    "vllm-fleet:batch.template": '"Summarize: {text}"',
     "vllm-fleet:server.engine.version": '"0.33.0"',
     "vllm-fleet:server.shape.prefillGpus": "3",
     "vllm-fleet:server.shape.decodeGpus": "5",

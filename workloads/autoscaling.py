@@ -9,7 +9,7 @@ from typing import Final
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.names import APP_LABEL, BATCH_APP, PAUSED_REPLICAS
+from facts.names import APP_LABEL, BATCH_APP, BATCH_MAX_USD, PAUSED_REPLICAS
 from settings.arguments import checked
 from settings.derived.scaling import BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
@@ -90,18 +90,24 @@ class Autoscaling(pulumi.ComponentResource):
         metadata = {"name": called, "namespace": space.namespace, "labels": labels}
         return metadata if annotations is None else {**metadata, "annotations": dict(annotations)}
 
+    def _annotations(self) -> dict[str, str] | None:
+        """The ScaledObject's: a pause, and what a batch may cost, which nothing else on the cluster says before it begins."""
+        paused, usd = self._args.policy.paused, self._args.policy.batch_max_usd
+        found = {PAUSED_REPLICAS: "0"} if paused else {}
+        return (found if usd is None else {**found, BATCH_MAX_USD: f"{usd:.2f}"}) or None
+
     def _after(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
         return pulumi.ResourceOptions(parent=self, depends_on=[*needs])
 
     def _custom(
         self, what: str, api: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource
     ) -> pulumi.Resource:
-        paused = {PAUSED_REPLICAS: "0"} if self._args.policy.paused and kind == "ScaledObject" else None
+        annotations = self._annotations() if kind == "ScaledObject" else None
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{what}",
             api_version=api,
             kind=kind,
-            metadata=self._metadata(called, paused),
+            metadata=self._metadata(called, annotations),
             spec=spec,
             opts=self._after(*needs),
         )

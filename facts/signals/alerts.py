@@ -112,7 +112,8 @@ OF_USERS: Final = frozenset(
 _BATCH: Final[tuple[tuple[str, Question, str], ...]] = (
     ("stalled", "serving", "stands still: servers are ready, and no document ended for ten minutes"),
     ("late", "serving", "will end after its deadline"),
-    ("blind", "serving", "cannot be counted: its clients cannot read the servers' metrics or their bucket"),
+    ("failing", "serving", "ends more than 5% of its documents with errors"),
+    ("blind", "serving", "is blind: its clients cannot read their bucket or the servers' queues"),
     ("limit", "cost", "stopped before its end: its maxUsd is reached"),
 )
 """Step of the clients' log, question and what is told."""

@@ -136,8 +136,14 @@ def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | Non
     content = read(folder, name)
     from fleet.plan.question.goals import PlanImpossibleError
 
+    settings = parse(name, content.config, content.unopened)
+    if settings.scales_by_batch:
+        raise CommandError(
+            f"--stack {name}: its servers follow batches (server.scaling.mode: batch), not the load of a day; "
+            f"for a file of documents run: fleet batch plan FILE --stack {name}"
+        )
     try:
-        subject = subject_of_stack(parse(name, content.config, content.unopened), peak)
+        subject = subject_of_stack(settings, peak)
         found = comparisons(subject)
     except (PlanImpossibleError, LookupError, ValueError) as error:
         raise CommandError(f"Pulumi.{name}.yaml: {error}") from None

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 PYTHON: Final[str] = getattr(sys, "_base_executable", sys.executable)
 """Python without this environment's packages: among them is this repository, which would be run instead of the pod's files."""
+MOST_SPEED: Final = 20.0
+"""Of the clients' clock and their bucket's, so that a busy machine takes no lease from a client: they end 90 s after a renewal."""
 POLL_WALL_SECONDS: Final = 0.05
 LEAST_GRACE_WALL_SECONDS: Final = 5.0
 """Minimum wall time from a stop signal to the kill, so that a busy machine kills no program that ends in time."""
@@ -66,29 +68,39 @@ class Write:
     content: bytes
 
 
+class BatchClock:
+    """The time of day of clients and bucket, faster than the wall's, and slower than a quick stage's."""
+
+    def __init__(self, stage_speed: float) -> None:
+        self.speed = min(stage_speed, MOST_SPEED)
+        self.began, self.monotonic = time.time(), time.monotonic()
+
+    def time(self) -> float:
+        """Epoch seconds."""
+        return self.began + (time.monotonic() - self.monotonic) * self.speed
+
+
 class BatchBucket(LocalBucket):
     """The stack's bucket with simulated time, and its history."""
 
-    def __init__(self, name: str, now: Callable[[], float], began: float) -> None:
-        """`now`: simulated seconds; `began`: epoch seconds at their beginning."""
+    def __init__(self, name: str, clock: BatchClock, stage_seconds: Callable[[], float]) -> None:
         super().__init__(name, overwritable=is_state_of_a_batch)
-        self._now, self._began = now, began
+        self._clock, self._stage_seconds = clock, stage_seconds
         self.history: list[Write] = []
 
     def put(self, name: str, content: bytes) -> Stored:
         """As LocalBucket."""
         with self.lock:
-            at = datetime.fromtimestamp(self._began + self._now(), UTC)
+            at = datetime.fromtimestamp(self._clock.time(), UTC)
             stored = Stored(content, super().put(name, content).generation, at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
             self.objects[name] = stored
-            self.history.append(Write(self._now(), name, content))
+            self.history.append(Write(self._stage_seconds(), name, content))
         return stored
 
     def answer(self, request: Request) -> Answer:
         """As LocalBucket."""
         said = super().answer(request)
-        date = formatdate(self._began + self._now(), usegmt=True)
-        return Answer(said.status, said.content, {**said.headers, "Date": date})
+        return Answer(said.status, said.content, {**said.headers, "Date": formatdate(self._clock.time(), usegmt=True)})
 
 
 @dataclass(eq=False)
@@ -115,8 +127,8 @@ class BatchPods:
     def __init__(self, world: World, traffic: Traffic, bucket: str) -> None:
         """`bucket`: its name."""
         self._world, self._services = world, Services(world, traffic)
-        self._began = time.time() - world.clock.now_seconds()
-        self.bucket = BatchBucket(bucket, world.clock.now_seconds, self._began)
+        self.clock = BatchClock(world.clock.speed)
+        self.bucket = BatchBucket(bucket, self.clock, world.clock.now_seconds)
         self.lines: list[dict[str, Any]] = []
         """Log lines of all pods."""
         self.exits: list[tuple[str, int]] = []
@@ -152,11 +164,6 @@ class BatchPods:
             one.process.stop()
         self._stack.close()
 
-    @property
-    def now(self) -> float:
-        """Simulated time of day, epoch seconds."""
-        return self._began + self._world.clock.now_seconds()
-
     def _resolve(self, request: Request) -> Answer:
         """Addresses of `/HOST:PORT`: of all servers behind a headless Service, of a random one behind another."""
         host, _, port = request.path.removeprefix("/").rpartition(":")
@@ -186,9 +193,8 @@ class BatchPods:
         folder = self._folder / uid
         folders = files.mounted(self._world.api, pod, container, folder)
         given = {one["name"]: _value(one, pod) for one in container.get("env") or ()}
-        speed = self._world.clock.speed
         words = {**container, "env": [{"name": name, "value": value} for name, value in given.items()]}
-        command = program.command_of(words, program.Place(**_PLACE, speed=speed), folders)
+        command = program.command_of(words, program.Place(**_PLACE, speed=self.clock.speed), folders)
         command = [PYTHON if word == sys.executable else word for word in command]
         command += [f"--storage-url={self.bucket.url}", f"--metadata-url={self.bucket.url}"]
         paths = [self._folder / "clock", *(folders.get(path, path) for path in given.pop("PYTHONPATH", "").split(":"))]
@@ -197,9 +203,9 @@ class BatchPods:
             "HOME": str(folder),
             "PATH": f"{Path(PYTHON).parent}:{os.environ.get('PATH', '')}",
             "PYTHONPATH": ":".join(map(str, paths)),
-            "REHEARSAL_SPEED": str(speed),
-            "REHEARSAL_MONOTONIC": str(time.monotonic()),
-            "REHEARSAL_EPOCH": str(self.now),
+            "REHEARSAL_SPEED": str(self.clock.speed),
+            "REHEARSAL_MONOTONIC": str(self.clock.monotonic),
+            "REHEARSAL_EPOCH": str(self.clock.began),
             "REHEARSAL_NAMES": self._names,
         }
         folder.mkdir(exist_ok=True)

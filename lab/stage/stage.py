@@ -287,15 +287,18 @@ class Stage:
         return ("--policy-pack", "policy", *(("--policy-pack-config", config) if there else ()))
 
     def fingerprints(self) -> dict[str, tuple[str, str]]:
-        """UID and generation of every existing applied object."""
+        """UID and generation of every existing applied object; of a Deployment that KEDA scales, what else it says."""
         return {
-            f"{manifest['kind']}/{metadata['name']}": (
-                metadata["uid"],
-                str(metadata.get("generation") or metadata["resourceVersion"]),
-            )
+            f"{manifest['kind']}/{metadata['name']}": (metadata["uid"], self._said_by(manifest))
             for manifest in self.applied_objects()
             for metadata in [manifest["metadata"]]
         }
+
+    def _said_by(self, manifest: Manifest) -> str:
+        metadata = manifest["metadata"]
+        if self.settings.scales_by_keda and (manifest["kind"], metadata["name"]) == ("Deployment", self.server):
+            return json.dumps({**manifest["spec"], "replicas": None}, sort_keys=True)
+        return str(metadata.get("generation") or metadata["resourceVersion"])
 
     def applied_objects(self) -> list[Manifest]:
         """Existing objects of the stack's state."""

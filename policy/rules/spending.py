@@ -24,6 +24,7 @@ _LONGEST_TURN: Final = 300.0
 _KEPT: Final = (("configmaps", "patch"), ("pods", "list"))
 _PAUSES: Final = (("pods", "delete"), ("resourcequotas", "create"), ("resourcequotas", "patch"))
 _MOST_RETRIES: Final = 20
+"""Of each pod of an indexed Job."""
 _WATCHES: Final = (
     "gcp:monitoring/",
     "gcp:logging/",
@@ -49,6 +50,15 @@ def _weak(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding
     for pod in guards:
         for what in _faults(pod, resources, settings):
             yield finding(f"{pod.resource.label}: {what}", urn=pod.resource.urn)
+
+
+def limits_spending(resources: Sequence[Resource]) -> bool:
+    """Whether a guard pauses the fleet at a limit or an end."""
+    guards = (_terms(pod) for resource in resources for pod in pods(resource) if pod.labels.get("app") == APP)
+    return any(
+        terms.get("then") == "pause" and (number(terms.get("limitusd")) is not None or terms.get("until"))
+        for terms in guards
+    )
 
 
 def _is_part(resource: Resource) -> bool:
@@ -171,7 +181,8 @@ def _endless(resource: Resource, _: Settings) -> Iterator[Finding]:
     inside = dig(spec, "template", "spec", "activeDeadlineSeconds")
     if dig(spec, "activeDeadlineSeconds") is None and inside is None:
         yield finding("spec.activeDeadlineSeconds is missing")
-    if (number(dig(spec, "backoffLimit")) or 0) > _MOST_RETRIES:
+    pods_of_it = (number(dig(spec, "completions")) or 1) if dig(spec, "completionMode") == "Indexed" else 1
+    if (number(dig(spec, "backoffLimit")) or 0) > _MOST_RETRIES * pods_of_it:
         yield finding(f"spec.backoffLimit is {shown(dig(spec, 'backoffLimit'))}", write="backoffLimit: 6")
 
 

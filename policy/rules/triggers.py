@@ -8,11 +8,11 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from facts.finding import Finding
-from objects import by_key, named, namespace_of, number, of_kind, own_name, shown
+from objects import by_key, named, namespace_of, number, of_kind, own_name, selects_by_text, shown
 from pods import all_servers, quantity
 from promql import is_constant
 from rule import Resource, Setting, Settings, StackRule, dig, finding, has, listed, mapped
-from scalers import KEDA, Scaler, scalers
+from scalers import KEDA, POD_COUNT, Scaler, scalers
 
 MONITORING: Final = "monitoring.googleapis.com"
 _PATH: Final = re.compile(r"/v1/projects/([a-z0-9.:-]+)/location/global/prometheus/?")
@@ -184,6 +184,10 @@ def _holds_still(scaler: Scaler) -> Iterator[str]:
     if window is not None and window > _LONGEST_RISE:
         yield f"behavior.scaleUp.stabilizationWindowSeconds is {shown(window)}"
     admitted = quantity(scaler.pod.annotation(CONCURRENCY)) or _DEFAULT_MOST
+    for trigger in scaler.pod_counts:
+        selector = dig(trigger, "metadata", "podSelector")
+        if selects_by_text(selector, scaler.pod.labels):
+            yield f"its {POD_COUNT} trigger counts the servers themselves: podSelector is {selector or 'empty'}"
     for trigger in scaler.metrics:
         metadata, what = mapped(dig(trigger, "metadata")), str(dig(trigger, "type") or "metric")
         if (query := dig(metadata, "query")) is not None and is_constant(str(query)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from facts.finding import Finding, Severity
 from facts.time_to_serve import way_to_serve
 from settings.derived.replica_start import replica_start
+from settings.sections.batch import MOST_DAYS
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -145,6 +146,15 @@ def _limits(settings: Settings) -> Iterator[Finding]:
             allowed=f"more than {start / 60:.0f} min: node, image, weights and compilation of a server",
             why="servers come from zero, and the time would be over before the first document",
             write="deadline: 8h",
+        )
+    if seconds is not None and seconds > MOST_DAYS * 86_400:
+        yield _problem(
+            "batch-deadline-beyond-job",
+            "deadline",
+            batch.deadline,
+            allowed=f"up to {MOST_DAYS}d",
+            why=f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; another run goes on",
+            write=f"deadline: {MOST_DAYS}d",
         )
     if batch.max_usd is None:
         return

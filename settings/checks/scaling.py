@@ -70,9 +70,11 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
             found=server.replicas,
             allowed="left out with server.scaling; 0 pauses",
             why="replicas must have one owner: the autoscaler and `pulumi up` would overwrite each other",
-            write=f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
+            write="remove replicas; scaling.max limits the servers of a batch"
+            if scaling.mode == "batch"
+            else f"remove replicas; scaling: {{min: {min(int(server.replicas), scaling.max)}}} sets the minimum",
         )
-    if scaling.min >= scaling.max:
+    if scaling.min >= scaling.max and scaling.mode != "batch":
         yield _problem(
             "scaling-bounds",
             "max",

@@ -82,6 +82,8 @@ class ScalingPolicy:
     failures_before_fallback: int = 4
     """Failed queries after which the number of servers is kept, or raised to `fallback_replicas`."""
     fallback_replicas: int
+    batch_max_usd: float | None = None
+    """Amount in USD at which the stack's batches stop; None without one, and where something else than a batch decides."""
 
     @property
     def early_minutes(self) -> int:
@@ -136,6 +138,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
             down_pods_per_period=scaling.max,
             down_period_seconds=BATCH_POLL_SECONDS,
             fallback_replicas=1,
+            batch_max_usd=settings.batch.max_usd,
         )
     return ScalingPolicy(
         mode=scaling.mode,

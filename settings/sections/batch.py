@@ -11,6 +11,8 @@ from pydantic_core import PydanticCustomError
 from settings.sections.section import Section, like
 
 NO_EMBEDDINGS: Final = "every profile runs vLLM's generate runner, which has no embeddings"
+MOST_DAYS: Final = 7
+"""After which a batch's Job ends: servers stay as long as one of its pods does, also one that hangs. The same run goes on where it was."""
 SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -43,7 +45,7 @@ def _is_a_template(text: str) -> str:
     try:
         template_parts(text)
     except ValueError as error:
-        raise ValueError(f"a text with keys in braces; this one {error}") from None
+        raise ValueError(f"a text with keys in braces ({error})") from None
     return text
 
 

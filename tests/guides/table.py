@@ -395,6 +395,7 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
+            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
         ),
         {"STACK": "smoke"},
         {"smoke": True},

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import BATCH_CLIENT_GIB, BATCH_CLIENT_VCPUS
+from settings.sections.batch import MOST_DAYS
 from workloads import names, pod_programs
 from workloads.benchmark.job import server_pods_spec
 from workloads.server import api_key
@@ -98,6 +99,7 @@ def job_manifest(
             "completions": servers,
             "parallelism": servers,
             "backoffLimit": CRASHES_PER_POD * servers,
+            "activeDeadlineSeconds": MOST_DAYS * 86_400,
             # A new pod only where the old one is gone: two would count as two servers.
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {

@@ -530,7 +530,7 @@ def _rest() -> Iterator[Case]:
         ("AnswersWrong", "answers", "k8s_container", {"step": "wrong"}),
         *(
             (f"Batch{step.title()}", "batch", "k8s_container", {"step": step})
-            for step in ("stalled", "late", "blind", "limit")
+            for step in ("stalled", "late", "failing", "blind", "limit")
         ),
     ):
         around = waits_for_node if name == "StockOut" else []

@@ -189,7 +189,7 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spending": "warn"}, {"SpendingPaused"}),
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
         ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer", "AnswersUnwatched"}),
-        ({"batch": False}, {"BatchStalled", "BatchLate", "BatchBlind", "BatchLimit"}),
+        ({"batch": False}, {"BatchStalled", "BatchLate", "BatchFailing", "BatchBlind", "BatchLimit"}),
         ({"only_batches": True}, OF_USERS),
         ({"spot": False}, {"SpotTaken"}),
         ({"routers": False}, {"RoutersGone", "RoutersFail", "RoutersQueue"}),

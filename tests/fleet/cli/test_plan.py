@@ -162,6 +162,7 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--stack", "prod"), "--stack requires --day"),
         (("--day", "--users", "10", "--compare"), "--compare"),
         (("--day", "--stack", "prod", "--users", "10"), "--requests-per-second"),
+        (("--day", "--stack", "batch"), "fleet batch plan FILE --stack batch"),
         (("--day", "--stack", "prod", "--requests-per-second", "-1"), "above 0"),
         (("--day", "--stack", "prod", "--requests-per-second", "0"), "above 0"),
         (("--day", "--users", "10"), "nothing to scale"),

@@ -12,7 +12,7 @@ from lab.drills import batch
 from lab.stage.stage import Surroundings
 from lab.stage.start import started
 from lab.stage.variants import varied
-from tests.lab.drills.played import failure, failures, played, without_policies
+from tests.lab.drills.played import failure, played, without_policies
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
@@ -41,7 +41,7 @@ def program(monkeypatch: pytest.MonkeyPatch, *changes: tuple[str, str]) -> None:
     monkeypatch.setattr(batch, "config_map_manifest", broken)
 
 
-def test_clients_that_mix_forget_repeat_fail_spend_or_do_not_renew_fail_their_drills(
+def test_clients_that_mix_repeat_give_up_spend_or_forget_fail_their_drills(
     binaries: Binaries, charts: Charts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lab.control_plane.custom_resources.definitions import definitions
@@ -57,19 +57,17 @@ def test_clients_that_mix_forget_repeat_fail_spend_or_do_not_renew_fail_their_dr
         with monkeypatch.context() as patch:
             lines = "(lines[n] for n in sorted(lines))"
             parts = "([*(store.read(name).content for name in self._parts), *lines.values()])"
-            program(patch, ("done = set(self._stored(store))", "done = set()"), (lines, parts))
+            program(patch, (lines, parts), ("    self._renew_one(shard)", "    pass"))
             result = played(stage, "batch-client-dies")
-            assert not failure(result, "asked again").startswith("0 of")
             assert " 0 twice" not in failure(result, "one line")
+            assert failure(result, "is renewed")
         with monkeypatch.context() as patch:
             given_up = ('Outcome("failed", code="connection-broken"', 'Outcome("answer", code="connection-broken"')
             program(patch, given_up)
             assert "connection-broken" in failure(played(stage, "batch-server-preempted"), "an answer")
         with monkeypatch.context() as patch:
-            program(patch, ("reserve = memory.servers", "reserve = 0 * memory.servers"))
-            assert [*failures(played(stage, "batch-limit"))] == ["its estimate is within the limit"]
-        # Last, as it breaks off.
-        with monkeypatch.context() as patch:
-            program(patch, ("    self._renew_one(shard)", "    pass"))
-            patch.setattr(batch, "WORK_SECONDS", 300.0)
-            assert "the leases to be renewed" in played(stage, "batch-client-dies").gave_up
+            forgets = ("done = set(self._stored(store))", "done = set()")
+            program(patch, ("reserve = memory.servers", "reserve = 0 * memory.servers"), forgets)
+            result = played(stage, "batch-limit")
+            assert failure(result, "its estimate")
+            assert not failure(result, "asked again").startswith("0 of")

@@ -107,6 +107,13 @@ CASES = (
     of_resource("job-without-end", "a million retries", put(_JOB, "spec.backoffLimit", value=1_000_000)),
     sound(
         "job-without-end",
+        "forty retries of four pods",
+        put(_JOB, "spec.backoffLimit", value=40),
+        put(_JOB, "spec.completionMode", value="Indexed"),
+        put(_JOB, "spec.completions", value=4),
+    ),
+    sound(
+        "job-without-end",
         "its pod has one",
         drop(_JOB, "spec.activeDeadlineSeconds"),
         put(_JOB, "spec.template.spec.activeDeadlineSeconds", value=600),

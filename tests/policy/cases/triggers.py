@@ -43,6 +43,11 @@ def _also(kind: str, **metadata: str) -> Edit:
     return append(_SCALER, "spec.triggers", {"type": kind, "metadata": metadata})
 
 
+def _counts(selector: str) -> Edit:
+    """An autoscaler that counts other pods than a batch's."""
+    return put(_SCALER, f"{_LOAD}.metadata.podSelector", value=selector)
+
+
 _ELSEWHERE = {
     "certificates not checked": put(_SCALER, f"{_LOAD}.metadata.unsafeSsl", value="true"),
     "a header": put(_SCALER, f"{_LOAD}.metadata.customHeaders", value="X-To=example"),
@@ -101,6 +106,11 @@ CASES = (
     ),
     *(of_resource("scaler-asks-elsewhere", what, edit, stack="prod") for what, edit in _ELSEWHERE.items()),
     *(of_resource("scaler-stuck", what, edit, stack="prod") for what, edit in _STUCK.items()),
+    *(
+        of_resource("scaler-stuck", f"it counts its own servers: {selector}", _counts(selector), stack="batch")
+        for selector in ("", "app", "app=qwen35-server", "app in (batch, qwen35-server)", "app!=batch")
+    ),
+    sound("scaler-stuck", "it counts pods of another kind", _counts("app=import,tier in (batch)"), stack="batch"),
     sound(
         "scaler-asks-elsewhere",
         "named in the policy config",

@@ -73,6 +73,7 @@ def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stac
         ({"id": "key"}, SCALED, "batch-id-without-template", "batch.id"),
         ({"defaults": {"maxTokens": 32768}}, SCALED, "batch-answer-exceeds-context", "batch.defaults.maxTokens"),
         ({"deadline": "5m"}, SCALED, "batch-deadline-below-start", "batch.deadline"),
+        ({"deadline": "7.1d"}, SCALED, "batch-deadline-beyond-job", "batch.deadline"),
         ({"maxUsd": 2.0}, SCALED, "batch-limit-below-start", "batch.maxUsd"),
         ({"enabled": False}, SCALED, "scaling-without-batch", "batch.enabled"),
         (

@@ -4,6 +4,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from lab.batch_proof.stored import PREFIX, read, store_batch, store_terms
 from lab.simulators.bucket import LocalBucket
 from tests.workloads.batch.played import batches
@@ -167,3 +169,19 @@ def test_parts_count_until_there_is_a_result() -> None:
             2,
             0,
         )
+
+
+@pytest.mark.parametrize(("failed", "told"), [(1, 0), (2, 1)])
+def test_documents_that_fail_are_told_from_a_number_on_and_not_in_each_turn(
+    failed: int, told: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("workloads.batch.pods.keeper.FEWEST_FAILED", 2)
+    with batches() as bucket:
+        begin(bucket)
+        finish(bucket, 0, failed=failed)
+        one = keeper(bucket)
+        turn(one, ONE)
+        turn(one, ONE)
+        lines = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if line["step"] == "failing"]
+        assert [(line["failed"], line["severity"]) for line in lines] == [(failed, "WARNING")] * told
+        assert all(line["message"].endswith("2 of 4, most often http-400") for line in lines)

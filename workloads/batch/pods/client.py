@@ -171,6 +171,7 @@ class Client:
             message = "the servers' queues cannot be read: requests in flight stay as they are"
             self._log.tell_while(blind, "blind", message, after=self._times.blind, servers=queues.servers)
             if self._over.wait(self._times.watch):
+                self._servers.close()
                 return
 
     def _tick(self) -> None:

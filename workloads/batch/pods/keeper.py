@@ -19,6 +19,9 @@ from .shards import PARTS, RESULTS, Tally, result_name, tally_of, tally_of_part
 from .store import Store
 from .times import Times
 
+FAILED_SHARE, FEWEST_FAILED = 0.05, 20
+"""Of the documents that ended, from which errors are told, and their least number. Assumed: lines were checked before a server came, so
+more than a few bad answers are the servers' or the batch's own."""
 BATCH, PROGRESS, STOP, SUMMARY, TERMS = "batch.json", "progress.json", "stop.json", "summary.json", "terms.json"
 
 
@@ -328,6 +331,11 @@ class Keeper:
         stalled = going and now - self._moved_at >= self._times.stalled
         why = f"; the last request: {blockage}" if blockage else ""
         self._log.tell_while(stalled, "stalled", f"servers are ready and no document ends{why}", **numbers)
+        failed, codes = shown["failed"], self._memory.codes
+        failing = going and failed >= FEWEST_FAILED and failed > FAILED_SHARE * shown["done"]
+        most = f", most often {max(codes, key=lambda code: codes[code])}" if codes else ""
+        message = f"documents end with errors: {failed:,} of {shown['done']:,}{most}"
+        self._log.tell_while(failing, "failing", message, **numbers)
         deadline, left = self._terms.deadline, shown["secondsLeft"]
         end = self._store.now + (left or 0.0)
         late = going and deadline is not None and end > deadline

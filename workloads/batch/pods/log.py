@@ -18,6 +18,7 @@ _SEVERITIES = {
     "stopped": "NOTICE",
     "stalled": "WARNING",
     "late": "WARNING",
+    "failing": "WARNING",
     "limit": "WARNING",
     "blind": "WARNING",
 }

@@ -67,8 +67,8 @@ class Endpoint:
             _keep_alive(connection.sock)
             connection.sock.settimeout(self._request_seconds)
             connection.request("POST", self._path, body, self._headers)
-            response = connection.getresponse()
-            content = response.read()
+            with connection.getresponse() as response:
+                status, content, request_id = response.status, response.read(), response.headers.get("x-request-id")
         except (OSError, http.client.HTTPException) as error:
             # With a number it is the kernel's: a peer that vanished.
             if isinstance(error, TimeoutError) and error.errno is None:
@@ -76,7 +76,7 @@ class Endpoint:
             return Outcome("failed", code="connection-broken", message=type(error).__name__)
         finally:
             connection.close()
-        return outcome_of(response.status, content, response.headers.get("x-request-id") or "")
+        return outcome_of(status, content, request_id or "")
 
 
 def outcome_of(status: int, content: bytes, request_id: str) -> Outcome:

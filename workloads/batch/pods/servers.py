@@ -27,6 +27,10 @@ class Servers:
         self.addresses: frozenset[tuple[str, int]] = frozenset()
         """Ready servers at the last look."""
 
+    def close(self) -> None:
+        """Look no more."""
+        self._pool.shutdown(wait=False)
+
     def look(self) -> Queues:
         """Who is ready, and the queues of a sample, counted up to all of them."""
         found: set[tuple[str, int]] = set()

@@ -6,6 +6,7 @@ only where its generation is the one that was seen. Times are the bucket's own, 
 
 from __future__ import annotations
 
+import io
 import json
 import time
 import urllib.error
@@ -82,7 +83,6 @@ class Store(Bucket):
             except urllib.error.HTTPError as error:
                 # 403: pods may not overwrite results (unverified which of the two comes first).
                 if generation is not None and (error.code == 412 or (error.code == 403 and self.has(name))):
-                    error.close()
                     return None
                 raise
             if int(answer["size"]) != len(content):
@@ -100,8 +100,7 @@ class Store(Bucket):
             except urllib.error.HTTPError as error:
                 if error.code != 404:
                     raise
-                with error:
-                    return None
+                return None
             return Read(content, int(headers["x-goog-generation"]))
 
         return self._until_answered(f"get {self._place(name)}", ask)
@@ -140,7 +139,6 @@ class Store(Bucket):
             except urllib.error.HTTPError as error:
                 if error.code not in (404, 412):
                     raise
-                error.close()
 
         self._persist(f"delete {self._place(name)}", ask)
 
@@ -155,10 +153,15 @@ class Store(Bucket):
         if content is not None:
             headers["Content-Type"] = "application/octet-stream"
         request = urllib.request.Request(url, data=content, headers=headers, method=method)  # noqa: S310 - http(s) by construction
-        with urllib.request.urlopen(request, timeout=self.timeout_seconds) as response:  # noqa: S310
-            if date := response.headers["date"]:
-                self._clock = (parsedate_to_datetime(date).timestamp(), time.monotonic())
-            return response.read(), {name.lower(): value for name, value in response.headers.items()}
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout_seconds) as response:  # noqa: S310
+                if date := response.headers["date"]:
+                    self._clock = (parsedate_to_datetime(date).timestamp(), time.monotonic())
+                return response.read(), {name.lower(): value for name, value in response.headers.items()}
+        except urllib.error.HTTPError as error:
+            with error:  # it holds a connection
+                said = io.BytesIO(error.read(1_000))
+            raise urllib.error.HTTPError(url, error.code, error.msg, error.hdrs, said) from None
 
     def _until_answered(self, what: str, ask: Callable[[], T]) -> T:
         answers: list[Any] = []
