@@ -20,12 +20,16 @@ class TooLargeError(ValueError):
     """More items than the caller reads."""
 
 
-def loads(text: str | bytes, most_items: int | None = None) -> Any:
+class KeyTwiceError(ValueError):
+    """An object has a key twice, the message."""
+
+
+def loads(text: str | bytes, most_items: int | None = None, *, keys_once: bool = False) -> Any:
     """Parse JSON. Raises ValueError also for `Infinity` and `NaN`, which Python accepts, and for more than a hundred levels;
-    TooLargeError for more than `most_items` keys and values.
+    TooLargeError for more than `most_items` keys and values; with `keys_once` KeyTwiceError, where Python takes the last value.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse)
+        document = json.loads(text, parse_constant=_refuse, object_pairs_hook=_once if keys_once else None)
     except RecursionError:
         raise ValueError("too many levels") from None
     level, depth, items = [document], 0, 0
@@ -44,6 +48,14 @@ def read(path: Path, most: int = MOST_BYTES) -> Any:
 
 def _items(value: Any) -> Any:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise KeyTwiceError(next(key for key in keys if keys.count(key) > 1))
+    return found
 
 
 def _refuse(constant: str) -> None:

@@ -119,8 +119,9 @@ def load_of(scan: Scan, output_tokens: int | None) -> Load:
     if output_tokens is None:
         if unlimited:
             raise UserError(
-                f"{unlimited:,} of {scan.documents:,} lines do not limit their answers, so their length is unknown; pass the mean with "
-                "--output-tokens, or write max_tokens in each line"
+                f"{unlimited:,} of {scan.documents:,} lines do not limit their answers, the first is line {scan.first_unlimited:,}, so the "
+                "length of answers is unknown; pass their mean with --output-tokens, write max_tokens in each line, or batch.defaults "
+                "{maxTokens: 500} in the stack file"
             )
         return Load(scan=scan, output_tokens=max(1, round(scan.output_limits / scan.documents)), is_upper_end=True)
     if not unlimited and output_tokens > scan.output_limits / scan.documents:
@@ -180,6 +181,7 @@ class OfStack:
     def __init__(self, name: str, settings: Settings, asked: Asked) -> None:
         """Raises UserError for a stack that is not planned."""
         from fleet.plan.from_settings import facts_of_stack
+        from settings.derived.figures import fleet_shape
 
         if settings.gpus_per_replica != settings.machine.gpus:
             raise UserError(
@@ -187,6 +189,8 @@ class OfStack:
                 "whole nodes; pass --machine, --model and --profile instead of --stack"
             )
         self._settings, self._asked, self._facts = settings, asked, facts_of_stack(settings)
+        # The benchmark's machines run for minutes, and not beside a batch.
+        self._billed = replace(fleet_shape(settings), benchmark_machine_type=None, benchmark_machines=0)
         served = settings.serving.model
         self.model = Pinned(id=served.id, revision=served.revision)
         self.served: str | None = settings.serving.served_model_name
@@ -205,8 +209,10 @@ class OfStack:
         refused: list[Refused] = []
         for capacity in dict.fromkeys((question.capacity, *COMPARED)):
             if way_of(capacity) in self._settings.machine.ways:
+                # A price that the stack file states is that of its own capacity.
+                stated = question.usd_per_node_hour if capacity == question.capacity else None
                 try:
-                    plans.append(plan_offer(replace(question, capacity=capacity)))
+                    plans.append(plan_offer(replace(question, capacity=capacity, usd_per_node_hour=stated)))
                 except PlanImpossibleError as error:
                     refused.append(_refused(capacity, error))
         return _answer(plans, refused, load, max_usd)
@@ -234,6 +240,8 @@ class OfStack:
             load_share=asked.load_share,
             notices_per_node_day=asked.loss_per_node_day,
             region=settings.region,
+            usd_per_node_hour=settings.capacity.usd_per_node_hour,
+            billed=self._billed,
             starts_from=asked.starts_from,
             compile_cache=settings.server.compile_cache.enabled,
         )

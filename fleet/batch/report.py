@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import ledger
+from facts import ledger, prices
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.plan.words import CAPACITIES, format_nodes
@@ -25,6 +25,7 @@ _MOST_OPTIONS: Final = 3
 """Machines that are shown for each capacity."""
 _LEAST_VOCABULARY: Final = 0.9
 """Share of a model's vocabulary below which a tokenizer is probably another's. Assumed: models pad theirs by less."""
+_FLEX_START: Final = "{mode: flex-start, runDurationSeconds: 86400, usdPerNodeHour: USD}"
 _COUNTED: Final = (
     "Tokens of texts are exact. A chat template is not rendered: it adds 2 to 6 tokens a message, up to 100 a request and up to 400 for "
     "tools (assumed), which is part of every interval."
@@ -157,14 +158,16 @@ def _numbers(load: Load, best: Option | None) -> Iterator[Number]:
 def _notes(source: Source, load: Load) -> Iterator[Finding]:
     others = {name: count for name, count in load.scan.models.items() if name != source.served}
     if others and source.served is not None:
+        asking = sum(others.values())
         yield Finding(
             id="other-model",
             subject="body.model",
             severity="warning",
-            found=f"{plural(sum(others.values()), 'line')} ask for {', '.join(sorted(others))}",
+            found=f"{plural(asking, 'line')} {'asks' if asking == 1 else 'ask'} for {', '.join(sorted(others))}",
             allowed=source.served,
-            why="a server answers 404 to a model that it does not serve; this plan counts them as the served one's",
-            write=f'"model": "{source.served}"',
+            why="a server answers 404 to a model that it does not serve, so `fleet batch run` refuses such a line; this plan counts "
+            "it as the served one's",
+            write=f'"model": "{source.served}", or leave it out for `fleet batch run`, which adds it',
         )
     if source.tokens > source.vocabulary or source.tokens < _LEAST_VOCABULARY * source.vocabulary:
         yield Finding(
@@ -217,7 +220,14 @@ def _kept(option: Option) -> str:
     """The deadline is the planner's, with its headroom; the interval's high end may be later."""
     deadline, slowest = option.run.deadline_hours, option.hours[1]
     late = deadline is not None and slowest > deadline
-    return f"likely; at worst {format_duration(3600 * slowest)}" if late else "yes"
+    kept = f"likely; at worst {format_duration(3600 * slowest)}" if late else "yes"
+    return (
+        kept
+        if option.usd is not None
+        else f"deadline: {kept}; its price is unknown"
+        if deadline is not None
+        else "its price is unknown"
+    )
 
 
 def _deal(answer: Answer) -> Section | None:
@@ -229,8 +239,11 @@ def _deal(answer: Answer) -> Section | None:
             name for name, option in (("Spot", spot), ("flex-start", flex)) if option and option.run.usd is not None
         }
         missing = " and ".join(name for name in ("Spot", "flex-start") if name not in priced)
-        said = f"Not compared: no price of {missing} is published for these machines and regions. `fleet prices` lists those that are."
-        return Section(title="Spot or flex-start", body=(Prose(said),))
+        said = f"Not compared: no price of {missing} is published for these machines and regions."
+        unpriced = [option for option in (spot, flex) if option is not None and option.run.usd is None]
+        return Section(
+            title="Spot or flex-start", body=(Prose(" ".join((said, *(_to_compare(option) for option in unpriced)))),)
+        )
     saved = flex.run.usd - spot.run.usd
     both = f"{_offer(spot)}, beside {_offer(flex)}, the cheapest of each with a published price"
     if saved > 0:
@@ -242,6 +255,19 @@ def _deal(answer: Answer) -> Section | None:
     else:
         said = f"Flex-start is the better deal: {both}. Its nodes are not preempted for up to 7 days. Both may have to wait for capacity."
     return Section(title="Spot or flex-start", body=(Prose(said),))
+
+
+def _to_compare(option: Option) -> str:
+    """Where a price is published, and how to state one."""
+    machine, capacity = option.plan.question.machine.type, option.capacity
+    regions = [price.region for price in prices.published(machine) if price.mode == capacity]
+    elsewhere = (
+        f"It is in {', '.join(regions[:_MOST_OPTIONS])}: `--machine {machine} --region {regions[0]}` compares there. "
+        if regions
+        else ""
+    )
+    how = "{mode: spot, usdPerNodeHour: USD}" if capacity == "spot" else _FLEX_START
+    return f"{elsewhere}With a price from your quote or bill, write `capacity: {how}` in a stack file and plan with `--stack`."
 
 
 def _offer(option: Option) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from facts.strict_json import loads
+from facts.strict_json import KeyTwiceError, loads
 from facts.texts import nearest, shortened
 from facts.user_error import UserError
 from settings.sections.batch import NO_EMBEDDINGS, template_parts
@@ -50,21 +52,78 @@ _MESSAGE_FIELDS: Final = (
     "reasoning_content",
     "refusal",
 )
+ROLES: Final = ("system", "developer", "user", "assistant", "tool")
+"""Roles of messages. Source: vLLM 0.33.0, renderers/hf.py: `developer` is `system` for a template that does not know it; templates refuse
+others, or leave such a message out.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Numbers that a field may have, ends included."""
+
+    least: float
+    most: float = math.inf
+    above: float = -math.inf
+    """A bound that is not included."""
+    is_whole: bool = False
+    example: str
+
+    def has(self, value: Any) -> bool:
+        """Whether a field may have this value."""
+        kinds = int if self.is_whole else int | float
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return False
+        return self.least <= value <= self.most and self.above < value < math.inf
+
+    def text(self) -> str:
+        """What is allowed."""
+        kind = "a whole number" if self.is_whole else "a number"
+        start = f"above {self.above:g}" if self.above > -math.inf else f"from {self.least:,g}"
+        if self.most == math.inf:
+            return f"{kind} {start}"
+        return f"{kind} {start}{' and at most' if self.above > -math.inf else ' to'} {self.most:,g}"
+
+
+_PENALTY: Final = Range(least=-2, most=2, example="0")
+RANGES: Final[Mapping[str, Range]] = {
+    "temperature": Range(least=0, most=2, example="0"),
+    "top_p": Range(least=0, most=1, above=0, example="1"),
+    "min_p": Range(least=0, most=1, example="0"),
+    "top_k": Range(least=-1, is_whole=True, example="20"),
+    "presence_penalty": _PENALTY,
+    "frequency_penalty": _PENALTY,
+    "repetition_penalty": Range(least=0, above=0, example="1"),
+    "min_tokens": Range(least=0, is_whole=True, example="0"),
+}
+"""Ranges outside of which vLLM refuses a request. Source: vLLM 0.33.0, sampling_params.py; `make vllm-check` asks it."""
 # Values of fields that a batch can have, and why no others.
 _FIXED: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
     "stream": ((False, None), "a result is one line with the whole answer"),
+    "stream_options": ((None,), "vLLM refuses it without stream, and a result is one line with the whole answer"),
     "n": ((1, None), "a plan counts one answer for each line, and routers before prefill apart refuse several"),
 }
 
 
 class LineError(Exception):
-    """What is wrong with a line. `key` is a path in the line's object, or empty."""
+    """What is wrong with a line. `key` is a path in the line's object, or empty. `of_file`: the file is of another kind, so that each of
+    its lines has this error.
+    """
 
     def __init__(
-        self, id_: str, key: str = "", *, found: Any = "", allowed: str = "", why: str = "", write: str = ""
+        self,
+        id_: str,
+        key: str = "",
+        *,
+        found: Any = "",
+        allowed: str = "",
+        why: str = "",
+        write: str = "",
+        of_file: bool = False,
     ) -> None:
         super().__init__(id_)
         self.id, self.key, self.found, self.allowed, self.why, self.write = id_, key, found, allowed, why, write
+        self.of_file = of_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +189,8 @@ _NO_TERMS: Final = Terms()
 def openai_request(data: bytes, terms: Terms = _NO_TERMS) -> Request:
     """A line in OpenAI's batch format. Raises LineError."""
     line = _object(data)
+    if line and not line.keys() & set(_KEYS):
+        raise _not_openai(line)
     _known("", line, _KEYS)
     id_ = _id(line, "custom_id")
     if line.get("method") != "POST":
@@ -157,7 +218,16 @@ def openai_request(data: bytes, terms: Terms = _NO_TERMS) -> Request:
                 found=_scalar(body[name]),
                 allowed=json.dumps(values[0]),
                 why=why,
-                write="remove it" if name == "stream" else "one line for each answer, each with its own custom_id",
+                write="remove it" if name != "n" else "one line for each answer, each with its own custom_id",
+            )
+    for name, range_ in RANGES.items():
+        if body.get(name) is not None and not range_.has(body[name]):
+            raise _wrong(
+                f"body.{name}",
+                _scalar(body[name]),
+                range_.text(),
+                "vLLM refuses the request",
+                f'"{name}": {range_.example}, or remove it',
             )
     model = body.get("model")
     if model is not None and not isinstance(model, str):
@@ -204,9 +274,19 @@ def template_form(template: str, id_key: str, terms: Terms = _NO_TERMS) -> Form:
         parts = template_parts(template)
     except ValueError as error:
         raise UserError(f"--template {shortened(template)!r}: {error}") from None
+    keys = {name for _, name in parts if name is not None}
 
     def read(data: bytes) -> Request:
         row = _object(data)
+        if isinstance(row.get("body"), dict) and not {id_key, *keys} <= row.keys():
+            raise LineError(
+                "openai-with-template",
+                found="a line in OpenAI's batch format",
+                allowed="a row for the template",
+                why="such a line has its prompt already",
+                write="no --template (a stack: no batch.template)",
+                of_file=True,
+            )
         id_ = _id(row, id_key)
         made = []
         for text, name in parts:
@@ -248,42 +328,113 @@ def _request(
     )
 
 
+def _not_openai(line: Mapping[str, Any]) -> LineError:
+    """Of a plain row. Its longest text is the likeliest prompt."""
+    named = [key for key in line if re.fullmatch(r"\w+", key)]
+    prompt = max(named, key=lambda key: len(line[key]) if isinstance(line[key], str) else -1, default="KEY")
+    id_ = "id" if "id" in line else next((key for key in named if key != prompt), "KEY")
+    return LineError(
+        "not-openai",
+        found=f"a plain row with {shortened(', '.join(line), 60)}",
+        allowed=f"{', '.join(_KEYS)}: OpenAI's batch format",
+        why="a template makes a request of a plain row",
+        write=f"--template 'Summarize: {{{prompt}}}' --id {id_}; for a stack batch.template and batch.id",
+        of_file=True,
+    )
+
+
 def _object(data: bytes) -> dict[str, Any]:
+    # A position counts from the line's start.
+    data = data.rstrip(b"\r\n")
     try:
         text = data.decode()
+        line = loads(text, keys_once=True)
     except UnicodeDecodeError as error:
-        raise LineError(
+        raise _other_file(data) or LineError(
             "not-utf8",
             found=f"byte {error.start + 1:,} is not UTF-8",
             allowed="UTF-8",
-            write="the file in UTF-8: iconv -f latin1 -t utf-8",
+            write="the file in UTF-8: iconv -f ITS-ENCODING -t utf-8 FILE",
         ) from None
-    try:
-        line = loads(text)
-    except ValueError as error:
+    except KeyTwiceError as error:
         raise LineError(
-            "not-json",
-            found=f"not JSON: {shortened(str(error))}",
-            allowed="one JSON object",
-            write="one object on one line",
+            "key-twice",
+            shortened(str(error), 60),
+            found="twice in one object",
+            allowed="each key once",
+            why="which value counts depends on who reads it",
+            write="one of the two",
+        ) from None
+    except ValueError as error:
+        raise _other_file(data) or LineError(
+            "not-json", found=_not_json(error, text), allowed="one JSON object", write="one object on one line"
         ) from None
     if not isinstance(line, dict):
-        raise LineError("not-json", found=f"{_kind(line)}", allowed="one JSON object", write="one object on one line")
+        raise _other_file(data) or LineError(
+            "not-json", found=_kind(line), allowed="one JSON object", write="one object on one line"
+        )
     return line
+
+
+_MARK: Final = b"\xef\xbb\xbf"
+
+
+def _other_file(data: bytes) -> LineError | None:
+    """What a line tells that is of no JSONL in UTF-8."""
+    start = data.removeprefix(_MARK).lstrip()
+    if data.startswith(b"\x1f\x8b"):
+        id_, found, write = "not-utf8", "compressed with gzip", "gunzip FILE"
+    elif data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data:
+        id_, found, write = "not-utf8", "UTF-16", "iconv -f utf-16 -t utf-8 FILE"
+    elif data.startswith(_MARK):
+        id_, found, write = "not-json", "a byte order mark before the line", "tail -c +4 FILE: the file without it"
+    elif start.startswith(b"["):
+        id_, found, write = "not-json", "a list", "one object a line: jq -c '.[]' FILE"
+    elif start == b"{":
+        id_, found, write = "not-json", "an object over several lines", "one object a line: jq -c . FILE"
+    elif not start.startswith((b"{", b'"{')) and b"," in start:
+        id_, found = "not-json", "no JSON, perhaps CSV"
+        write = (
+            "python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE"
+        )
+    else:
+        return None
+    return LineError(id_, found=found, allowed="one JSON object, in UTF-8, on each line", write=write, of_file=True)
+
+
+def _not_json(error: ValueError, text: str) -> str:
+    if not isinstance(error, json.JSONDecodeError):
+        # Python's own advice for long numbers is for programmers.
+        return "not JSON: a number of thousands of digits" if "digits" in str(error) else f"not JSON: {error}"
+    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
+        return f"not JSON: the line ends, at character {len(text):,}, before its object does"
+    return f"not JSON: {error.msg[0].lower()}{error.msg[1:]}, at character {error.pos + 1:,}"
 
 
 def _id(line: Mapping[str, Any], key: str) -> str:
     id_ = line.get(key)
-    if not isinstance(id_, str) or not id_:
-        if isinstance(id_, int) and not isinstance(id_, bool) and key != "custom_id":
-            return str(id_)
+    if id_ is None or id_ == "":
         raise LineError(
             "id-missing",
             key,
-            found=None if key not in line else _kind(id_) if id_ != "" else "an empty text",
+            found=id_ if id_ is None else "an empty text",
             allowed="a text that no other line has",
             why="results come in any order and are found by it",
             write=f'"{key}": "document-1"' + ("" if key == "custom_id" else ", or --id with the key that has it"),
+        )
+    if not isinstance(id_, str):
+        is_number = isinstance(id_, int) and not isinstance(id_, bool)
+        if is_number and key != "custom_id":
+            return str(id_)
+        raise LineError(
+            "id-no-text",
+            key,
+            found=f"{_kind(id_)}{f': {shortened(str(id_), 30)}' if is_number else ''}",
+            allowed="a text, in quotes",
+            why="OpenAI's format has a text there, and results carry it"
+            if key == "custom_id"
+            else "results are found by it",
+            write=f'"{key}": "{shortened(str(id_), 30) if is_number else "document-1"}"',
         )
     _encoded(key, id_)
     return id_
@@ -318,8 +469,14 @@ def _messages(body: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         if not isinstance(message, dict):
             raise _wrong(key, _kind(message), "an object", write='{"role": "user", "content": "..."}')
         _known(f"{key}.", message, _MESSAGE_FIELDS)
-        if not isinstance(message.get("role"), str):
-            raise _wrong(f"{key}.role", _kind(message.get("role")), "a text", write='"role": "user"')
+        if message.get("role") not in ROLES:
+            raise _wrong(
+                f"{key}.role",
+                _scalar(message.get("role")),
+                ", ".join(ROLES),
+                "a chat template refuses another role, or leaves the message out",
+                '"role": "user"',
+            )
         content, calls = message.get("content"), message.get("tool_calls")
         if isinstance(content, str):
             yield f"{key}.content", content

@@ -65,6 +65,8 @@ class Scan:
     """Prompts whose tokens were counted."""
     unlimited: int = 0
     """Lines without a limit of output tokens."""
+    first_unlimited: int = 0
+    """Number of the first of them."""
     most_output: int = 0
     """Largest limit of output tokens."""
     output_limits: int = 0
@@ -104,6 +106,8 @@ def scan(
     seen: Callable[[Line, Request], None] = lambda _line, _request: None,
 ) -> Scan:
     """Read the whole file. `seen` gets each good line. Raises UserError if it is no file or has no line, OSError if it cannot be read."""
+    if path.is_dir():
+        raise UserError(f"{path}: a folder; pass one file")
     if not path.is_file():
         raise UserError(f"{path}: not a file; a batch is read twice, so it cannot be a pipe")
     with path.open("rb") as file:
@@ -137,7 +141,7 @@ class _Scanner:
                     self._all.add(span)
             else:
                 self._draw(line.offset, request.size)
-            self._add(request)
+            self._add(line, request)
             seen(line, request)
         self._refuse_twice()
         if not found.documents and not found.bad:
@@ -154,6 +158,9 @@ class _Scanner:
             except LineError as error:
                 self._refuse(line.number, error)
                 yield line, None
+                if error.of_file and not self._found.documents and self._found.bad == 1:
+                    # Each line after it would say the same.
+                    return
 
     def _request(self, line: Line) -> Request:
         if line.data is None:
@@ -210,11 +217,12 @@ class _Scanner:
         )
         return False
 
-    def _add(self, request: Request) -> None:
+    def _add(self, line: Line, request: Request) -> None:
         found = self._found
         found.documents += 1
         if request.most_output is None:
             found.unlimited += 1
+            found.first_unlimited = found.first_unlimited or line.number
         else:
             found.output_limits += request.most_output
             found.most_output = max(found.most_output, request.most_output)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from facts import cost
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
 from facts.disks import throughput_floor_mibps
+from facts.names import BATCH_CLIENT_VCPUS
 from facts.node_room import boot_disk_of
 from facts.sizing import VLLM_IMAGE_GIB, Sizing
 from fleet.plan.economics import api_prices, break_even_utilisation, usd_per_month
@@ -21,8 +23,10 @@ EPP_VCPUS = 10
 
 def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus: float = 0) -> Bill:
     """Hourly bill of a stack with that many machines and the benchmark off. No dated price of routers is known: without their vCPUs the
-    known part is the same.
+    known part is the same. Of a stack that exists, its own bill.
     """
+    if question.billed is not None:
+        return cost.bill(_bought(question.billed, question, machines))
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
     pod = Resources().of_pod(question.machine, question.machine.gpus)
@@ -52,6 +56,19 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus:
             registry_gib=VLLM_IMAGE_GIB,
         )
     )
+
+
+def _bought(billed: FleetShape, question: PlanQuestion, machines: int) -> FleetShape:
+    """What a stack has billed with other nodes, or with nodes that are bought in another way."""
+    shape = replace(
+        billed,
+        nodes=machines,
+        usd_per_node_hour=question.usd_per_node_hour,
+        batch_vcpus=BATCH_CLIENT_VCPUS * machines if billed.batch_vcpus else 0,
+    )
+    if billed.capacity == question.capacity:
+        return shape
+    return replace(shape, capacity=question.capacity, ladder=cost.LADDER_STEPS, committed_nodes=None, reserved_nodes=0)
 
 
 def node_hour_usd(question: PlanQuestion) -> float | None:

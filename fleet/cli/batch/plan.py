@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,11 +39,16 @@ class Wanted:
     deadline: Deadline = None
     max_usd: Annotated[
         float | None,
-        typer.Option(metavar="N", min=0.01, help="Ceiling of the whole batch, for the interval's high end."),
+        typer.Option(
+            metavar="N",
+            min=0.01,
+            help="Ceiling of the whole batch, for the interval's high end. Default: batch.maxUsd of the stack.",
+        ),
     ] = None
     # Not the shared option, which also reads PULUMI_STACK: that would change what is planned.
     stack: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Model, engine, machine and region of Pulumi.NAME.yaml.")
+        str | None,
+        typer.Option(metavar="NAME", help="Model, engine, machine, region, deadline and ceiling of Pulumi.NAME.yaml."),
     ] = None
     machine: Annotated[
         str | None, typer.Option(metavar=f"TYPE|{ANY_MACHINE}", help="Machine type. Default: any, compared by price.")
@@ -88,8 +93,8 @@ class Wanted:
         )
 
 
-def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings]:
-    """The fleets of a stack, and its settings. Raises CommandError for options that it decides."""
+def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings, Wanted]:
+    """The fleets of a stack, its settings, and what is wanted with its limits. Raises CommandError for options that it decides."""
     from fleet.batch.planning import OfStack
     from settings.load import parse
     from settings.stack_file import read
@@ -101,12 +106,33 @@ def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings]:
     name = require_stack(folder, wanted.stack)
     content = read(folder, name)
     settings = parse(name, content.config, content.unopened)
-    return OfStack(name, settings, wanted.asked()), settings
+    section = settings.batch
+    if section.enabled:
+        # As `fleet batch run` does.
+        wanted = replace(
+            wanted, deadline=wanted.deadline or section.deadline, max_usd=wanted.max_usd or section.max_usd
+        )
+    return OfStack(name, settings, wanted.asked()), settings, wanted
+
+
+def _local(given: str) -> Path:
+    """The file. Raises CommandError."""
+    from fleet.batch.inputs import is_object
+
+    if is_object(given):
+        raise CommandError(
+            f"{given}: plan reads files of this machine, without a login; pass one (`gcloud storage cp {given} .`). `fleet batch run` "
+            "reads objects itself"
+        )
+    if not (path := Path(given)).exists():
+        raise CommandError(f"{given}: no such file")
+    return path
 
 
 @with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSONL in OpenAI's batch format, or with --template.")],
+    # Text: a Path would lose a slash of gs://.
+    file: Annotated[str, typer.Argument(metavar="FILE", help="JSONL in OpenAI's batch format, or with --template.")],
     read: Read,
     wanted: Wanted,
     format_: Format = "text",
@@ -128,21 +154,20 @@ def plan(
     if wanted.stack is None:
         fleets: Machines | OfStack = Machines(wanted.asked())
     else:
-        fleets, settings = _of_stack(wanted, root)
+        fleets, settings, wanted = _of_stack(wanted, root)
     form, id_key = read.form(settings)
-    if not file.exists():
-        raise CommandError(f"{file}: no such file")
+    path = _local(file)
     content, name = tokenizer_file(read.tokenizer, fleets.model)
     counter = Counter(content, name)
-    found = scan(file, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed)
+    found = scan(path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed)
     if found.bad:
-        show(report.refused(file, found), format_)
+        show(report.refused(path, found), format_)
         return FINDINGS
     load = load_of(found, read.output_tokens)
     answer = fleets.options(load, wanted.max_usd)
     smallest = fleets.options(load, wanted.max_usd, deadline=False) if answer.best is None and wanted.deadline else None
     source = report.Source(
-        file=file,
+        file=path,
         served=fleets.served,
         tokenizer=name,
         tokens=counter.vocabulary,

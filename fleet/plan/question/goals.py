@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, get_args
 
+from facts.cost import FleetShape
 from facts.machines import DEFAULT_MACHINE, Machine, Way
 from facts.workloads import Workload
 from fleet.plan.asked import DEFAULT_CONFIDENCE, Capacity, StartsFrom
@@ -135,6 +136,8 @@ class PlanQuestion:
     """Region of the list prices."""
     usd_per_node_hour: float | None = None
     """User's price of a node-hour, which replaces the list price."""
+    billed: FleetShape | None = None
+    """What is billed of a stack that exists, whatever its number of nodes. None: of the stack that this plan writes."""
     starts_from: StartsFrom = "nothing"
     compile_cache: bool = False
     """Whether replicas reuse compiled kernels (`server.compileCache`)."""
@@ -173,7 +176,7 @@ def parse_hours(text: str) -> float:
     """Parse `8h`, `90m`, `1.5d`, `3600s`, or a number of hours. Raises ValueError with the allowed forms."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None or float(found["number"]) == 0:
-        raise ValueError(f"{text!r} is not a duration above 0; write 8h, 90m or 1.5d, or a number of hours")
+        raise ValueError(f"--deadline {text!r} is not a duration above 0; write 8h, 90m or 1.5d, or a number of hours")
     return float(found["number"]) * _SECONDS[found["unit"] or "h"] / _SECONDS["h"]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 from facts.finding import Finding
 from facts.user_error import UserError
-from fleet.batch.requests import LineError, openai_request, template_form
+from fleet.batch.requests import RANGES, ROLES, LineError, Range, openai_request, template_form
 from tests.fleet.batch.made import chat, completion
 from tests.support.rows import each_row
 
@@ -34,7 +36,12 @@ def _bad(line: Any) -> LineError:
         ({**chat("a", "x"), "more": 1}, "field-unknown", "more"),
         ({}, "id-missing", "custom_id"),
         (chat("", "x"), "id-missing", "custom_id"),
-        ({**chat("a", "x"), "custom_id": 7}, "id-missing", "custom_id"),
+        ({**chat("a", "x"), "custom_id": 7}, "id-no-text", "custom_id"),
+        ({**chat("a", "x"), "custom_id": 10**4000}, "id-no-text", "custom_id"),
+        ({**chat("a", "x"), "custom_id": ["x"]}, "id-no-text", "custom_id"),
+        ({"id": 1, "text": "x"}, "not-openai", ""),
+        (b'{"custom_id": "a", "custom_id": "b"}', "key-twice", "custom_id"),
+        (b'{"custom_id": "a", "body": {"n": 1, "n": 1}}', "key-twice", "n"),
         (chat("\ud800", "x"), "not-utf8", "custom_id"),
         ({**chat("a", "x"), "method": "GET"}, "value", "method"),
         ({**chat("a", "x"), "url": "/v1/embeddings"}, "url-not-served", "url"),
@@ -54,7 +61,17 @@ def _bad(line: Any) -> LineError:
         (chat("a", "x", messages=[]), "value", "body.messages"),
         (chat("a", "x", messages=["x"]), "value", "body.messages[0]"),
         (chat("a", "x", messages=[{"content": "x"}]), "value", "body.messages[0].role"),
+        (chat("a", "x", messages=[{"role": "foo", "content": "x"}]), "value", "body.messages[0].role"),
+        (chat("a", "x", messages=[{"role": ["user"], "content": "x"}]), "value", "body.messages[0].role"),
         (chat("a", "x", messages=[{"role": "user"}]), "value", "body.messages[0].content"),
+        (chat("a", "x", temperature=5), "value", "body.temperature"),
+        (chat("a", "x", temperature=True), "value", "body.temperature"),
+        (chat("a", "x", temperature="0"), "value", "body.temperature"),
+        (chat("a", "x", top_p=0), "value", "body.top_p"),
+        (chat("a", "x", frequency_penalty=-2.1), "value", "body.frequency_penalty"),
+        (chat("a", "x", top_k=1.5), "value", "body.top_k"),
+        (completion("a", "x", repetition_penalty=0), "value", "body.repetition_penalty"),
+        (completion("a", "x", stream_options={"include_usage": True}), "not-served", "body.stream_options"),
         (chat("a", "x", messages=[{"role": "user", "text": "x"}]), "field-unknown", "body.messages[0].text"),
         (
             chat("a", "x", messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
@@ -76,6 +93,74 @@ def test_a_bad_line_is_told_by_key(line: Any, id_: str, key: str) -> None:
 def test_no_prompt_is_shown() -> None:
     error = _bad(chat("a", "x", messages=[{"role": "user", "content": {"private": "words"}}]))
     assert "private" not in str(error.found)
+
+
+@each_row(
+    "data, found, write",
+    [
+        ("d1,the law\n".encode("utf-16"), "UTF-16", "iconv -f utf-16"),
+        ('{"id": 1}\n'.encode("utf-16-le"), "UTF-16", "iconv -f utf-16"),
+        (gzip.compress(b"{}"), "gzip", "gunzip"),
+        (b"\xef\xbb\xbf{}", "byte order mark", "tail -c +4"),
+        (b'[{"id": 1}]\n', "a list", "jq -c '.[]'"),
+        (b"[{\n", "a list", "jq -c '.[]'"),
+        (b"{\n", "over several lines", "jq -c ."),
+        (b"id,text\n", "CSV", "csv.DictReader"),
+    ],
+)
+def test_a_file_of_another_kind_is_told_with_the_command_that_converts_it(data: bytes, found: str, write: str) -> None:
+    error = _bad(data)
+    assert error.of_file
+    assert found in error.found
+    assert write in error.write
+
+
+@each_row(
+    "data, found",
+    [
+        (b'{"a": ' + b"9" * 6000 + b"}", "not JSON: a number of thousands of digits"),
+        (b'{"a": {"b": "cut\r\n', "not JSON: the line ends, at character 16, before its object does"),
+        (b'{"a": 1\n', "not JSON: the line ends, at character 7, before its object does"),
+        (b'{"a": }\n', "not JSON: expecting value, at character 7"),
+    ],
+)
+def test_broken_json_is_told_by_the_character_of_its_line(data: bytes, found: str) -> None:
+    error = _bad(data)
+    assert (error.found, error.of_file) == (found, False)
+
+
+def test_a_plain_row_gets_the_template_that_reads_it() -> None:
+    error = _bad({"id": "a", "year": 1999, "text": "the law " * 20})
+    assert error.of_file
+    assert "--template 'Summarize: {text}' --id id" in error.write
+
+
+def test_a_line_in_openais_format_needs_no_template() -> None:
+    with pytest.raises(LineError) as caught:
+        template_form("{text}", "id")(json.dumps(chat("a", "x")).encode())
+    assert caught.value.of_file
+    assert "no --template" in caught.value.write
+
+
+def test_a_row_may_have_a_body_of_its_own() -> None:
+    assert template_form("{text}", "id")(b'{"id": "a", "text": "x", "body": {}}').texts == ("x",)
+
+
+def test_an_id_that_is_a_number_gets_its_quotes() -> None:
+    assert _bad({**chat("a", "x"), "custom_id": 7}).write == '"custom_id": "7"'
+
+
+@each_row("name, range_", RANGES.items())
+def test_the_ends_of_a_range_are_served_and_the_example_too(name: str, range_: Range) -> None:
+    ends = [end for end in (range_.least, range_.most) if range_.above < end < math.inf]
+    for value in (*ends, json.loads(range_.example), None):
+        body = openai_request(json.dumps(chat("a", "x", **{name: value})).encode()).body
+        assert body[name] == value
+
+
+@each_row("role", ROLES)
+def test_roles_of_chat_templates_are_served(role: str) -> None:
+    assert openai_request(json.dumps(chat("a", "", messages=[{"role": role, "content": "x"}])).encode()).texts == ("x",)
 
 
 def test_a_misspelled_field_gets_its_name() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from facts.user_error import UserError
 from fleet.batch import scan as scanning
-from fleet.batch.requests import openai_request
+from fleet.batch.requests import LineError, openai_request
 from fleet.batch.scan import Context, Scan, scan
 from fleet.batch.tokens import Counter
 from tests.fleet.batch import made
@@ -53,8 +53,10 @@ def test_any_bytes_are_read_and_every_bad_line_has_its_number(
             continue
         try:
             id_ = openai_request(line).id
-        except Exception:
+        except LineError as error:
             bad.append(number)
+            if error.of_file and number == min(bad) and not seen:
+                break  # the lines after it would say the same
             continue
         if id_ in seen:
             bad.append(number)
@@ -97,6 +99,16 @@ def test_a_line_above_the_limit_is_told_and_the_next_is_read(
     found = _scan(file, counter)
     assert [(one.id, one.subject) for one in found.findings] == [("too-long", "line 2"), ("too-long", "line 4")]
     assert found.documents == 2
+
+
+def test_a_file_of_another_kind_is_told_once(counter: Counter, tmp_path: Path) -> None:
+    found = _scan(made.write(tmp_path / "plain", *({"id": number, "text": "x"} for number in range(30))), counter)
+    assert (found.bad, [(one.id, one.subject) for one in found.findings]) == (1, [("not-openai", "line 1")])
+
+
+def test_a_plain_row_among_requests_is_told_by_its_line(counter: Counter, tmp_path: Path) -> None:
+    file = made.write(tmp_path / "batch", made.chat("a", "x"), {"id": 1, "text": "x"}, {"id": 2, "text": "x"})
+    assert _numbers(_scan(file, counter)) == [2, 3]
 
 
 def test_two_urls_in_a_file_are_told(counter: Counter, tmp_path: Path) -> None:
