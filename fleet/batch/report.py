@@ -262,7 +262,8 @@ def _to_compare(option: Option) -> str:
     machine, capacity = option.plan.question.machine.type, option.capacity
     regions = [price.region for price in prices.published(machine) if price.mode == capacity]
     elsewhere = (
-        f"It is in {', '.join(regions[:_MOST_OPTIONS])}: `--machine {machine} --region {regions[0]}` compares there. "
+        f"For {machine} there is one in {', '.join(regions[:_MOST_OPTIONS])}: `--machine {machine} --region {regions[0]}` instead of "
+        "--stack compares there. "
         if regions
         else ""
     )

@@ -23,6 +23,7 @@ import traceback
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,7 @@ from facts.memory import FOUR_BIT_CACHE, GIB, CacheLayout, adapter_slots_gib, at
 from facts.model_config import from_config
 from facts.models import CATALOGUE
 from facts.releases import CURRENT
-from fleet.batch.requests import CHAT, COMPLETIONS, FIELDS
+from fleet.batch.requests import CHAT, COMPLETIONS, FIELDS, RANGES
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
@@ -211,6 +212,8 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield "the servers of a split pod make engines of their roles", partial(_splits, vllm)
     if version == CURRENT:
         yield "fields of a batch's requests are vLLM's", _knows_the_fields_of_a_batch
+        for field in RANGES:
+            yield f"{field} of a batch's requests has vLLM's range", partial(_has_the_range_of_a_batch, field)
     yield from _refusals(vllm)
 
 
@@ -252,6 +255,22 @@ def _knows_the_fields_of_a_batch() -> None:
 
     for url, request in ((CHAT, ChatCompletionRequest), (COMPLETIONS, CompletionRequest)):
         _equal(FIELDS[url] - set(request.model_fields), frozenset())
+
+
+def _has_the_range_of_a_batch(name: str) -> None:
+    """The ends of a range are served, and what lies beyond is refused."""
+    from vllm import SamplingParams
+    from vllm.exceptions import VLLMValidationError
+
+    range_ = RANGES[name]
+    step = 1 if range_.is_whole else 0.01
+    low = range_.least + step * (range_.above >= range_.least)
+    for value in (low, range_.most if range_.most < inf else low + 100):
+        SamplingParams(max_tokens=1_000, **{name: int(value) if range_.is_whole else value})
+    below = range_.least - step * (range_.above < range_.least)
+    for value in (below, *([range_.most + step] if range_.most < inf else [])):
+        refused = partial(SamplingParams, **{name: int(value) if range_.is_whole else value})
+        _must_raise(refused, (VLLMValidationError,))
 
 
 def _external_rank(vllm: Vllm) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +31,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made.write(
         folder / "batch.jsonl",
         *(made.chat(f"d{number}", text, max_tokens=500, model="gpt-9") for number, text in enumerate(texts)),
+    )
+    made.write(
+        folder / "open-model.jsonl", *(made.chat(f"d{number}", "the law", max_tokens=500) for number in range(3))
     )
     made.write(
         folder / "small.jsonl", *(made.chat(f"d{number}", "the law", max_tokens=500, model="m") for number in range(3))
@@ -81,6 +86,7 @@ def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -
     made.write(place / "open.jsonl", made.chat("a", "x"))
     done = plan(place, *H100, file="open.jsonl")
     assert (done.returncode, done.stdout) == (2, "")
+    assert "the first is line 1" in done.stderr
     assert "--output-tokens" in done.stderr
     assert plan(place, *H100, "--output-tokens", "9", file="open.jsonl").returncode == 0
 
@@ -94,6 +100,7 @@ def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -
         (("--output-tokens", "501"), 2, "--output-tokens 501"),
         (("--deadline", "soon"), 2, "8h"),
         (("--id", "key"), 2, "--template"),
+        (("--deadline=-1h",), 2, "--deadline '-1h' is not a duration"),
         (("--stack", "dev"), 2, "--machine cannot be combined with --stack"),
         (("--region", "mars"), 1, "no price is published"),
     ],
@@ -135,6 +142,48 @@ def test_a_wrong_deadline_of_a_stack_is_no_defect(place: Path) -> None:
     done = plan(place, "--stack", "smoke", "--deadline", "soon")
     assert done.returncode == 2
     assert "'soon' is not a duration" in done.stderr
+
+
+def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path) -> None:
+    options = ("--stack", "batch-l4", "--format", "json")
+    found = json.loads(plan(place, *options, file="open-model.jsonl").stdout)
+    spot, flex = found["options"]
+    assert (spot["misses"], flex["misses"]) == ([], ["its price is unknown"])  # maxUsd of the stack
+    assert plan(place, *options, "--max-usd", "0.05", file="open-model.jsonl").returncode == 1
+    said = plan(place, "--stack", "batch-l4", file="open-model.jsonl").stdout.replace("\n  ", " ")
+    assert "usdPerNodeHour: USD" in said
+    paused = re.search(r"afterwards +(\S+) ", said)
+    shown = fleet("preview", "--stack", "batch-l4").stdout
+    assert paused is not None
+    assert f"{paused[1]} an hour with 0 nodes" in shown
+
+
+def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path) -> None:
+    stack = (ROOT / "Pulumi.batch-l4.yaml").read_text(encoding="utf-8")
+    capacity = "mode: flex-start\n    runDurationSeconds: 14400\n    usdPerNodeHour: 0.9"
+    (place / "stacks").mkdir()
+    shutil.copy(ROOT / "Pulumi.yaml", place / "stacks")
+    (place / "stacks" / "Pulumi.flex.yaml").write_text(stack.replace("mode: spot #", f"{capacity} #"), encoding="utf-8")
+    done = plan(place, "--stack", "flex", "--root", str(place / "stacks"), file="open-model.jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Spot is the better deal" in done.stdout
+
+
+def test_a_line_for_another_model_is_refused_by_a_run_and_the_plan_says_so(place: Path) -> None:
+    made.write(place / "one.jsonl", made.chat("a", "x", max_tokens=5, model="gpt-9"))
+    finding = json.loads(plan(place, *H100, "--format", "json", file="one.jsonl").stdout)["findings"][0]
+    assert finding["found"] == "1 line asks for gpt-9"
+    assert "`fleet batch run` refuses" in finding["why"]
+
+
+@each_row(
+    "given, said",
+    [("gs://bucket/x.jsonl", "gs://bucket/x.jsonl: plan reads files of this machine"), ("", ": a folder")],
+)
+def test_what_is_no_file_of_this_machine_is_told(given: str, said: str, place: Path) -> None:
+    done = fleet("batch", "plan", given or str(place), "--tokenizer", str(place / "tokenizer.json"), *H100)
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 @pytest.fixture
