@@ -150,10 +150,12 @@ def test_a_bad_file_is_told_by_line_before_anything_is_sent(here: Place) -> None
 
 
 @pytest.mark.slow
-def test_more_servers_than_the_stack_has_are_told_with_what_would_keep_the_limits(here: Place) -> None:
+def test_limits_that_no_run_keeps_are_told_with_what_would(here: Place) -> None:
     made.write(here.folder / "long.jsonl", *(made.chat(f"d{n}", "the law", max_tokens=8_000) for n in range(5_000)))
     (here.root / "Pulumi.try.yaml").write_text(STACK.replace("max: 4", "max: 1"))
     said = refused(here, "long.jsonl", "--deadline", "30m", "--max-usd", "500")
+    for deadline, word in (("9d", "up to 7d"), ("soon", "not a duration")):
+        assert word in refused(here, "no-such.jsonl", "--deadline", deadline)
     for words in ("--deadline 30m needs 2 servers", "server.scaling.max: 2", "--servers 1", "pulumi up --stack try"):
         assert words in said
     assert "server.scaling.max of stack try" in refused(here, "batch.jsonl", "--servers", "5")
