@@ -18,7 +18,6 @@ from fleet.preview.record import quick_sdk
 
 # As in `fleet preview`: the modules that a program names, not the two hundred around each.
 quick_sdk.install()
-gc.enable()
 
 GOLDENS = Path(__file__).parent / "goldens"
 Golden = Callable[[str, str], None]
@@ -96,6 +95,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()  # which quick_sdk has turned off
     gc.set_threshold(100_000, 20, 50)
 
 

@@ -6,6 +6,7 @@ policy pack is decoded as a whole to `found`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from facts.finding import Finding, Severity
@@ -25,6 +26,8 @@ def encode(finding: Finding) -> str:
     return "\n".join(label + text.replace("\n", f"\n{_INDENT}") for label, text in parts)
 
 
+# A report asks for each verdict's finding in its headline, its table and its list.
+@lru_cache(maxsize=1024)
 def decode(text: str, *, policy: str, subject: str, severity: Severity, description: str = "") -> Finding:
     """The finding of a policy about a subject. `description`: the policy's description, which the text begins with."""
     body = text.removeprefix(f"{description}\n") if description else text

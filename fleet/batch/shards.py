@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MOST_DOCUMENTS: Final = 256
 """Documents of a shard. Assumed: a lost lease repeats at most so many, and a million documents are 4,000 objects."""
+LEAST_DOCUMENTS: Final = 8
+"""Assumed: a shard is some six requests to the bucket, which should be few beside its documents'."""
+ENOUGH_SHARDS: Final = 400
+"""Shards of a batch, while each has `LEAST_DOCUMENTS`: one is one client's, so a thousand documents feed twelve servers."""
 MOST_BYTES: Final = 4_000_000
 """Bytes of a shard of several documents: clients read a whole shard into memory."""
 
@@ -70,13 +74,15 @@ class Shards:
     def _cut(self, file: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
         """Place of the first document, content and documents of each shard."""
         begin, made = 0, bytearray()
-        for place in range(len(self._offsets)):
+        # Of the file alone: with another number of servers it is the same batch.
+        most = min(MOST_DOCUMENTS, max(LEAST_DOCUMENTS, self.documents // ENOUGH_SHARDS))
+        for place in range(self.documents):
             line = self._line(file, place)
-            if place > begin and (place - begin == MOST_DOCUMENTS or len(made) + len(line) > MOST_BYTES):
+            if place > begin and (place - begin == most or len(made) + len(line) > MOST_BYTES):
                 yield begin, bytes(made), place - begin
                 begin, made = place, bytearray()
             made += line
-        yield begin, bytes(made), len(self._offsets) - begin
+        yield begin, bytes(made), self.documents - begin
 
     def _line(self, file: BinaryIO, place: int) -> bytes:
         file.seek(self._offsets[place])

@@ -21,8 +21,9 @@ PUBLIC = "gke-l7-regional-external-managed"
 PLACE = Place(project="acme-llm-prod", region="europe-west4", name_prefix="prod")
 
 
-def record(**keys: Any) -> Recording:
-    return recorded_platform(gateway={"enabled": True, "hostname": HOST, **keys}, server={"apiKeySecret": "key"})
+def record(*, serving: bool = False, **keys: Any) -> Recording:
+    gateway = {"enabled": True, "hostname": HOST, **keys}
+    return recorded_platform(serving=serving, gateway=gateway, server={"apiKeySecret": "key"})
 
 
 def test_an_internal_name_has_an_address_of_the_node_subnet_that_two_ports_share() -> None:
@@ -65,7 +66,7 @@ def test_another_name_keeps_the_address() -> None:
 
 
 def test_the_owner_is_told_each_record_to_create() -> None:
-    recording = record()
+    recording = record(serving=True)
     address, allowed = recording.outputs["dns"]
     made = only(recording, "compute/address:Address").outputs["address"]
     assert address == {"name": f"{HOST}.", "type": "A", "data": made}
@@ -74,7 +75,7 @@ def test_the_owner_is_told_each_record_to_create() -> None:
 
 
 def test_what_exists_is_used_and_not_created() -> None:
-    recording = record(tls={"certificate": "wildcard"}, address="door")
+    recording = record(serving=True, tls={"certificate": "wildcard"}, address="door")
     assert [all_of(recording, kind) for kind in ("Address", "Certificate", "DnsAuthorization")] == [[], [], []]
     (record_,) = recording.outputs["dns"]
     assert record_["type"] == "A"
@@ -97,8 +98,9 @@ def test_what_a_host_name_adds_to_a_stack(golden: Callable[[str, str], None]) ->
 
 
 def test_without_a_name_nothing_is_created() -> None:
-    assert "dns" not in recorded_platform(gateway={"enabled": True}).outputs
-    assert all_of(recorded_platform(gateway={"enabled": True}), "GatewayName") == []
+    recording = recorded_platform(serving=True, gateway={"enabled": True})
+    assert "dns" not in recording.outputs
+    assert all_of(recording, "GatewayName") == []
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def everything() -> Recording:
-    return recorded_platform(**EVERYTHING)
+    return recorded_platform(serving=True, **EVERYTHING)
 
 
 def _types(recording: Recording) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from fleet.preview.record.values import UNKNOWN, reveal, transform
 from settings.sections.section import SECRET_KEYS
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
+from workloads.serving_stack import ServingStackArgs
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_STACK = "acme/vllm-fleet/base"
@@ -44,26 +45,46 @@ def unchecked() -> Iterator[None]:
         yield
 
 
+class _NoServing:
+    """In place of what runs on the cluster, which takes most of a recording's time."""
+
+    endpoint = "none"
+    components = ()
+    gateway = None
+
+    def __init__(self, name: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
+        pass
+
+
 def recorded_platform(
-    mode: Mode = "known", *, stack: str = "test", base: Mapping[str, Any] | None = None, **sections: Any
+    mode: Mode = "known",
+    *,
+    stack: str = "test",
+    base: Mapping[str, Any] | None = None,
+    serving: bool = False,
+    **sections: Any,
 ) -> Recording:
     """The Google Cloud half of `__main__`; `base` is what the stack of `platform.stack` has put out.
 
     What the settings' own checks would refuse is let through. Tests must not change the recording: the next one gets the same.
+    `serving`: the program also makes the other half, which some outputs and orders of the first one need.
     """
     config = make_config(**sections)
     if base is None:
-        return _recorded_platform(mode, stack, tuple(sorted(config.items())))
-    return _record_platform(mode, stack, config, base)
+        return _recorded_platform(mode, stack, tuple(sorted(config.items())), serving)
+    return _record_platform(mode, stack, config, base, serving)
 
 
 @cache
-def _recorded_platform(mode: Mode, stack: str, config: tuple[tuple[str, str], ...]) -> Recording:
-    return _record_platform(mode, stack, dict(config), None)
+def _recorded_platform(mode: Mode, stack: str, config: tuple[tuple[str, str], ...], serving: bool) -> Recording:
+    return _record_platform(mode, stack, dict(config), None, serving)
 
 
-def _record_platform(mode: Mode, stack: str, config: Mapping[str, str], base: Mapping[str, Any] | None) -> Recording:
-    with unchecked(), without_positions():
+def _record_platform(
+    mode: Mode, stack: str, config: Mapping[str, str], base: Mapping[str, Any] | None, serving: bool
+) -> Recording:
+    other_half = nullcontext() if serving else mock.patch("workloads.serving_stack.ServingStack", _NoServing)
+    with unchecked(), without_positions(), other_half:
         whole = record(
             ROOT,
             project="vllm-fleet",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -38,37 +38,37 @@ def allowed(
     namespace: str = "vllm",
 ) -> bool:
     """Whether the policies of `namespace` let this connection through, at both of its ends."""
+    return between(policies, source=source, destination=destination, namespace=namespace)(port, protocol)
+
+
+def between(
+    policies: Iterable[Mapping[str, Any]],
+    *,
+    source: Endpoint,
+    destination: Endpoint,
+    namespace: str = "vllm",
+) -> Callable[[int, str], bool]:
+    """Whether they let a connection to a port, of a protocol, through."""
     specs = list(policies)
     ends = (
         ("Egress", "egress", "to", source, destination),
         ("Ingress", "ingress", "from", destination, source),
     )
-    return all(
-        _end_allows(specs, kind, rules, peers, pod, other, port, protocol)
-        for kind, rules, peers, pod, other in ends
-        if pod.is_pod and pod.namespace == namespace
-    )
-
-
-def _end_allows(
-    specs: list[Mapping[str, Any]],
-    kind: str,
-    rules: str,
-    peers: str,
-    pod: Endpoint,
-    other: Endpoint,
-    port: int,
-    protocol: str,
-) -> bool:
-    selecting = [
-        spec for spec in specs if kind in spec["policyTypes"] and _selects(spec["podSelector"], pod.labels or {})
-    ]
-    if not selecting:
-        return True
-    return any(
-        _port_matches(rule.get("ports"), port, protocol) and _peer_matches(rule.get(peers), pod, other)
-        for spec in selecting
-        for rule in spec.get(rules, [])
+    open_at_each_end = []
+    for kind, rules, peers, pod, other in ends:
+        if pod.is_pod and pod.namespace == namespace:
+            selecting = [
+                spec
+                for spec in specs
+                if kind in spec["policyTypes"] and _selects(spec["podSelector"], pod.labels or {})
+            ]
+            if selecting:
+                of_rules = [rule for spec in selecting for rule in spec.get(rules, [])]
+                open_at_each_end.append(
+                    [rule.get("ports") for rule in of_rules if _peer_matches(rule.get(peers), pod, other)]
+                )
+    return lambda port, protocol: all(
+        any(_port_matches(ports, port, protocol) for ports in opened) for opened in open_at_each_end
     )
 
 

@@ -75,6 +75,15 @@ def test_shards_are_bounded_and_a_longer_document_is_one(tmp_path: Path, monkeyp
     assert [len(found.content(number)) for number in range(5)] == [one.size for one in found.slices]
 
 
+def test_a_small_batch_has_shards_for_many_servers_and_a_large_one_no_more_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = chats(tmp_path, [str(n) for n in range(200)])
+    assert {one.documents for one in cut(file).slices} == {module.LEAST_DOCUMENTS}
+    monkeypatch.setattr(module, "ENOUGH_SHARDS", 10)
+    assert [one.documents for one in cut(file).slices] == [20] * 10
+
+
 @given(texts=st.lists(st.sampled_from(["", "a", LONG, LONG + "b", "ü" * 300]), min_size=1, max_size=12))
 def test_every_line_is_there_once_and_the_same_file_is_the_same_batch(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str]

@@ -20,7 +20,7 @@ from workloads.batch.job import BATCH_LABEL
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setattr("fleet.batch.shards.MOST_DOCUMENTS", 10)
+    monkeypatch.setattr("fleet.batch.shards.LEAST_DOCUMENTS", 10)
     with place(tmp_path) as found:
         made.write(found.folder / "batch.jsonl", *(made.chat(f"d{n}", f"the law {n}") for n in range(24)))
         yield found

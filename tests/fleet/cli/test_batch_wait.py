@@ -23,7 +23,7 @@ from workloads.batch.pods.client import Client, Options
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setattr("fleet.batch.shards.MOST_DOCUMENTS", 10)
+    monkeypatch.setattr("fleet.batch.shards.LEAST_DOCUMENTS", 10)
     hasty = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: time.sleep(0.1))
     monkeypatch.setattr("fleet.jobs.watching.time", hasty)
     section = "{enabled: true, endpoint: completions, defaults: {maxTokens: 100}}"
