@@ -50,7 +50,7 @@ def test_the_report(place: Path, golden: Golden) -> None:
 
 def test_the_guide_shows_the_report() -> None:
     guide = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
-    shown = guide.partition("```console\n")[2].partition("\n```")[0].partition("\n")[2]
+    shown = guide.partition("$ fleet batch plan ")[2].partition("\n```")[0].partition("\n")[2]
     report = (ROOT / "tests" / "goldens" / "plan" / "batch.txt").read_text(encoding="utf-8")
     assert all(part.strip("\n") in report for part in shown.split("\n...")), shown
 

@@ -12,6 +12,7 @@ import pytest
 from typer.main import get_command
 
 from fleet.cli.batch import batch
+from tests.conftest import Golden
 from tests.fleet.batch import made
 from tests.fleet.batch.cluster import STACK, Place, place
 from tests.fleet.cli.command import ROOT
@@ -41,10 +42,10 @@ def refused(here: Place, *arguments: str) -> str:
     return done.stderr
 
 
-def stored(here: Place, **terms: Any) -> str:
+def stored(here: Place, *, documents: int = 24, **terms: Any) -> str:
     """A batch that was started, without its shards."""
     id_, now = "b0123456789ab", time.time()
-    batch = {"id": id_, "name": "batch.jsonl", "url": "u", "model": "m", "documents": 24, "counts": [10, 10, 4]}
+    batch = {"id": id_, "name": "batch.jsonl", "url": "u", "model": "m", "documents": documents, "counts": [10, 10, 4]}
     here.put(id_, "batch.json", {"version": 1, **batch, "numbers": "", "created": now})
     known = {"began": now, "servers": 1, "deadline": now + 8 * 3600, "maxUsd": 500.0, "usdPerServerHour": 30.0}
     known |= {"usdPerHourFixed": 1.0, "startSeconds": 300.0, "idleSeconds": 660.0, "requestSeconds": 600.0}
@@ -146,15 +147,17 @@ def test_a_bad_file_is_told_by_line_before_anything_is_sent(here: Place) -> None
     assert (here.google.uploaded, here.asked()) == ([], [])
 
 
-def test_more_servers_than_the_stack_has_are_told_with_what_would_keep_the_limits(here: Place) -> None:
+def test_limits_that_no_run_keeps_are_told_with_what_would(here: Place) -> None:
     made.write(here.folder / "long.jsonl", *(made.chat(f"d{n}", "the law", max_tokens=8_000) for n in range(5_000)))
     (here.root / "Pulumi.try.yaml").write_text(STACK.replace("max: 4", "max: 1"))
     said = refused(here, "long.jsonl", "--deadline", "30m", "--max-usd", "500")
+    for deadline, word in (("9d", "up to 7d"), ("soon", "not a duration")):
+        assert word in refused(here, "no-such.jsonl", "--deadline", deadline)
     for words in ("--deadline 30m needs 2 servers", "server.scaling.max: 2", "--servers 1", "pulumi up --stack try"):
         assert words in said
     assert "server.scaling.max of stack try" in refused(here, "batch.jsonl", "--servers", "5")
     said = refused(here, "batch.jsonl", "--max-usd", "1")
-    assert "may cost $" in said
+    assert "until idle machines are gone" in said
     assert "pass --max-usd" in said
     assert here.google.uploaded == []
 
@@ -285,6 +288,17 @@ def test_a_status_says_how_far_how_long_and_how_much(here: Place) -> None:
     found = json.loads(here.batch("status", "--format", "json").stdout)
     assert (found["state"], found["done"], found["terms"]["maxUsd"]) == ("running", 6, 500.0)
     assert found["usdAtEnd"] == pytest.approx(2.0 + 900 * 31 / 3600 + 660 * 30 / 3600)
+
+
+def test_the_status_in_the_guide(here: Place, golden: Golden) -> None:
+    id_ = stored(here, documents=50_000, servers=2, maxUsd=40.0, usdPerServerHour=34.07, usdPerHourFixed=0.11)
+    rate = {"documents": 50_000, "done": 12_500, "perSecond": 41.2, "servers": 2, "usd": 8.12, "secondsLeft": 910.0}
+    report(here, id_, **rate, failed=3)
+    text = here.batch("status", id_).stdout
+    golden("batch/status.txt", text)
+    shown = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8").partition(f"$ fleet batch status {id_}")[2]
+    shown = shown.partition("\n```")[0].partition("\n")[2]
+    assert all(part.strip("\n") in text for part in shown.split("\n..."))
 
 
 @pytest.mark.parametrize(
