@@ -225,7 +225,7 @@ def test_up_can_be_asked_for_every_stack_that_has_a_file() -> None:
     assert sorted(options) == list(stack_names(ROOT))
     guide = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
     assert set(stack_names(ROOT)) == set(
-        re.findall(r"`(\w+)`", next(line for line in guide.splitlines() if "of that name |" in line))
+        re.findall(r"`([\w-]+)`", next(line for line in guide.splitlines() if "of that name |" in line))
     ) - {"up", "main"}
 
 

@@ -71,7 +71,7 @@ def run(
     wishes: Wishes,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="JSONL, or gs://BUCKET/OBJECT. Default: batch.input of the stack."),
+        typer.Argument(metavar="FILE", help="JSONL, or gs://BUCKET/OBJECT. Default: batch.input of the stack."),
     ] = None,
 ) -> int:
     """Check each line, plan the servers, show hours and dollars, ask for confirmation, then process the file to its end.
@@ -91,6 +91,7 @@ def run(
         at.settings, at.outputs, "Lines would be checked for another model than the one that answers"
     )
     wanted = replace(wanted, deadline=wanted.deadline or section.deadline, max_usd=wanted.max_usd or section.max_usd)
+    _require_in_time(wanted.deadline)
     asked = Asked(
         deadline=wanted.deadline,
         headroom=wanted.headroom,
@@ -126,6 +127,21 @@ class _Prepared:
         """The documents without a result."""
         done = 0 if self.status is None else self.status.done
         return replace(self.load, scan=replace(self.load.scan, documents=max(1, self.load.scan.documents - done)))
+
+
+def _require_in_time(deadline: str | None) -> None:
+    """Raises CommandError for a deadline that is none, or beyond the Job's own end: before anything is read."""
+    from fleet.plan.question.goals import parse_hours
+    from settings.sections.batch import MOST_DAYS
+
+    try:
+        hours = 0.0 if deadline is None else parse_hours(deadline)
+    except ValueError as error:
+        raise CommandError(f"--deadline: {error}") from None
+    if hours > 24 * MOST_DAYS:
+        raise CommandError(
+            f"--deadline {deadline}: up to {MOST_DAYS}d; a batch's Job ends then, and the same command goes on where it was"
+        )
 
 
 def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared | None:
