@@ -156,6 +156,15 @@ def _limits(settings: Settings) -> Iterator[Finding]:
             why=f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; another run goes on",
             write=f"deadline: {MOST_DAYS}d",
         )
+    if seconds is not None and batch.retention_days * 86_400 <= seconds:
+        yield _problem(
+            "batch-retention-below-deadline",
+            "retentionDays",
+            batch.retention_days,
+            allowed=f"more days than batch.deadline ({batch.deadline})",
+            why="the bucket would delete documents and answers while the batch runs",
+            write="retentionDays: 30",
+        )
     if batch.max_usd is None:
         return
     nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"

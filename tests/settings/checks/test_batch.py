@@ -40,6 +40,7 @@ def test_a_fleet_for_batches_only_needs_no_channel_for_pages() -> None:
         ({}, SCALED),
         ({"deadline": "8h", "maxUsd": 200.0, "defaults": {"maxTokens": 500, "temperature": 0.0}}, SCALED),
         ({"template": "Summarize: {text}", "id": "key", "onDone": "destroy-hint"}, SCALED),
+        ({"deadline": "3d", "retentionDays": 4}, SCALED),
         ({"input": "gs://my-bucket/documents.jsonl", "endpoint": "completions"}, SCALED),
         (KEEP, FIXED),
         (KEEP, {"server": {"replicas": "external"}}),
@@ -81,6 +82,7 @@ def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stac
         ({"defaults": {"maxTokens": 32768}}, SCALED, "batch-answer-exceeds-context", "batch.defaults.maxTokens"),
         ({"deadline": "5m"}, SCALED, "batch-deadline-below-start", "batch.deadline"),
         ({"deadline": "7.1d"}, SCALED, "batch-deadline-beyond-job", "batch.deadline"),
+        ({"deadline": "3d", "retentionDays": 3}, SCALED, "batch-retention-below-deadline", "batch.retentionDays"),
         ({"maxUsd": 2.0}, SCALED, "batch-limit-below-start", "batch.maxUsd"),
         ({"enabled": False}, SCALED, "scaling-without-batch", "batch.enabled"),
         (
