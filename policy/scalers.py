@@ -10,7 +10,7 @@ import money
 from facts.finding import Finding
 from facts.names import PAUSED_REPLICAS
 from objects import by_key, namespace_of, number, of_kind
-from pods import Pod, pods
+from pods import Pod, all_servers, pods
 from rule import Resource, dig, finding, listed, mapped
 
 KEDA: Final = "keda.sh"
@@ -99,6 +99,12 @@ def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
             for pod in pods(deployment) if deployment is not None else ():
                 if deployment is not None and pod.gpus:
                     yield Scaler(resource=resource, deployment=deployment, pod=pod)
+
+
+def serves_pods_only(resources: Sequence[Resource]) -> bool:
+    """Whether all servers run for other pods only, such as a batch's, so that no user waits for them."""
+    servers = {server.pod.resource.urn for server in all_servers(resources)}
+    return bool(servers) and servers <= {one.deployment.urn for one in scalers(resources) if one.counts_pods}
 
 
 def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:

@@ -95,7 +95,8 @@ def start(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, batch: st
     def require_no_other(uid: str) -> None:
         if (other := own_job(kubectl, where, batch, but=uid)) is not None:
             raise UserError(
-                f"another command started batch {batch} as {other['metadata']['name']} in this moment; it goes on"
+                f"another command started batch {batch} at the same moment, as {other['metadata']['name']}; run again to see whether it "
+                "goes on"
             )
 
     create(kubectl, job, config_map, whose="the batch's", require_no_other=require_no_other)

@@ -118,6 +118,8 @@ def _is_probed(settings: Settings) -> str:
     """Not where nothing is monitored or serves."""
     if not settings.monitoring.enabled:
         return "the stack is not monitored"
+    if settings.scales_by_batch:
+        return "no replica runs between batches"
     return simulated_servers(settings) or ("" if settings.is_scaled else needs_servers()(settings))
 
 

@@ -379,7 +379,10 @@ def _server_preempted(stage: Stage, proof: Proof) -> None:
     preempt(stage.world, victims)
     stage.until("the node to be gone", lambda: not any(map(stage.world.nodes.get, victims)), 600)
     stage.until("fewer servers", lambda: stage.meter.ready_servers.lowest(began) < batch.servers, 600)
-    stage.until_ready(batch.servers)
+    ready, limit = stage.meter.ready_servers, 2 * stage.timings.whole_start_seconds
+    stage.until("a server in its place", lambda: ready.now == batch.servers or _condition(batch), limit)
+    seen = f"{ready.now} of {batch.servers} Ready"
+    proof.check("another server takes its place", ready.now == batch.servers, seen)
     cut = sum(ending.ending.cut for ending in stage.traffic.fleet.endings if ending.at_seconds >= began)
     _finish(batch)
     _each_once(batch, proof)

@@ -287,11 +287,17 @@ class Stage:
         return ("--policy-pack", "policy", *(("--policy-pack-config", config) if there else ()))
 
     def fingerprints(self) -> dict[str, tuple[str, str]]:
-        """UID and generation of every existing applied object; of a Deployment that KEDA scales, what else it says."""
+        """UIDs and generations of existing applied objects by kind and name; of a Deployment that KEDA scales, what else it says.
+
+        Objects of one name in several namespaces are one entry, in whatever order the state has them.
+        """
+        found: dict[str, list[tuple[str, str]]] = {}
+        for manifest in self.applied_objects():
+            name = f"{manifest['kind']}/{manifest['metadata']['name']}"
+            found.setdefault(name, []).append((manifest["metadata"]["uid"], self._said_by(manifest)))
         return {
-            f"{manifest['kind']}/{metadata['name']}": (metadata["uid"], self._said_by(manifest))
-            for manifest in self.applied_objects()
-            for metadata in [manifest["metadata"]]
+            name: (" ".join(uid for uid, _ in sorted(those)), " ".join(said for _, said in sorted(those)))
+            for name, those in found.items()
         }
 
     def _said_by(self, manifest: Manifest) -> str:

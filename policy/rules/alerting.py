@@ -11,6 +11,7 @@ from facts.finding import Finding
 from objects import number
 from promql import never_fires, seconds
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known_items, listed
+from scalers import serves_pods_only
 
 POLICY: Final = "gcp:monitoring/alertPolicy:AlertPolicy"
 CHANNEL: Final = "gcp:monitoring/notificationChannel:NotificationChannel"
@@ -94,6 +95,8 @@ def _no_page(resources: Sequence[Resource], settings: Settings) -> Iterator[Find
     if not policies and not settings["required"]:
         return
     pages = [policy for policy in policies if dig(policy.props, "severity") == _PAGE]
+    if not pages and not settings["required"] and serves_pods_only(resources):
+        return
     working = [page for page in pages if not _untold(page, resources) and not any(_silences(page, _NO_LIMIT))]
     if not working:
         yield finding(f"{len(policies)} alert policies, {len(pages)} of them {_PAGE}, and none pages anyone")
@@ -202,7 +205,7 @@ RULES: Final = (
     StackRule(
         name="page-to-nobody",
         subject="alerting",
-        statement="A stack with alerts pages someone; in production every page does.",
+        statement="A stack with alerts pages someone, unless it serves batches only; in production every page does.",
         evidence="pages that are disabled, lowered, without a working channel or never true are noticed at the next outage. Mandatory: "
         "nothing else watches at night",
         fix=f"an alert policy of severity {_PAGE} with an enabled channel",

@@ -155,7 +155,7 @@ RULES: Final = (
         subject="storage",
         statement="The bucket of batches is in the servers' region, and deletes documents and results after a limited time.",
         evidence="whoever reads the bucket reads every document that was ever processed and every answer. Source: Cloud Storage "
-        "documentation, object lifecycle management. Mandatory: nobody remembers to delete them",
+        "documentation, object lifecycle management. Mandatory: without a rule they stay for ever",
         fix="lifecycleRules: [{action: {type: Delete}, condition: {age: 30}}]; in this program batch.retentionDays. A longer time also in "
         "mostDays of the stack's policy config",
         level="mandatory",

@@ -52,7 +52,7 @@ def _bounds(alerts: section.Alerts) -> Iterator[Finding]:
 
 def _channels(settings: Settings, alerts: section.Alerts) -> Iterator[Finding]:
     path = key("monitoring.alerts.channels")
-    for severity in ("page", "ticket"):
+    for severity in ("ticket",) if settings.scales_by_batch else ("page", "ticket"):
         if (count := sum(severity in channel.severities for channel in alerts.channels)) > section.MOST_CHANNELS:
             yield Finding(
                 id="too-many-channels",

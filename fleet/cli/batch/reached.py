@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER: Final = Path("out") / "batches"
 """Holds a folder for every batch."""
-Id = Annotated[str | None, typer.Argument(metavar="[ID]", help="The batch. Default: the stack's only one.")]
+Id = Annotated[str | None, typer.Argument(metavar="ID", help="The batch. Default: the stack's only one.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Folder for results. Default: out/batches/ID."),

@@ -74,7 +74,7 @@ def run(
     wishes: Wishes,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="JSONL, or gs://BUCKET/OBJECT. Default: batch.input of the stack."),
+        typer.Argument(metavar="FILE", help="JSONL, or gs://BUCKET/OBJECT. Default: batch.input of the stack."),
     ] = None,
 ) -> int:
     """Check each line, plan the servers, show hours and dollars, ask for confirmation, then process the file to its end.

@@ -48,6 +48,11 @@ def matches(found):
     labels = found["metadata"].get("labels", {})
     pairs = [pair.partition("=")[::2] for pair in options.get("selector", "").split(",") if pair]
     return all(labels.get(key) == value for key, value in pairs)
+def keep(file, found):
+    # Renamed when it is whole: the test reads at any time.
+    part = file.with_suffix(".part")
+    part.write_text(json.dumps(found))
+    part.replace(file)
 if words[0] == "create":
     made = json.load(sys.stdin)
     kind, name = made["kind"].lower(), made["metadata"]["name"]
@@ -55,7 +60,7 @@ if words[0] == "create":
     if file.exists():
         sys.exit(f'Error from server (AlreadyExists): {kind} "{name}" already exists')
     made["metadata"] |= {"uid": f"{kind}-{number}-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    file.write_text(json.dumps(made))
+    keep(file, made)
     print(json.dumps(made))
 elif words[0] == "get" and len(words) == 3:
     file = folder / "objects" / f"{kind_of(words[1])}.{words[2]}.json"
@@ -69,7 +74,7 @@ elif words[0] == "patch":
     file = folder / "objects" / f"{kind_of(words[1])}.{words[2]}.json"
     found = json.loads(file.read_text())
     found["spec"] |= json.loads(options["patch"])["spec"]
-    file.write_text(json.dumps(found))
+    keep(file, found)
     print("patched")
 elif words[0] == "delete":
     for file in all_of(kind_of(words[1])):
@@ -127,7 +132,10 @@ class Place:
 
     def keep(self, kind: str, found: dict[str, Any]) -> None:
         """Store an object."""
-        (self.cluster / "objects" / f"{kind}.{found['metadata']['name']}.json").write_text(json.dumps(found))
+        file = self.cluster / "objects" / f"{kind}.{found['metadata']['name']}.json"
+        part = file.with_suffix(f".{kind}-of-the-test")
+        part.write_text(json.dumps(found))
+        part.replace(file)
 
     def end_jobs(self, condition: str = "Complete") -> None:
         """All Jobs end."""

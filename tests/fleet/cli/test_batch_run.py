@@ -110,6 +110,7 @@ def test_the_same_file_is_the_same_batch_and_nothing_is_sent_again(here: Place) 
     assert [job["metadata"]["labels"][BATCH_LABEL] for job in here.objects("job")] == [id_, id_]
 
 
+@pytest.mark.slow
 def test_a_job_that_is_stopping_ends_before_the_next_begins(here: Place) -> None:
     id_, before = started(here), here.job()["metadata"]["name"]
     here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
@@ -118,6 +119,7 @@ def test_a_job_that_is_stopping_ends_before_the_next_begins(here: Place) -> None
     assert f"batches/{id_}/stop.json" not in here.google.contents
 
 
+@pytest.mark.slow
 def test_a_running_batch_gets_another_number_of_servers_and_another_batch_is_refused(here: Place) -> None:
     id_ = started(here)
     assert (
@@ -149,6 +151,7 @@ def test_a_bad_file_is_told_by_line_before_anything_is_sent(here: Place) -> None
     assert (here.google.uploaded, here.asked()) == ([], [])
 
 
+@pytest.mark.slow
 def test_limits_that_no_run_keeps_are_told_with_what_would(here: Place) -> None:
     made.write(here.folder / "long.jsonl", *(made.chat(f"d{n}", "the law", max_tokens=8_000) for n in range(5_000)))
     (here.root / "Pulumi.try.yaml").write_text(STACK.replace("max: 4", "max: 1"))
@@ -172,6 +175,7 @@ def test_the_cost_is_confirmed(here: Place) -> None:
     assert here.google.uploaded == []
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_made_is_one_error_and_the_next_run_goes_on(here: Place) -> None:
     here.trouble(
         "create",
@@ -190,6 +194,7 @@ def test_a_bucket_that_refuses_is_one_error_and_no_job_is_made(here: Place) -> N
     assert here.objects("job") == []
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_not_prepared_is_refused(here: Place) -> None:
     file = here.root / "Pulumi.try.yaml"
     file.write_text(STACK.replace("serve-chat", "record"))
@@ -198,6 +203,7 @@ def test_a_stack_that_is_not_prepared_is_refused(here: Place) -> None:
     assert "batch.enabled is false" in refused(here, "batch.jsonl")
 
 
+@pytest.mark.slow
 def test_a_file_in_a_bucket_is_read_with_the_users_login(here: Place) -> None:
     here.google.put("in/batch.jsonl", (here.folder / "batch.jsonl").read_bytes())
     (here.folder / "batch.jsonl").unlink()
@@ -243,6 +249,7 @@ def test_a_finished_batch_is_fetched_checked_and_not_run_again(here: Place) -> N
     assert here.objects("job") == jobs
 
 
+@pytest.mark.slow
 def test_a_result_too_many_or_another_lines_is_told(here: Place) -> None:
     id_ = started(here)
     here.finish(id_)
@@ -330,6 +337,7 @@ def test_a_batch_without_clients_is_silent(here: Place) -> None:
     assert done.returncode == 1
 
 
+@pytest.mark.slow
 def test_several_batches_are_listed_newest_first(here: Place) -> None:
     first = started(here)
     here.finish(first)
@@ -355,6 +363,7 @@ def test_a_cancelled_batch_is_told_to_stop_and_its_job_goes(here: Place) -> None
     assert f"batch {id_} does not run" in here.batch("cancel", id_).stderr
 
 
+@pytest.mark.slow
 def test_a_limit_that_is_spent_must_be_raised(here: Place) -> None:
     id_ = started(here, "--max-usd", "500")
     here.end_jobs()

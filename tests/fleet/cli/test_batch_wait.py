@@ -60,6 +60,7 @@ def run_pod(here: Place, phase: str, **status: object) -> None:
     here.keep("pod", {**pod, "status": {"phase": phase, **status}})
 
 
+@pytest.mark.slow
 def test_what_was_sent_is_what_clients_work_on_and_what_they_leave_is_fetched(here: Place) -> None:
     def answer(prompt: str) -> object:
         return said(400) if prompt == "law 7" else answered(prompt)
@@ -94,6 +95,7 @@ def test_what_was_sent_is_what_clients_work_on_and_what_they_leave_is_fetched(he
     assert sorted(server.prompts) == sorted(f"law {n}" for n in range(24))
 
 
+@pytest.mark.slow
 def test_a_failed_job_is_told_with_the_end_of_its_log(here: Place) -> None:
     def play(_: str) -> None:
         over = {"exitCode": 2, "reason": "Error"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.policy.case import Case, Edit, Props, append, drop, of_resource, put, sound, twin
+from tests.policy.case import Case, Edit, Props, append, drop, new, of_resource, put, sound, twin
 
 _LEASES, _NEW, _READS = (f"access-batch-{what}" for what in ("leases", "new-results", "batches"))
 _BUCKET, _SCALER = "platform-batches-bucket", "autoscaling-scaled-object"
@@ -48,7 +48,12 @@ def _sound(rule: str, what: str, *edits: Edit, **limits: Any) -> Case:
     return sound(rule, what, *edits, stack="batch", **limits)
 
 
+_TICKET = new("a-ticket", "gcp:monitoring/alertPolicy:AlertPolicy", {"severity": "WARNING"}, beside=_BUCKET)
+_BY_LOAD = put(_SCALER, "spec.triggers.0.type", value="prometheus")
+
 CASES = (
+    _sound("page-to-nobody", "tickets of a fleet that serves batches only", _TICKET),
+    _case("page-to-nobody", "tickets of a fleet with users", _TICKET, _BY_LOAD, says="none pages anyone"),
     _case(_GRANTS, "no condition", drop(_LEASES, "condition"), says="without a condition"),
     _case(_GRANTS, "results too", _when("resource.name.extract('/batches/{rest}') != ''"), says="results/00000.jsonl"),
     _case(

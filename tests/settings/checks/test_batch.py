@@ -27,6 +27,13 @@ def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any
     return {one.id: one for one in check(settings) if one.id.startswith(ids)}
 
 
+def test_a_fleet_for_batches_only_needs_no_channel_for_pages() -> None:
+    alerts = {"alerts": {"channels": [{"type": "email", "address": "oncall@my-company.com", "severities": ["ticket"]}]}}
+    for stack, told in ((SCALED, False), ({**FIXED, "batch": KEEP}, True)):
+        settings = make_settings(**{"batch": {"enabled": True}, **stack}, monitoring=alerts)
+        assert any(one.id == "alert-to-nobody" for one in check(settings)) is told
+
+
 @each_row(
     ("batch", "stack"),
     [
