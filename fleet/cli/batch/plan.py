@@ -96,10 +96,10 @@ def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings]:
 
     folder = find_root(root)
     name = require_stack(folder, wanted.stack)
+    content = read(folder, name)
     for option in ("machine", "model", "profile", "capacity", "region"):
         if getattr(wanted, option) is not None:
             raise CommandError(f"--{option} cannot be combined with --stack, which decides it")
-    content = read(folder, name)
     settings = parse(name, content.config, content.unopened)
     return OfStack(name, settings, wanted.asked()), settings
 
