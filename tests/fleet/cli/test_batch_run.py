@@ -378,6 +378,7 @@ def terms_of(here: Place, *options: str) -> dict[str, Any]:
     return dict(here.stored(here.id(), "terms.json"))
 
 
+@pytest.mark.slow
 def test_a_batch_goes_on_under_the_terms_that_it_had(here: Place) -> None:
     id_ = started(here, "--max-usd", "500", "--deadline", "8h")
     first = here.stored(id_, "terms.json")
@@ -398,6 +399,7 @@ def test_a_batch_goes_on_under_the_terms_that_it_had(here: Place) -> None:
     assert third["deadline"] > first["deadline"]
 
 
+@pytest.mark.slow
 def test_a_running_batch_keeps_its_servers(here: Place) -> None:
     id_ = started(here, "--servers", "3")
     assert (
@@ -411,6 +413,7 @@ def test_a_running_batch_keeps_its_servers(here: Place) -> None:
     assert terms_of(here, "--deadline", "8h")["servers"] == 1
 
 
+@pytest.mark.slow
 def test_an_amount_that_is_advised_counts_what_was_spent_and_is_accepted(here: Place) -> None:
     id_ = started(here, "--max-usd", "500")
     here.end_jobs()
@@ -427,6 +430,7 @@ def test_an_amount_that_is_advised_counts_what_was_spent_and_is_accepted(here: P
     assert len(here.objects("job")) == jobs + 1
 
 
+@pytest.mark.slow
 def test_a_deadline_that_has_passed_is_told_with_one_that_can_be_kept(here: Place) -> None:
     id_ = started(here, "--deadline", "8h")
     passed = {**here.stored(id_, "terms.json"), "deadline": time.time() - 60}
@@ -443,6 +447,7 @@ def test_a_deadline_that_has_passed_is_told_with_one_that_can_be_kept(here: Plac
     assert here.stored(id_, "terms.json")["deadline"] > time.time()
 
 
+@pytest.mark.slow
 def test_the_confirmation_says_what_the_batch_may_cost_and_when_it_ends(here: Place) -> None:
     told = here.run("batch.jsonl", "--detach").stdout
     assert "limit:    no limit\ndeadline: no deadline\n" in told
@@ -494,6 +499,7 @@ def test_a_batch_is_silent_once_a_client_had_time_for_a_node_and_its_image(
     assert here.batch("status", id_).returncode == code
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_done_is_fetched_and_not_cancelled(here: Place) -> None:
     id_ = started(here)
     none = here.batch("fetch", "--partial")
