@@ -1,4 +1,4 @@
-"""Google's limits of the provisioning modes of GPU nodes on GKE."""
+"""Google's limits of the provisioning modes of GPU nodes on GKE, and how long a node is waited for."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ LONG_NOTICE_SECONDS: Final = LONG_SHUTDOWN_SECONDS - LONG_SHUTDOWN_CRITICAL_SECO
 MAX_GRACE_SECONDS: Final = 600
 """Maximum grace period that Autopilot honors at scale-down, on Spot nodes too; a pod with a longer one is extended-duration, which
 Spot does not support. Source: GKE cluster autoscaler, extended-duration pods; GKE docs, Extend the run time of Autopilot Pods."""
+PROVISIONING_MINUTES: Final = 15
+"""Minutes to wait for a node. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
 IDLE_SECONDS: Final = 600
 """Time until GKE removes an empty node. Source: cluster autoscaler FAQ, --scale-down-unneeded-time."""
 CLASS_IDLE_SECONDS: Final = 60

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from facts.user_error import UserError
+from fleet.batch.stored import Where
 from fleet.jobs.cluster_view import JOB_LABEL, stage_of
 from fleet.jobs.job import create, ended
 from workloads import names
@@ -53,23 +54,23 @@ def batch_of(job: Manifest) -> str:
     return str(job["metadata"].get("labels", {}).get(BATCH_LABEL, ""))
 
 
-def own_job(kubectl: Kubectl, settings: Settings, batch: str, *, but: str = "") -> Manifest | None:
+def own_job(kubectl: Kubectl, where: Where, batch: str, *, but: str = "") -> Manifest | None:
     """The batch's Job that has not ended. Raises UserError if another batch's runs on this stack. `but`: uid of a Job to leave out."""
     found = [job for job in active(kubectl) if job["metadata"]["uid"] != but]
     other = next((job for job in found if batch_of(job) != batch), None)
     if other is not None:
         id_ = batch_of(other)
         raise UserError(
-            f"batch {id_} runs on stack {settings.stack}, started {other['metadata']['creationTimestamp']}: two would share servers "
-            f"and limits. Wait for it (fleet batch status {id_} --stack {settings.stack} --watch), or stop it: fleet batch cancel {id_} "
-            f"--stack {settings.stack}"
+            f"batch {id_} runs on stack {where.stack}, started {other['metadata']['creationTimestamp']}: two would share servers "
+            f"and limits. Wait for it (fleet batch status {id_} {where} --watch), or stop it: fleet batch cancel {id_} {where}"
         )
     return next(iter(found), None)
 
 
 def start(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, batch: str, servers: int) -> Started:
     """Start the batch's Job, or give the one that runs this number of servers. Raises LiveError and UserError; then no Job was made."""
-    running = own_job(kubectl, settings, batch)
+    where = Where(settings.stack)
+    running = own_job(kubectl, where, batch)
     if running is not None:
         return _resized(kubectl, running, servers)
     # Each launch has its own name: the ConfigMap of an ended Job goes some time after the Job.
@@ -92,7 +93,7 @@ def start(kubectl: Kubectl, settings: Settings, outputs: StackOutputs, batch: st
     config_map = config_map_manifest(name=name, batch=batch, namespace=namespace, labels=labels)
 
     def require_no_other(uid: str) -> None:
-        if (other := own_job(kubectl, settings, batch, but=uid)) is not None:
+        if (other := own_job(kubectl, where, batch, but=uid)) is not None:
             raise UserError(
                 f"another command started batch {batch} at the same moment, as {other['metadata']['name']}; run again to see whether it "
                 "goes on"

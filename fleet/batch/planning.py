@@ -217,13 +217,14 @@ class OfStack:
                     refused.append(_refused(capacity, error))
         return _answer(plans, refused, load, max_usd)
 
-    def own(self, load: Load, max_usd: float | None) -> Option:
-        """The fewest servers that keep the deadline, as the stack buys them. Raises PlanImpossibleError if no number does."""
-        return _option(plan_offer(self._question(load)), load, max_usd)
+    def own(self, load: Load, hours: float | None) -> Option:
+        """The fewest servers that end it in that many hours, as the stack buys them. Raises PlanImpossibleError if no number does."""
+        goal = Batch(documents=load.scan.documents, deadline_hours=hours)
+        return _option(plan_offer(replace(self._question(load), goal=goal)), load, None)
 
-    def on(self, load: Load, servers: int, max_usd: float | None) -> Option:
+    def on(self, load: Load, servers: int) -> Option:
         """The batch on that many servers. Raises PlanImpossibleError if a document does not fit."""
-        return _option(plan_batch_on(self._question(load), servers), load, max_usd)
+        return _option(plan_batch_on(self._question(load), servers), load, None)
 
     def _question(self, load: Load, *, deadline: bool = True) -> PlanQuestion:
         asked, settings = self._asked, self._settings

@@ -37,6 +37,7 @@ class Line:
     number: int
     offset: int
     data: bytes | None
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +90,9 @@ def lines_of(file: BinaryIO) -> Iterator[Line]:
                 offset += len(rest)
                 if rest.endswith(b"\n"):
                     break
-            yield Line(number, start, None)
+            yield Line(number, start, None, offset - start)
         elif data.strip():
-            yield Line(number, start, data)
+            yield Line(number, start, data, len(data))
 
 
 def scan(
@@ -166,7 +167,7 @@ class _Scanner:
         if line.data is None:
             raise LineError(
                 "too-long",
-                found="too long",
+                found=f"{line.size / 1e6:,.1f} MB",
                 allowed=f"{MOST_LINE_BYTES / 1e6:g} MB on a line",
                 why="no model of the catalogue has a context for it",
                 write="several documents",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from facts.texts import plural
 from facts.user_error import UserError
 from fleet.batch.stored import Terms
 from fleet.plan.question.goals import PlanImpossibleError, parse_hours
-from fleet.report.words import format_duration, format_usd
+from fleet.report.words import format_duration, format_moment, format_usd
 from settings.derived.spending import rates
 from workloads.autoscaling import BATCH_COOLDOWN_SECONDS
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Load, OfStack, Option
+    from settings.sections.batch import Batch as Section
     from settings.stack import Settings
 
 _SLOWEST_TOKENS_PER_S: Final = 2.0
@@ -25,15 +26,119 @@ _LEAST_REQUEST_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of a run, from its options or the stack file."""
+class Limit:
+    """A limit and who gave it: an option of this run, else the run before, else the stack file."""
 
-    deadline: str | None
-    max_usd: float | None
-    servers: int | None
+    value: float
+    words: str
+    """For messages, e.g. `--max-usd 20`."""
+    is_kept: bool = False
+    """Whether it is that of the run before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run must keep."""
+
+    now: float
+    deadline: Limit | None = None
+    """Hours from the run's begin. Of the run before: epoch seconds, which do not move."""
+    max_usd: Limit | None = None
+    """For the sum of all runs."""
+    servers: int | None = None
     """Instead of what the limits need."""
+    kept_servers: int | None = None
+    """Those of a batch that runs, or that was begun without a deadline."""
+    runs: bool = False
+    """Whether its clients work."""
     spent: float = 0.0
-    """Dollars of earlier runs of the same batch."""
+    """Dollars so far, of all runs."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        deadline: str | None,
+        max_usd: float | None,
+        servers: int | None,
+        section: Section,
+        before: Terms | None,
+        running: int | None,
+        spent: float,
+        now: float,
+    ) -> Self:
+        """From options, the stack's section, the terms of the run before, and its servers if its clients work. Raises ValueError."""
+        return cls(
+            now=now,
+            deadline=_deadline(deadline, before, section),
+            max_usd=_max_usd(max_usd, before, section),
+            servers=servers,
+            kept_servers=_kept_servers(before, running) if servers is None and deadline is None else None,
+            runs=running is not None,
+            spent=spent,
+        )
+
+    @property
+    def hours_left(self) -> float | None:
+        """For the rest; negative after the deadline."""
+        if self.deadline is None:
+            return None
+        return (self.deadline.value - self.now) / 3600 if self.deadline.is_kept else self.deadline.value
+
+    def deadline_at(self, began: float) -> float | None:
+        """Epoch seconds."""
+        if self.deadline is None:
+            return None
+        return self.deadline.value if self.deadline.is_kept else began + 3600 * self.deadline.value
+
+    def text(self) -> tuple[str, ...]:
+        """Lines for the confirmation."""
+        ends, left = self.deadline_at(self.now), self.hours_left
+        spent = f"{format_usd(self.spent)} is spent" if self.spent else ""
+        if self.max_usd is None:
+            limit = f"no limit{f'; {spent} so far' if spent else ''}"
+        else:
+            limit = f"{format_usd(self.max_usd.value)} for all runs{_kept(self.max_usd)}{f', of which {spent}' if spent else ''}"
+        if ends is None or left is None:
+            deadline = "no deadline"
+        elif left <= 0:
+            deadline = f"{format_moment(ends)}, which has passed; --deadline 8h is counted from now"
+        else:
+            deadline = f"{format_moment(ends)}, in {format_duration(3600 * left)}{_kept(self.deadline)}"
+        return f"limit:    {limit}", f"deadline: {deadline}"
+
+
+def _kept(limit: Limit | None) -> str:
+    return ", as before" if limit is not None and limit.is_kept else ""
+
+
+def _deadline(option: str | None, before: Terms | None, section: Section) -> Limit | None:
+    if option is not None:
+        return Limit(value=parse_hours(option), words=f"--deadline {option}")
+    if before is not None and before.deadline is not None:
+        words = f"the deadline of the run before, {format_moment(before.deadline)},"
+        return Limit(value=before.deadline, words=words, is_kept=True)
+    if section.deadline is not None:
+        return Limit(value=parse_hours(section.deadline), words=f"batch.deadline {section.deadline}")
+    return None
+
+
+def _max_usd(option: float | None, before: Terms | None, section: Section) -> Limit | None:
+    if option is not None:
+        return Limit(value=option, words=f"--max-usd {option:g}")
+    if before is not None and before.max_usd is not None:
+        words = f"the limit of the run before, {format_usd(before.max_usd)}"
+        return Limit(value=before.max_usd, words=words, is_kept=True)
+    if section.max_usd is not None:
+        return Limit(value=section.max_usd, words=f"batch.maxUsd {section.max_usd:g}")
+    return None
+
+
+def _kept_servers(before: Terms | None, running: int | None) -> int | None:
+    if running is not None or before is None:
+        return running
+    # Without a deadline the planner takes the fewest: another number was asked for. With one, it plans for the rest.
+    return before.servers if before.deadline is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +162,11 @@ class Sized:
         started = ", start-up included" if settings.scales_by_batch else ""
         cost = "The price is unknown."
         if run.usd is not None and option.usd is not None:
-            least = "At least " if option.plan.money.at_least or option.is_bound else ""
-            cost = f"{least}{format_usd(run.usd)} ({format_usd(option.usd[0])} to {format_usd(option.usd[1])})"
+            cost = f"About {format_usd(run.usd)} ({format_usd(option.usd[0])} to {format_usd(option.usd[1])})"
+            if option.plan.money.at_least:
+                cost += " and what has no known price"
+            if option.is_bound:
+                cost += " or more, as this GPU was never measured"
             cost += f", then {format_usd(self.idle_usd)} until idle machines are gone." if self.idle_usd else "."
         question = option.plan.question
         kept = f"at most {most_servers(settings)}" if settings.scales_by_batch else "those that are there"
@@ -69,13 +177,13 @@ class Sized:
 
     def terms(self, settings: Settings, limits: Limits, *, began: float) -> Terms:
         """What the clients are told. The dollars are those of the stack's own bill."""
-        priced, deadline = rates(settings), limits.deadline
+        priced = rates(settings)
         restart = self.option.plan.restart.likely_seconds
         return Terms(
             began=began,
             servers=self.servers,
-            deadline=None if deadline is None else began + 3600 * parse_hours(deadline),
-            max_usd=limits.max_usd,
+            deadline=limits.deadline_at(began),
+            max_usd=None if limits.max_usd is None else limits.max_usd.value,
             usd_per_server_hour=None if priced.full is None else priced.per_machine,
             usd_per_hour_fixed=priced.fixed,
             start_seconds=restart if settings.scales_by_batch else 0.0,
@@ -87,12 +195,20 @@ class Sized:
 
 def size(fleets: OfStack, load: Load, settings: Settings, asked: Limits) -> Sized:
     """The servers of a run. Raises UserError with what would keep the limits."""
-    most = most_servers(settings)
-    max_usd = None if asked.max_usd is None else asked.max_usd - asked.spent
-    if max_usd is not None and max_usd <= 0:
+    most, limit = most_servers(settings), asked.max_usd
+    if limit is not None and rates(settings).full is None:
         raise UserError(
-            f"--max-usd {asked.max_usd:g}: earlier runs of this batch cost {format_usd(asked.spent)} already; pass more to go on"
+            f"{limit.words}: the price of a server is unknown, so the batch would never stop for it; write `capacity.usdPerNodeHour` in "
+            f"Pulumi.{settings.stack}.yaml{'' if limit.is_kept else ', or leave the limit out'}"
         )
+    sized, is_judged = _planned(fleets, load, settings, asked, most)
+    if limit is not None:
+        _require_affordable(sized, limit, asked, is_judged=is_judged)
+    return sized
+
+
+def _planned(fleets: OfStack, load: Load, settings: Settings, asked: Limits, most: int) -> tuple[Sized, bool]:
+    """The servers, and whether their cost must fit into the limit. Raises UserError."""
     if not settings.scales_by_batch:
         # Whatever scales them, they are there for others, too.
         if not most:
@@ -105,7 +221,7 @@ def size(fleets: OfStack, load: Load, settings: Settings, asked: Limits) -> Size
                 f"--servers {asked.servers}: only a stack with server.scaling.mode batch starts servers for a batch; this stack has "
                 f"{plural(most, 'server')}. Leave --servers out"
             )
-        return _sized(_on(fleets, load, most), most, load, settings)
+        return _sized(_on(fleets, load, most), most, load, settings), False
     if asked.servers is not None:
         if asked.servers > most:
             raise UserError(
@@ -113,44 +229,70 @@ def size(fleets: OfStack, load: Load, settings: Settings, asked: Limits) -> Size
                 f"{_raise(asked.servers, settings)}"
             )
         # A number that was given is shown with its hours and dollars, and not judged.
-        return _sized(_on(fleets, load, asked.servers), asked.servers, load, settings)
-    try:
-        option = fleets.own(load, None)
-    except PlanImpossibleError as error:
-        raise UserError(f"{error.why}; nearest: {error.nearest}") from None
-    servers = option.plan.machines
-    if servers > most:
-        nearest = _on(fleets, load, most)
-        hours = ceil(10 * nearest.hours[1]) / 10
+        return _sized(_on(fleets, load, asked.servers), asked.servers, load, settings), False
+    if asked.kept_servers is not None:
+        kept = asked.kept_servers if asked.runs else min(asked.kept_servers, most)
+        # What runs was agreed to: only another limit is judged.
+        is_judged = not (asked.runs and asked.max_usd is not None and asked.max_usd.is_kept)
+        return _sized(_on(fleets, load, kept), kept, load, settings), is_judged
+    return _for_deadline(fleets, load, settings, asked, most), True
+
+
+def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits, most: int) -> Sized:
+    """The fewest servers that keep the deadline. Raises UserError."""
+    deadline, left = asked.deadline, asked.hours_left
+    if deadline is not None and left is not None and left <= 0:
         raise UserError(
-            f"--deadline {asked.deadline} needs {servers} servers, and stack {settings.stack} has at most {most}; "
-            f"{_raise(servers, settings)}; or pass --deadline {hours:g}h ({plural(most, 'server')}), or --servers {most} without keeping it"
+            f"{deadline.words} has passed; pass {_enough_time(fleets, load, most)} from now, or --servers {most} to go on without keeping "
+            "one"
         )
-    sized = _sized(option, servers, load, settings)
+    try:
+        option = fleets.own(load, left)
+    except PlanImpossibleError as error:
+        kept = deadline is not None and deadline.is_kept
+        cure = (
+            f"{deadline.words} cannot be kept: pass {_enough_time(fleets, load, most)} from now"
+            if deadline and kept
+            else ""
+        )
+        raise UserError(f"{cure}; {error.why}" if cure else f"{error.why}; nearest: {error.nearest}") from None
+    servers = option.plan.machines
+    if servers > most and deadline is not None:
+        raise UserError(
+            f"{deadline.words} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
+            f"pass {_enough_time(fleets, load, most)}, or --servers {most} without keeping it"
+        )
     if option.misses:
         raise UserError(f"{'; '.join(option.misses)}; pass --servers with more, or use a stack with another capacity")
-    if max_usd is not None:
-        _require_affordable(sized, max_usd, asked)
-    return sized
+    return _sized(option, servers, load, settings)
 
 
-def _require_affordable(sized: Sized, max_usd: float, asked: Limits) -> None:
-    """The whole batch fits into the ceiling: the clients stop before the present servers' idle time exceeds it. Raises UserError."""
-    option, servers = sized.option, plural(sized.servers, "server")
-    otherwise = "or choose --servers yourself: the batch then stops at the limit, and goes on when it is raised"
-    if option.usd is None:
+def _enough_time(fleets: OfStack, load: Load, servers: int) -> str:
+    hours = ceil(10 * _on(fleets, load, servers).hours[1]) / 10
+    return f"--deadline {hours:g}h ({plural(servers, 'server')})"
+
+
+def _require_affordable(sized: Sized, limit: Limit, asked: Limits, *, is_judged: bool) -> None:
+    """The rest fits into the limit: the clients stop before the present servers' idle time exceeds it. Raises UserError."""
+    # What runs under the limit that it had stops by itself.
+    is_spent = asked.spent >= limit.value and not (asked.runs and limit.is_kept)
+    if not is_judged and not is_spent:
+        return
+    usd, servers = sized.option.usd, plural(sized.servers, "server")
+    if usd is None:
         raise UserError(
-            f"--max-usd {asked.max_usd:g}: the price of {servers} is unknown; write `capacity.usdPerNodeHour` in the stack file, "
-            f"{otherwise}"
+            f"{limit.words}: the price of {servers} is unknown; write `capacity.usdPerNodeHour` in the stack file"
         )
-    most = option.usd[1] + sized.idle_usd
-    if most > max_usd:
-        enough = ceil(100 * (most + asked.spent)) / 100
-        before = f" after {format_usd(asked.spent)} so far" if asked.spent else ""
-        raise UserError(
-            f"--max-usd {asked.max_usd:g}: {servers} may cost {format_usd(most)}{before}, of it {format_usd(sized.idle_usd)} until idle "
-            f"machines are gone; pass --max-usd {enough:.2f}, {otherwise}"
-        )
+    rest = usd[1] + sized.idle_usd
+    enough = ceil(100 * (asked.spent + rest)) / 100
+    if not is_spent and enough <= limit.value:
+        return
+    who = f"the batch cost {format_usd(asked.spent)} already, and the rest on {servers}" if asked.spent else servers
+    idle = f", of it {format_usd(sized.idle_usd)} until idle machines are gone" if sized.idle_usd else ""
+    otherwise = ", or choose --servers yourself: the batch then stops at the limit, and goes on when it is raised"
+    raise UserError(
+        f"{limit.words}: {who} may cost {format_usd(rest)}{idle}; pass --max-usd {enough:.2f}{'' if is_spent else otherwise}"
+    )
 
 
 def most_servers(settings: Settings) -> int:
@@ -160,7 +302,7 @@ def most_servers(settings: Settings) -> int:
 
 def _on(fleets: OfStack, load: Load, servers: int) -> Option:
     try:
-        return fleets.on(load, servers, None)
+        return fleets.on(load, servers)
     except PlanImpossibleError as error:
         raise UserError(f"{error.why}; nearest: {error.nearest}") from None
 

@@ -5,24 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from facts.capacity import PROVISIONING_MINUTES
 from facts.finding import Finding
 from facts.texts import plural
-from fleet.batch.stored import MAX_USD, Batch, Progress, StoredBatch, Terms
+from fleet.batch.stored import CANCELLED, MAX_USD, Batch, Progress, StoredBatch, Terms, Where
 from fleet.jobs.display import State
 from fleet.report.outline import Findings, Next, Number, Outline, Tiles, some
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_duration, format_number, format_usd
+from fleet.report.words import format_duration, format_moment, format_number, format_usd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fleet.report.outline import Tone
 
+_MILLION: Final = 1_000_000
+KEEP: Final = "keep"
+"""`batch.onDone` of a stack that does not scale its servers by batches."""
 SILENT_SECONDS: Final = 120.0
 """Source: the first client reports every 10 s (workloads/batch/pods/times.py); a batch silent for twelve times as long has no client."""
+_START_SECONDS: Final = 60.0 * PROVISIONING_MINUTES
+"""Until the first report of a run: a node for the client, and its image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +60,22 @@ class Status:
         """`done`, `stopped`, `running`, `waiting` for a server, `silent` without a client, or `not started`."""
         if self.summary is not None:
             return "done"
-        progress, began = self.progress, 0.0 if self.terms is None else self.terms.began
         if self.terms is None:
             return "not started"
         if self.stopped is not None:
             return "stopped"
-        # What an earlier run left says nothing of this one.
-        at = began if progress is None else max(progress.at, began)
-        if self.now - at > SILENT_SECONDS:
+        reported = self.reported
+        if reported is None:
+            return "silent" if self.now - self.terms.began > SILENT_SECONDS + _START_SECONDS else "waiting"
+        if self.now - reported.at > SILENT_SECONDS:
             return "silent"
-        if progress is None or progress.at < began or progress.state not in ("waiting", "running"):
-            return "waiting"
-        return progress.state
+        return reported.state if reported.state == "running" else "waiting"
+
+    @property
+    def reported(self) -> Progress | None:
+        """Progress of this run: what an earlier one left says nothing of its servers."""
+        began = 0.0 if self.terms is None else self.terms.began
+        return self.progress if self.progress is not None and self.progress.at >= began else None
 
     @property
     def done(self) -> int:
@@ -83,8 +93,11 @@ class Status:
     def usd_at_end(self) -> float | None:
         """Projected dollars of the whole batch; None while unknown."""
         progress, terms = self.progress, self.terms
-        if self.summary is not None or progress is None or terms is None:
-            return None if self.summary is None else self.summary.get("usd")
+        if self.summary is not None:
+            return self.summary.get("usd")
+        # At the present rate: without one, whatever the last report says.
+        if self.phase != "running" or progress is None or terms is None:
+            return None
         if progress.usd is None or progress.seconds_left is None or terms.usd_per_server_hour is None:
             return None
         per_hour = progress.servers * terms.usd_per_server_hour + terms.usd_per_hour_fixed
@@ -99,10 +112,15 @@ class Status:
             return None
         return progress.at + progress.seconds_left
 
+    @property
+    def words(self) -> str:
+        """The phase as a person reads it."""
+        return _STOPPED.get(self.stopped or "", "stopped") if self.phase == "stopped" else _WORDS[self.phase]
 
+
+_STOPPED: Final[Mapping[str, str]] = {CANCELLED: "stopped by fleet batch cancel", MAX_USD: "stopped at its limit"}
 _WORDS: Final[Mapping[str, str]] = {
     "done": "done",
-    "stopped": "stopped",
     "running": "running",
     "waiting": "waiting for the first server",
     "silent": "no client reports",
@@ -123,7 +141,7 @@ def state_of(status: Status) -> State:
     if progress is not None and progress.usd is not None and terms is not None:
         told.append(_usd(progress.usd, status.usd_at_end))
     return State(
-        _WORDS[status.phase],
+        status.words,
         more=", ".join(told),
         done=None if progress is None else status.done,
         of=status.batch.documents,
@@ -131,18 +149,18 @@ def state_of(status: Status) -> State:
     )
 
 
-def outline(status: Status, stack: str, *, is_fetched: bool = False) -> Outline:
-    """The whole state. `is_fetched`: whether its results are here."""
-    batch, found = status.batch, tuple(findings(status, stack))
+def outline(status: Status, where: Where, *, is_fetched: bool = False) -> Outline:
+    """The whole state. `where`: of further commands; `is_fetched`: whether its results are here."""
+    batch, found = status.batch, tuple(findings(status, where))
     tone: Tone = "bad" if found else "good" if status.phase == "done" else "strong"
     percent = f"{status.done / batch.documents:.1%}"
     return Outline(
         title=f"{batch.id}: {batch.name}",
         kind="batch",
-        verdict=f"{_WORDS[status.phase]}: {status.done:,} of {plural(batch.documents, 'document')} ({percent})",
+        verdict=f"{status.words}: {status.done:,} of {plural(batch.documents, 'document')} ({percent})",
         tone=tone,
         head=some(Tiles(tuple(_numbers(status))), Findings(found) if found else None),
-        body=tuple(_next(status, stack, is_fetched=is_fetched)),
+        body=tuple(_next(status, where, is_fetched=is_fetched)),
         footer=(
             "Dollars are estimated from ready servers and time, at the prices of the stack's bill: `docs/batch.md`.",
         ),
@@ -150,20 +168,40 @@ def outline(status: Status, stack: str, *, is_fetched: bool = False) -> Outline:
     )
 
 
-def findings(status: Status, stack: str) -> Iterator[Finding]:
+def go_on(status: Status, where: Where) -> str:
+    """The command with which a batch without clients goes on, under the terms that it had where they still allow it."""
+    return " ".join((f"fleet batch run FILE {where}", *_other_terms(status)))
+
+
+def _other_terms(status: Status) -> Iterator[str]:
+    terms, left = status.terms, status.batch.documents - status.done
+    if terms is None:
+        return
+    if status.stopped == MAX_USD and status.done:
+        # At the cost of a document so far. With a number of servers it is not judged: it is no plan.
+        idle = terms.servers * (terms.usd_per_server_hour or 0.0) * terms.idle_seconds / 3600
+        most = max(status.usd * (1 + left / status.done) + idle, terms.max_usd or 0.0)
+        yield f"--max-usd {ceil(most)}"
+        if terms.on_done != KEEP:
+            yield f"--servers {terms.servers}"
+    if terms.deadline is not None and terms.deadline <= status.now:
+        # As long as it had, in whole hours.
+        yield f"--deadline {max(1, ceil((terms.deadline - terms.began) / 3600))}h"
+
+
+def findings(status: Status, where: Where) -> Iterator[Finding]:
     """Why it stands still, or will be late, or ended early."""
     progress, terms, id_ = status.progress, status.terms, status.batch.id
-    again = f"fleet batch run FILE --stack {stack}"
     if status.phase == "silent" and terms is not None:
         last = terms.began if progress is None else max(progress.at, terms.began)
         yield Finding(
             id="batch-silent",
             subject=id_,
             severity="warning",
-            found=f"no client has reported since {_moment(last)}",
+            found=f"no client has reported since {format_moment(last)}",
             allowed="a report every ten seconds",
             why="its Job has ended or was deleted, or its pods wait for a machine; nothing is lost",
-            write=f"kubectl get pods --selector app=batch; then {again} goes on",
+            write=f"kubectl get pods --selector app=batch; if there are none, {go_on(status, where)}",
         )
     if status.phase == "stopped" and status.stopped == MAX_USD:
         limit = "its limit" if terms is None or terms.max_usd is None else format_usd(terms.max_usd)
@@ -173,7 +211,9 @@ def findings(status: Status, stack: str) -> Iterator[Finding]:
             severity="warning",
             found=f"stopped at {limit}",
             why=f"{status.batch.documents - status.done:,} documents have no result yet; nothing is lost",
-            write=f"{again} --max-usd with a larger amount goes on",
+            write=go_on(status, where)
+            if status.done
+            else f"{go_on(status, where)}, which tells the --max-usd that it needs",
         )
     if (
         status.phase == "running"
@@ -195,10 +235,18 @@ def findings(status: Status, stack: str) -> Iterator[Finding]:
             id="batch-late",
             subject=id_,
             severity="warning",
-            found=f"ends about {_moment(ends)}",
-            allowed=f"until {_moment(terms.deadline)}",
-            write=f"{again} --servers with more than {terms.servers}: the running batch gets them",
+            found=f"ends about {format_moment(ends)}",
+            allowed=f"until {format_moment(terms.deadline)}",
+            write=f"fleet batch run FILE {where} {_in_time(status, terms.deadline, terms.servers)}, for the batch that runs",
         )
+
+
+def _in_time(status: Status, deadline: float, servers: int) -> str:
+    """Servers that keep the deadline at the present rate of each; another deadline where no number can."""
+    left = (status.progress.seconds_left if status.progress is not None else None) or 0.0
+    if deadline <= status.now or (status.terms is not None and status.terms.on_done == KEEP):
+        return f"--deadline {ceil(left / 3600) or 1}h"
+    return f"--servers {max(servers + 1, ceil(servers * left / (deadline - status.now)))}"
 
 
 def _numbers(status: Status) -> Iterator[Number]:
@@ -213,7 +261,9 @@ def _numbers(status: Status) -> Iterator[Number]:
         )
         if summary.get("usd") is not None:
             tokens = summary["inputTokens"] + summary["outputTokens"]
-            million = f"{format_usd(1e6 * summary['usd'] / tokens)} a million tokens" if tokens else ""
+            # Of fewer, a start is what is paid.
+            is_rate = tokens >= _MILLION
+            million = f"{format_usd(_MILLION * summary['usd'] / tokens)} a million tokens" if is_rate else ""
             yield Number(name="the whole batch", now=format_usd(summary["usd"]), more=million)
         codes = ", ".join(f"{count:,} {code}" for code, count in (summary.get("failedByCode") or {}).items())
         yield Number(name="failed lines", now=f"{summary['failed']:,}", more=codes)
@@ -221,8 +271,9 @@ def _numbers(status: Status) -> Iterator[Number]:
         if status.phase == "running":
             left = "unknown" if progress.seconds_left is None else format_duration(progress.seconds_left)
             yield Number(name="time left", now=left, more=f"{progress.per_second:,.1f} documents a second")
-        wanted = "" if terms is None else f"of {terms.servers} wanted"
-        yield Number(name="servers", now=f"{progress.servers:,}", more=wanted)
+        if status.phase in ("running", "waiting"):
+            servers = 0 if status.reported is None else status.reported.servers
+            yield Number(name="servers", now=f"{servers:,}", more="" if terms is None else f"of {terms.servers} wanted")
         if progress.usd is not None:
             end = "" if status.usd_at_end is None else f"about {format_usd(status.usd_at_end)} at the end"
             limit = f"limit {format_usd(terms.max_usd)}" if terms is not None and terms.max_usd is not None else ""
@@ -243,18 +294,23 @@ _AFTERWARDS: Final[Mapping[str, str]] = {
 }
 
 
-def _next(status: Status, stack: str, *, is_fetched: bool) -> Iterator[Next]:
+def _next(status: Status, where: Where, *, is_fetched: bool) -> Iterator[Next]:
     id_ = status.batch.id
     if status.phase == "done":
         if not is_fetched:
-            yield Next(f"fleet batch fetch {id_} --stack {stack}", "one line for each document")
+            yield Next(f"fleet batch fetch {id_} {where}", "one line for each document")
         if status.terms is not None and status.terms.on_done == "destroy-hint":
             saved = format_usd(status.terms.usd_per_hour_fixed)
-            yield Next(f"pulumi destroy --stack {stack}", f"after that; saves {saved} an hour")
+            yield Next(f"pulumi destroy --stack {where.stack}", f"after that; saves {saved} an hour")
         return
-    yield Next(f"fleet batch fetch {id_} --stack {stack} --partial", "the results so far")
+    if status.done:
+        yield Next(f"fleet batch fetch {id_} {where} --partial", "the results so far")
     if status.phase in ("running", "waiting"):
-        yield Next(f"fleet batch cancel {id_} --stack {stack}", "stops it; nothing is lost")
+        yield Next(f"fleet batch cancel {id_} {where}", "stops it; nothing is lost")
+    else:
+        yield Next(
+            go_on(status, where), f"goes on where it was; FILE is {status.batch.name}, with the template that it had"
+        )
 
 
 def document(status: Status) -> dict[str, Any]:
@@ -298,8 +354,8 @@ def _row(status: Status) -> Iterator[str]:
     usd = usd if usd is not None or status.progress is None else status.progress.usd
     yield status.batch.id
     yield status.batch.name
-    yield _moment(status.batch.created)
-    yield _WORDS[status.phase]
+    yield format_moment(status.batch.created)
+    yield status.words
     yield f"{status.batch.documents:,}"
     yield f"{status.done:,}"
     yield "" if usd is None else f"{usd:,.2f}"
@@ -307,10 +363,6 @@ def _row(status: Status) -> Iterator[str]:
 
 def _usd(now: float, end: float | None) -> str:
     return format_usd(now) + (f" of about {format_usd(end)}" if end is not None else "")
-
-
-def _moment(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _plain(told: dict[str, Any] | None) -> dict[str, Any] | None:

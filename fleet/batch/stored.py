@@ -27,6 +27,17 @@ _AT_ONCE: Final = 8
 _Told = TypeVar("_Told")
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A stack, and the other options with which commands reach it. As text: what further commands need."""
+
+    stack: str
+    options: str = ""
+
+    def __str__(self) -> str:
+        return f"--stack {self.stack}{self.options}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """batch.json: what a batch is. It is written once, after all shards."""
@@ -176,7 +187,7 @@ def listed(bucket: Bucket) -> list[Batch]:
     return sorted((one for one in found if one is not None), key=lambda one: one.created, reverse=True)
 
 
-def choose(bucket: Bucket, stack: str, wanted: str | None) -> StoredBatch:
+def choose(bucket: Bucket, where: Where, wanted: str | None) -> StoredBatch:
     """The batch that is meant: the given one, or the only one. Raises UserError with those that there are, and LiveError."""
     if wanted is not None:
         chosen = StoredBatch(bucket, wanted)
@@ -187,10 +198,10 @@ def choose(bucket: Bucket, stack: str, wanted: str | None) -> StoredBatch:
         return StoredBatch(bucket, found[0].id)
     there = ", ".join(f"{one.id} ({one.name})" for one in found[:8]) + (" and older ones" if len(found) > 8 else "")
     if not found:
-        raise UserError(f"stack {stack} has no batch; `fleet batch run FILE --stack {stack}` makes one")
+        raise UserError(f"stack {where.stack} has no batch; `fleet batch run FILE {where}` makes one")
     if wanted is None:
-        raise UserError(f"stack {stack} has several batches, newest first: {there}; name one of them")
-    raise UserError(f"stack {stack} has no batch {wanted}; it has, newest first: {there}")
+        raise UserError(f"stack {where.stack} has several batches, newest first: {there}; name one of them")
+    raise UserError(f"stack {where.stack} has no batch {wanted}; it has, newest first: {there}")
 
 
 def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, int], None]) -> Batch:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.capacity import PROVISIONING_MINUTES
 from facts.texts import plural
 from fleet.report.words import format_usd
 from settings.derived.benchmark_load import expected_seconds, load_of
 from settings.derived.figures import figures
-from workloads.server.pod import PROVISIONING_MINUTES
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Final
 
 NOTHING: Final = "–"
@@ -79,6 +80,11 @@ def format_elapsed(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), _SECONDS_PER_MINUTE)
     return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+
+def format_moment(epoch_seconds: float) -> str:
+    """A time of day in UTC, to the minute."""
+    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _one_digit(value: float) -> str:

@@ -11,11 +11,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.capacity import PROVISIONING_MINUTES
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
 from workloads.server import api_key, vllm_args
-from workloads.server.pod import PROVISIONING_MINUTES, USER_ID
+from workloads.server.pod import USER_ID
 from workloads.weights import hf_token
 
 if TYPE_CHECKING:

@@ -52,9 +52,6 @@ USER_ID: Final = 2000
 """User and group of the containers. Not root, and not a user of the image: the image's files are world-readable,
 and all writes go to volumes. Source: the non-root target of vLLM's later images uses the same number."""
 
-PROVISIONING_MINUTES: Final = 15
-"""Minutes to wait for a node. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
-
 PROBE_PERIOD_SECONDS: Final = 10
 
 API_KEY_VERSION: Final = "vllm-fleet.dev/api-key-version"

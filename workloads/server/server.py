@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.capacity import PROVISIONING_MINUTES
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
 from settings.arguments import checked, within_limits
 from settings.derived.drain import Drain
@@ -17,7 +18,7 @@ from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, heartbeat, ranks, rdma
-from workloads.server.pod import PROVISIONING_MINUTES, ServerPod, pod_template
+from workloads.server.pod import ServerPod, pod_template
 from workloads.space import once_created
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from fleet.cli.interactive import terminal
 from fleet.cli.options import OneStack, Outputs
 
 if TYPE_CHECKING:
-    from fleet.batch.stored import Batch, StoredBatch
+    from fleet.batch.stored import Batch, StoredBatch, Where
 
 
 @with_fields()
@@ -38,10 +38,10 @@ def fetch(
     stored = at.chosen(id_)
     batch = stored.batch()
     assert batch is not None
-    return bring(stored, batch, out, at.stack, partial=partial)
+    return bring(stored, batch, out, at.where, partial=partial)
 
 
-def bring(stored: StoredBatch, batch: Batch, out: Path | None, stack: str, *, partial: bool = False) -> int:
+def bring(stored: StoredBatch, batch: Batch, out: Path | None, where: Where, *, partial: bool = False) -> int:
     """Download, merge and check. Raises UserError and LiveError; what was downloaded is kept."""
     from fleet.batch.results import FILE, SUMMARY_FILE, clear, download, merge
     from fleet.batch.status import Status, outline
@@ -62,9 +62,13 @@ def bring(stored: StoredBatch, batch: Batch, out: Path | None, stack: str, *, pa
         download(stored, folder, brought, partial=partial)
         display.state(State("checking and merging"))
         merged = merge(batch, folder, partial=partial)
+    if not merged.documents:
+        merged.file.unlink()
+        sys.stdout.write(f"No document of batch {batch.id} has a result yet: fleet batch status {batch.id} {where}\n")
+        return FINDINGS
     if status.summary is not None:
         write_whole(folder / SUMMARY_FILE, (stored.bucket.read(f"{stored.prefix}{SUMMARY_FILE}") or b"{}"))
-        show(outline(status, stack, is_fetched=True), "text")
+        show(outline(status, where, is_fetched=True), "text")
     if not partial:
         clear(folder)
     failed = sum(merged.failed.values())

@@ -99,12 +99,12 @@ def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings, Wan
     from settings.load import parse
     from settings.stack_file import read
 
-    for name in ("machine", "model", "profile", "capacity", "region"):
-        if getattr(wanted, name) is not None:
-            raise CommandError(f"--{name} cannot be combined with --stack, which decides it")
     folder = find_root(root)
     name = require_stack(folder, wanted.stack)
     content = read(folder, name)
+    for option in ("machine", "model", "profile", "capacity", "region"):
+        if getattr(wanted, option) is not None:
+            raise CommandError(f"--{option} cannot be combined with --stack, which decides it")
     settings = parse(name, content.config, content.unopened)
     section = settings.batch
     if section.enabled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -13,7 +14,7 @@ from fleet.cli.options import OneStack
 from fleet.doctor.packages import require_bucket_packages
 
 if TYPE_CHECKING:
-    from fleet.batch.stored import StoredBatch
+    from fleet.batch.stored import StoredBatch, Where
     from fleet.clients.google_api import UserCredentials
     from fleet.clients.stack_outputs import StackOutputs
     from fleet.clients.storage import Bucket
@@ -36,6 +37,8 @@ class Reached:
     outputs: StackOutputs
     bucket: Bucket
     login: UserCredentials
+    where: Where
+    """Of further commands."""
 
     @property
     def stack(self) -> str:
@@ -46,12 +49,13 @@ class Reached:
         """A batch of the stack. Raises UserError and LiveError."""
         from fleet.batch.stored import choose
 
-        return choose(self.bucket, self.stack, id_)
+        return choose(self.bucket, self.where, id_)
 
 
 def reach(of: OneStack, outputs: Path | None) -> Reached:
     """The stack and its bucket. Raises UserError if the stack has no batches, and LiveError."""
     require_bucket_packages()
+    from fleet.batch.stored import Where
     from fleet.clients import stack_outputs
     from fleet.clients.google_api import UserCredentials
     from fleet.clients.storage import Bucket
@@ -72,4 +76,7 @@ def reach(of: OneStack, outputs: Path | None) -> Reached:
             f"stack {name} has no output batchBucket: it was not updated since batch.enabled was set; run: pulumi up --stack {name}"
         )
     login = UserCredentials()
-    return Reached(settings=settings, outputs=given, bucket=Bucket(given.batch_bucket, login), login=login)
+    repeated = {"--outputs": outputs, "--root": of.root}
+    options = "".join(f" {key} {shlex.quote(str(value))}" for key, value in repeated.items() if value is not None)
+    bucket = Bucket(given.batch_bucket, login)
+    return Reached(settings=settings, outputs=given, bucket=bucket, login=login, where=Where(name, options))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import textwrap
 import time
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from fleet.batch.launch import Started
     from fleet.batch.planning import Load, OfStack
     from fleet.batch.shards import Shards
-    from fleet.batch.sizing import Sized
+    from fleet.batch.sizing import Limits, Sized
     from fleet.batch.status import Status
     from fleet.batch.stored import Batch, StoredBatch
     from fleet.clients.kubectl import Kubectl
@@ -42,7 +41,11 @@ class Wanted:
     deadline: Deadline = None
     max_usd: Annotated[
         float | None,
-        typer.Option(metavar="N", min=0.01, help="Stop at this cost. Default: batch.maxUsd of the stack."),
+        typer.Option(
+            metavar="N",
+            min=0.01,
+            help="Stop at this cost of all its runs. Default: as before, else batch.maxUsd of the stack.",
+        ),
     ] = None
     servers: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Servers, instead of what deadline and ceiling need.")
@@ -76,7 +79,8 @@ def run(
 ) -> int:
     """Check each line, plan the servers, show hours and dollars, ask for confirmation, then process the file to its end.
 
-    The same file again goes on where it was. Ctrl-C leaves it running. Exits with 1 for bad lines, failed lines or a reached limit.
+    The same file again goes on where it was, with the limit, deadline and servers that it had. Ctrl-C leaves it running. Exits with 1
+    for bad lines, failed lines or a reached limit.
     """
     require_batch_packages()
     at = reach(of, live.outputs)
@@ -90,10 +94,8 @@ def run(
     require_the_same_stack(
         at.settings, at.outputs, "Lines would be checked for another model than the one that answers"
     )
-    wanted = replace(wanted, deadline=wanted.deadline or section.deadline, max_usd=wanted.max_usd or section.max_usd)
     _require_in_time(wanted.deadline)
     asked = Asked(
-        deadline=wanted.deadline,
         headroom=wanted.headroom,
         loss_per_node_day=wanted.loss_per_node_day,
         # A stack that is up has both.
@@ -103,12 +105,10 @@ def run(
     prepared = _prepare(at, given, read, fleets)
     if prepared is None:
         return FINDINGS
-    repeated = {"--outputs": live.outputs, "--root": of.root}
-    options = "".join(f" {key} {shlex.quote(str(value))}" for key, value in repeated.items() if value is not None)
     if prepared.status is not None and prepared.status.phase == "done":
         sys.stdout.write(f"Every document of this file has its result already, as batch {prepared.shards.id}.\n")
-        return _finish(at, prepared, wishes, options)
-    return _process(at, fleets, prepared, wanted, live, wishes, options)
+        return _finish(at, prepared, wishes)
+    return _process(at, fleets, prepared, wanted, live, wishes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,41 +185,48 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
     return None
 
 
-def _process(
-    at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, live: Live, wishes: Wishes, options: str
-) -> int:
-    """Plan, confirm, send, start, and wait. `options`: those that later commands need, too."""
+def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, live: Live, wishes: Wishes) -> int:
+    """Plan, confirm, send, start, and wait."""
     from fleet.batch.launch import own_job, require_prepared, start
     from fleet.batch.sizing import Limits, size
     from fleet.jobs.session import cluster_of
 
-    spent = prepared.status.usd if prepared.status is not None else 0.0
-    limits = Limits(deadline=wanted.deadline, max_usd=wanted.max_usd, servers=wanted.servers, spent=spent)
-    sized = size(fleets, prepared.left, at.settings, limits)
-    id_ = prepared.shards.id
+    id_, before = prepared.shards.id, None if prepared.status is None else prepared.status.terms
     with cluster_of(at.outputs, at.settings, live.kubeconfig, live.context) as kubectl:
         require_prepared(kubectl, at.settings)
-        running = own_job(kubectl, at.settings, id_)
-        _agree(at, prepared, sized, yes=wishes.yes)
+        job = own_job(kubectl, at.where, id_)
+        works = job is not None and prepared.stored.stopped() is None
+        limits = Limits.of(
+            deadline=wanted.deadline,
+            max_usd=wanted.max_usd,
+            servers=wanted.servers,
+            section=at.settings.batch,
+            before=before,
+            running=job["spec"]["parallelism"] if job is not None and works else None,
+            spent=0.0 if prepared.status is None else prepared.status.usd,
+            now=time.time(),
+        )
+        sized = size(fleets, prepared.left, at.settings, limits)
+        _agree(at, prepared, sized, limits, yes=wishes.yes)
         batch = _send(at, prepared)
-        if running is not None and prepared.stored.stopped() is not None:
-            _wait_until_stopped(kubectl, running["metadata"]["name"])
-        prepared.stored.go_on(sized.terms(at.settings, limits, began=time.time()))
+        if job is not None and not works:
+            _wait_until_stopped(kubectl, job["metadata"]["name"])
+        # To a client that begins, nothing ran between the last report and the begin of a run.
+        began = before.began if works and before is not None else time.time()
+        prepared.stored.go_on(sized.terms(at.settings, limits, began=began))
         started = start(kubectl, at.settings, at.outputs, id_, sized.servers)
         sys.stdout.write(f"{_STARTED[started.done].format(id_, plural(sized.servers, 'server'))}\n")
         if wishes.detach:
-            sys.stdout.write(_what_goes_on(at, id_, options))
+            sys.stdout.write(_what_goes_on(at, id_))
             return CLEAN
         try:
-            over = _watch(
-                kubectl, prepared.stored, batch, started, f"fleet batch fetch {id_} --stack {at.stack}{options}"
-            )
+            over = _watch(kubectl, prepared.stored, batch, started, f"fleet batch fetch {id_} {at.where}")
         except (KeyboardInterrupt, SystemExit) as stop:
-            sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(at, id_, options)}")
+            sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(at, id_)}")
             return code_of(stop)
         if over.failed:
-            raise CommandError(_failed(kubectl, over, id_, at, options))
-    return _finish(at, prepared, wishes, options)
+            raise CommandError(_failed(kubectl, over, id_, at))
+    return _finish(at, prepared, wishes)
 
 
 _STARTED: Final[Mapping[str, str]] = {
@@ -229,7 +236,7 @@ _STARTED: Final[Mapping[str, str]] = {
 }
 
 
-def _agree(at: Reached, prepared: _Prepared, sized: Sized, *, yes: bool) -> None:
+def _agree(at: Reached, prepared: _Prepared, sized: Sized, limits: Limits, *, yes: bool) -> None:
     """Print hours and dollars and ask for confirmation on a terminal. Raises CommandError."""
     load, shards, status = prepared.load, prepared.shards, prepared.status
     size = sum(slice_.size for slice_ in shards.slices) / 1e6
@@ -240,7 +247,8 @@ def _agree(at: Reached, prepared: _Prepared, sized: Sized, *, yes: bool) -> None
     if status is not None and status.done:
         words.append(f"{status.done:,} have a result already; the others:")
     words.append(sized.text(at.settings))
-    sys.stdout.write(textwrap.fill(" ".join(words), min(100, terminal()[1])) + "\n")
+    width = min(100, terminal()[1])
+    sys.stdout.write("\n".join((textwrap.fill(" ".join(words), width), *limits.text())) + "\n")
     if not yes:
         confirm(f"Process it on stack {at.stack} now?", "a batch")
 
@@ -289,30 +297,30 @@ def _watch(kubectl: Kubectl, stored: StoredBatch, batch: Batch, started: Started
         return watch(kubectl, started.job, state, display.state, later=later)
 
 
-def _failed(kubectl: Kubectl, over: Ended, id_: str, at: Reached, options: str) -> str:
+def _failed(kubectl: Kubectl, over: Ended, id_: str, at: Reached) -> str:
     """Message for a failed Job, with its pods' last log lines."""
     from fleet.jobs.cluster_view import failure_lines
 
     lines = [f"the clients of batch {id_} failed: {over.failed}", *failure_lines(kubectl, over.failures)]
-    lines.append(f"Nothing is lost: fleet batch run FILE --stack {at.stack}{options} goes on where it was")
+    lines.append(f"Nothing is lost: fleet batch run FILE {at.where} goes on where it was")
     return "\n".join(lines)
 
 
-def _finish(at: Reached, prepared: _Prepared, wishes: Wishes, options: str) -> int:
+def _finish(at: Reached, prepared: _Prepared, wishes: Wishes) -> int:
     """Show how it ended, and bring the results of one that is done."""
     from fleet.batch.status import Status, outline
     from fleet.clients.errors import LiveError
 
     id_ = prepared.shards.id
-    later = f"fleet batch fetch {id_} --stack {at.stack}{options}"
+    later = f"fleet batch fetch {id_} {at.where}"
     batch = prepared.stored.batch()
     assert batch is not None
     status = Status.of(prepared.stored, batch)
     if status.phase != "done" or wishes.detach:
-        show(outline(status, at.stack), "text")
+        show(outline(status, at.where), "text")
         return CLEAN if status.phase == "done" else FINDINGS
     try:
-        return bring(prepared.stored, batch, wishes.out, at.stack)
+        return bring(prepared.stored, batch, wishes.out, at.where)
     except (KeyboardInterrupt, SystemExit) as stop:
         sys.stdout.write(f"\nThe batch is done. Its results are in the bucket: {later}\n")
         return code_of(stop)
@@ -320,8 +328,8 @@ def _finish(at: Reached, prepared: _Prepared, wishes: Wishes, options: str) -> i
         raise CommandError(f"{error}\nThe batch is done. Its results are in the bucket: {later}") from None
 
 
-def _what_goes_on(at: Reached, id_: str, options: str) -> str:
-    rest = f"{id_} --stack {at.stack}{options}"
+def _what_goes_on(at: Reached, id_: str) -> str:
+    rest = f"{id_} {at.where}"
     return (
         "The batch goes on in the cluster, to its end.\n"
         f"  watch it:           fleet batch status {rest} --watch\n"

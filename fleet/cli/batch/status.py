@@ -62,5 +62,5 @@ def status(
                     patiently(look, display.state)
         except (KeyboardInterrupt, SystemExit) as stop:
             return code_of(stop)
-    show(outline(now, at.stack), format_)
-    return FINDINGS if any(findings(now, at.stack)) else CLEAN
+    show(outline(now, at.where), format_)
+    return FINDINGS if any(findings(now, at.where)) else CLEAN

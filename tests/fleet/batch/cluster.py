@@ -106,8 +106,12 @@ class Place:
 
     def batch(self, *arguments: str) -> CompletedProcess[str]:
         """`fleet batch ARGUMENTS` on the stack `try`."""
-        given = ("--stack", "try", "--outputs", str(self.folder / "outputs.json"), "--root", str(self.root))
-        return fleet("batch", *arguments, *given, cwd=self.folder, **self.environment)
+        return fleet("batch", *arguments, *self.where.split(), cwd=self.folder, **self.environment)
+
+    @property
+    def where(self) -> str:
+        """Options that every command has, and every command that is printed."""
+        return f"--stack try --outputs {self.folder / 'outputs.json'} --root {self.root}"
 
     def run(self, *arguments: str) -> CompletedProcess[str]:
         """`fleet batch run` without questions."""

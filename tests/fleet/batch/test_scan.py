@@ -98,6 +98,7 @@ def test_a_line_above_the_limit_is_told_and_the_next_is_read(
     file = made.write(tmp_path / "batch", fits, fits + b" ", made.chat("b", "x"), fits + b" " * 99)
     found = _scan(file, counter)
     assert [(one.id, one.subject) for one in found.findings] == [("too-long", "line 2"), ("too-long", "line 4")]
+    assert [one.found for one in found.findings] == [f"{(len(fits) + more) / 1e6:,.1f} MB" for more in (1, 100)]
     assert found.documents == 2
 
 

@@ -102,6 +102,7 @@ def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -
         (("--id", "key"), 2, "--template"),
         (("--deadline=-1h",), 2, "--deadline '-1h' is not a duration"),
         (("--stack", "dev"), 2, "--machine cannot be combined with --stack"),
+        (("--stack", "nope"), 2, "Pulumi.nope.yaml"),
         (("--region", "mars"), 1, "no price is published"),
     ],
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +303,7 @@ def test_the_status_in_the_guide(here: Place, golden: Golden) -> None:
     id_ = stored(here, documents=50_000, servers=2, maxUsd=40.0, usdPerServerHour=34.07, usdPerHourFixed=0.11)
     rate = {"documents": 50_000, "done": 12_500, "perSecond": 41.2, "servers": 2, "usd": 8.12, "secondsLeft": 910.0}
     report(here, id_, **rate, failed=3)
-    text = here.batch("status", id_).stdout
+    text = here.batch("status", id_).stdout.replace(here.where, "--stack try")
     golden("batch/status.txt", text)
     shown = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8").partition(f"$ fleet batch status {id_}")[2]
     shown = shown.partition("\n```")[0].partition("\n")[2]
@@ -355,7 +357,8 @@ def test_a_cancelled_batch_is_told_to_stop_and_its_job_goes(here: Place) -> None
     assert (done.returncode, done.stderr) == (0, "")
     assert here.stored(id_, "stop.json")["reason"] == "cancelled"
     assert here.objects("job") == []
-    assert f"fleet batch fetch {id_}" in done.stdout
+    assert f"fleet batch fetch {id_} {here.where} --partial" in done.stdout
+    assert f"fleet batch run FILE {here.where}\n" in done.stdout
     assert "no batch runs" in here.batch("cancel").stderr
     assert f"batch {id_} does not run" in here.batch("cancel", id_).stderr
 
@@ -366,6 +369,150 @@ def test_a_limit_that_is_spent_must_be_raised(here: Place) -> None:
     here.end_jobs()
     report(here, id_, usd=500.0, state="stopped", reason="max-usd")
     assert "cost $500.00 already" in refused(here, "batch.jsonl", "--max-usd", "500")
+
+
+def terms_of(here: Place, *options: str) -> dict[str, Any]:
+    """Those of another run."""
+    done = here.run("batch.jsonl", "--detach", *options)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return dict(here.stored(here.id(), "terms.json"))
+
+
+@pytest.mark.slow
+def test_a_batch_goes_on_under_the_terms_that_it_had(here: Place) -> None:
+    id_ = started(here, "--max-usd", "500", "--deadline", "8h")
+    first = here.stored(id_, "terms.json")
+    # While it runs: also against the stack's section.
+    (here.root / "Pulumi.try.yaml").write_text(
+        STACK.replace("{enabled: true,", "{enabled: true, deadline: 3h, maxUsd: 700,")
+    )
+    assert terms_of(here) == first
+    # After its end.
+    again = here.batch("cancel").stdout
+    assert f"fleet batch run FILE {here.where}\n" in again
+    second = terms_of(here)
+    assert (second["maxUsd"], second["deadline"]) == (500.0, first["deadline"])
+    assert second["began"] > first["began"]
+    # An option beats them.
+    third = terms_of(here, "--max-usd", "600", "--deadline", "9h")
+    assert (third["maxUsd"], third["began"]) == (600.0, second["began"])
+    assert third["deadline"] > first["deadline"]
+
+
+@pytest.mark.slow
+def test_a_running_batch_keeps_its_servers(here: Place) -> None:
+    id_ = started(here, "--servers", "3")
+    assert (
+        f"Batch {id_} is running with 3 servers already."
+        in here.run("batch.jsonl", "--detach", "--max-usd", "900").stdout
+    )
+    assert here.job()["spec"]["parallelism"] == 3
+    assert terms_of(here)["maxUsd"] == 900.0
+    here.batch("cancel")
+    assert terms_of(here)["servers"] == 3
+    assert terms_of(here, "--deadline", "8h")["servers"] == 1
+
+
+@pytest.mark.slow
+def test_an_amount_that_is_advised_counts_what_was_spent_and_is_accepted(here: Place) -> None:
+    id_ = started(here, "--max-usd", "500")
+    here.end_jobs()
+    here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
+    for spent, options in ((500.0, []), (20.0, ["--max-usd", "21"]), (20.0, ["--max-usd", "20", "--servers", "2"])):
+        report(here, id_, usd=spent, state="stopped", reason="max-usd", at=time.time())
+        said = refused(here, "batch.jsonl", *options)
+        assert f"cost ${spent:.2f} already" in said
+        advised = re.search(r"pass --max-usd ([0-9.]+)", said)
+        assert advised is not None, said
+        assert float(advised[1]) > spent
+    jobs = len(here.objects("job"))
+    assert here.run("batch.jsonl", "--detach", "--max-usd", advised[1], "--servers", "2").returncode == 0
+    assert len(here.objects("job")) == jobs + 1
+
+
+@pytest.mark.slow
+def test_a_deadline_that_has_passed_is_told_with_one_that_can_be_kept(here: Place) -> None:
+    id_ = started(here, "--deadline", "8h")
+    passed = {**here.stored(id_, "terms.json"), "deadline": time.time() - 60}
+    here.put(id_, "terms.json", passed)
+    done = here.run("batch.jsonl", "--detach")
+    assert "which has passed" in done.stdout
+    assert here.stored(id_, "terms.json")["deadline"] == passed["deadline"]
+    here.end_jobs()
+    said = refused(here, "batch.jsonl")
+    assert "has passed" in said
+    advised = re.search(r"pass (--deadline) (\S+h) ", said)
+    assert advised is not None, said
+    assert here.run("batch.jsonl", "--detach", *advised.groups()).returncode == 0
+    assert here.stored(id_, "terms.json")["deadline"] > time.time()
+
+
+@pytest.mark.slow
+def test_the_confirmation_says_what_the_batch_may_cost_and_when_it_ends(here: Place) -> None:
+    told = here.run("batch.jsonl", "--detach").stdout
+    assert "limit:    no limit\ndeadline: no deadline\n" in told
+    report(here, here.id(), usd=7.5)
+    told = here.run("batch.jsonl", "--detach", "--max-usd", "500", "--deadline", "8h").stdout
+    assert "limit:    $500.00 for all runs, of which $7.50 is spent\n" in told
+    deadline = datetime.fromtimestamp(here.stored(here.id(), "terms.json")["deadline"], UTC)
+    assert f"deadline: {deadline:%Y-%m-%d %H:}" in told
+    assert "in 8 h\n" in told
+    told = here.run("batch.jsonl", "--detach").stdout
+    assert told.count(", as before") == 2
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "command"),
+    [
+        ("cancelled", "stopped by fleet batch cancel", ""),
+        ("max-usd", "stopped at its limit", " --max-usd 86 --servers 1"),
+    ],
+)
+def test_a_stopped_batch_says_why_what_it_cost_and_how_it_goes_on(
+    here: Place, reason: str, state: str, command: str
+) -> None:
+    id_ = stored(here, maxUsd=20.0)
+    report(here, id_, usd=20.0, state="stopped", reason=reason)
+    here.put(id_, "stop.json", {"reason": reason, "at": 1})
+    told = here.batch("status", id_).stdout
+    assert f"{state}: 6 of 24 documents" in told
+    assert "$20.00" in told
+    assert "at the end" not in told
+    assert "wanted" not in told
+    assert f"fleet batch run FILE {here.where}{command}" in " ".join(told.split())
+    assert json.loads(here.batch("status", id_, "--format", "json").stdout)["usdAtEnd"] is None
+
+
+def test_a_run_that_has_no_report_yet_shows_no_servers_of_the_run_before(here: Place) -> None:
+    id_ = stored(here)
+    report(here, id_, at=time.time() - 300, servers=3)
+    told = " ".join(here.batch("status", id_).stdout.split())
+    assert "servers 0 of 1 wanted" in told
+    assert "at the end" not in told
+
+
+@pytest.mark.parametrize(("minutes", "code"), [(10, 0), (20, 1)])
+def test_a_batch_is_silent_once_a_client_had_time_for_a_node_and_its_image(
+    here: Place, minutes: int, code: int
+) -> None:
+    id_ = stored(here, began=time.time() - 60 * minutes)
+    assert here.batch("status", id_).returncode == code
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_done_is_fetched_and_not_cancelled(here: Place) -> None:
+    id_ = started(here)
+    none = here.batch("fetch", "--partial")
+    assert none.returncode == 1
+    assert "No document" in none.stdout
+    assert not (here.folder / "out" / "batches" / id_ / "results-so-far.jsonl").exists()
+    here.finish(id_)
+    for chosen in ([], [id_]):
+        assert f"is done: fleet batch fetch {id_} {here.where}" in here.batch("cancel", *chosen).stderr
+    # A price for each million tokens is none of a batch that has fewer.
+    told = here.batch("status", id_).stdout
+    assert "a million tokens" not in told
+    assert f"fleet batch fetch {id_} {here.where}" in " ".join(told.split())
 
 
 def test_the_guide_names_every_option_of_its_own() -> None:
