@@ -323,7 +323,7 @@ class Server:
 
 
 def fixes_replicas(resource: Resource) -> bool:
-    """Whether the number of pods is the program's. A number that is ignored is what an autoscaler, or nobody yet, has set."""
+    """Whether the number of pods is the program's: written, and not ignored as an autoscaler's first or last number."""
     return has(dig(resource.props, "spec"), "replicas") and "spec.replicas" not in resource.ignore_changes
 
 

@@ -68,12 +68,16 @@ class Limits:
         now: float,
     ) -> Self:
         """From options, the stack's section, the terms of the run before, and its servers if its clients work. Raises ValueError."""
+        until, kept = _deadline(deadline, before, section), running
+        if running is None and before is not None and until is None:
+            # Without a deadline the planner takes the fewest: another number was asked for. With one, it plans for the rest.
+            kept = before.servers
         return cls(
             now=now,
-            deadline=_deadline(deadline, before, section),
+            deadline=until,
             max_usd=_max_usd(max_usd, before, section),
             servers=servers,
-            kept_servers=_kept_servers(before, running) if servers is None and deadline is None else None,
+            kept_servers=kept if servers is None and deadline is None else None,
             runs=running is not None,
             spent=spent,
         )
@@ -132,13 +136,6 @@ def _max_usd(option: float | None, before: Terms | None, section: Section) -> Li
     if section.max_usd is not None:
         return Limit(value=section.max_usd, words=f"batch.maxUsd {section.max_usd:g}")
     return None
-
-
-def _kept_servers(before: Terms | None, running: int | None) -> int | None:
-    if running is not None or before is None:
-        return running
-    # Without a deadline the planner takes the fewest: another number was asked for. With one, it plans for the rest.
-    return before.servers if before.deadline is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,13 +246,10 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
     try:
         option = fleets.own(load, left)
     except PlanImpossibleError as error:
-        kept = deadline is not None and deadline.is_kept
-        cure = (
-            f"{deadline.words} cannot be kept: pass {_enough_time(fleets, load, most)} from now"
-            if deadline and kept
-            else ""
-        )
-        raise UserError(f"{cure}; {error.why}" if cure else f"{error.why}; nearest: {error.nearest}") from None
+        if deadline is None or not deadline.is_kept:
+            raise UserError(f"{error.why}; nearest: {error.nearest}") from None
+        cure = f"pass {_enough_time(fleets, load, most)} from now"
+        raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
     servers = option.plan.machines
     if servers > most and deadline is not None:
         raise UserError(

@@ -237,7 +237,7 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             severity="warning",
             found=f"ends about {format_moment(ends)}",
             allowed=f"until {format_moment(terms.deadline)}",
-            write=f"fleet batch run FILE {where} {_in_time(status, terms.deadline, terms.servers)}, for the batch that runs",
+            write=f"fleet batch run FILE {where} {_in_time(status, terms.deadline, terms.servers)}",
         )
 
 

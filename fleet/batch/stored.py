@@ -164,10 +164,11 @@ class StoredBatch:
         """Tell the clients to stop."""
         self.bucket.write(f"{self.prefix}{STOP}", _json({"reason": CANCELLED, "at": time.time()}))
 
-    def go_on(self, terms: Terms) -> None:
-        """Write a run's terms, and take back an earlier stop."""
+    def go_on(self, terms: Terms, *, again: bool) -> None:
+        """Write a run's terms. `again`: its clients do not run, so an earlier stop is taken back; one that comes meanwhile holds."""
         self.bucket.write(f"{self.prefix}{TERMS}", terms.content())
-        self.bucket.delete(f"{self.prefix}{STOP}")
+        if again:
+            self.bucket.delete(f"{self.prefix}{STOP}")
 
     def _read(self, name: str, of: Callable[[Mapping[str, Any]], _Told]) -> _Told | None:
         content = self.bucket.read(f"{self.prefix}{name}")

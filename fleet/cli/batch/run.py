@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fleet.batch.sizing import Limits, Sized
     from fleet.batch.status import Status
     from fleet.batch.stored import Batch, StoredBatch
-    from fleet.clients.kubectl import Kubectl
+    from fleet.clients.kubectl import Kubectl, Manifest
     from fleet.jobs.watching import Ended
 
 
@@ -194,8 +194,13 @@ def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, 
     id_, before = prepared.shards.id, None if prepared.status is None else prepared.status.terms
     with cluster_of(at.outputs, at.settings, live.kubeconfig, live.context) as kubectl:
         require_prepared(kubectl, at.settings)
-        job = own_job(kubectl, at.where, id_)
-        works = job is not None and prepared.stored.stopped() is None
+
+        def running() -> tuple[Manifest | None, bool]:
+            """The batch's Job, and whether its clients work."""
+            job = own_job(kubectl, at.where, id_)
+            return job, job is not None and prepared.stored.stopped() is None
+
+        job, works = running()
         limits = Limits.of(
             deadline=wanted.deadline,
             max_usd=wanted.max_usd,
@@ -209,11 +214,14 @@ def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, 
         sized = size(fleets, prepared.left, at.settings, limits)
         _agree(at, prepared, sized, limits, yes=wishes.yes)
         batch = _send(at, prepared)
+        if works and not running()[1]:
+            sys.stdout.write(f"Batch {id_} has ended meanwhile, and nothing was started.\n")
+            return _finish(at, prepared, wishes)
         if job is not None and not works:
             _wait_until_stopped(kubectl, job["metadata"]["name"])
         # To a client that begins, nothing ran between the last report and the begin of a run.
         began = before.began if works and before is not None else time.time()
-        prepared.stored.go_on(sized.terms(at.settings, limits, began=began))
+        prepared.stored.go_on(sized.terms(at.settings, limits, began=began), again=not works)
         started = start(kubectl, at.settings, at.outputs, id_, sized.servers)
         sys.stdout.write(f"{_STARTED[started.done].format(id_, plural(sized.servers, 'server'))}\n")
         if wishes.detach:

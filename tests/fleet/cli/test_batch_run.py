@@ -414,6 +414,27 @@ def test_a_running_batch_keeps_its_servers(here: Place) -> None:
 
 
 @pytest.mark.slow
+def test_a_batch_that_ends_while_a_person_thinks_is_not_started_again(
+    here: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fleet.batch import stored as storing
+
+    id_, upload = started(here), storing.upload
+    terms, jobs = here.stored(id_, "terms.json"), here.objects("job")
+
+    def meanwhile(*given: Any) -> storing.Batch:
+        here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
+        return upload(*given)
+
+    monkeypatch.setattr(storing, "upload", meanwhile)
+    done = here.run("batch.jsonl", "--servers", "2")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "stopped at its limit" in done.stdout
+    assert (here.stored(id_, "terms.json"), here.objects("job")) == (terms, jobs)
+    assert here.stored(id_, "stop.json")["reason"] == "max-usd"
+
+
+@pytest.mark.slow
 def test_an_amount_that_is_advised_counts_what_was_spent_and_is_accepted(here: Place) -> None:
     id_ = started(here, "--max-usd", "500")
     here.end_jobs()
