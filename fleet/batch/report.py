@@ -143,10 +143,13 @@ def _numbers(load: Load, best: Option | None) -> Iterator[Number]:
             more=f"{format_usd(best.usd[0])} to {format_usd(best.usd[1])}",
         )
         if best.run.usd_per_million is not None:
+            # Nodes are paid for their own part of the start.
+            started = min(best.run.start_hours, best.plan.restart.likely_seconds / 3600)
+            start = "; most of it pays the start" if started > best.run.work_hours else ""
             yield Number(
                 name=f"a million tokens{least}",
                 now=format_usd(best.run.usd_per_million.total_usd),
-                more=f"{format_usd(best.run.usd_per_million.output_usd)} over output tokens alone",
+                more=f"{format_usd(best.run.usd_per_million.output_usd)} over output tokens alone{start}",
             )
     yield Number(
         name="afterwards",

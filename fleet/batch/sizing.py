@@ -34,6 +34,13 @@ class Limit:
     """For messages, e.g. `--max-usd 20`."""
     is_kept: bool = False
     """Whether it is that of the run before."""
+    replaced: str = ""
+    """That of the run before, if this is another."""
+
+    @property
+    def beside_before(self) -> str:
+        """What the confirmation says of the run before."""
+        return ", as before" if self.is_kept else f", instead of {self.replaced}" if self.replaced else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,23 +109,20 @@ class Limits:
         if self.max_usd is None:
             limit = f"no limit{f'; {spent} so far' if spent else ''}"
         else:
-            limit = f"{format_usd(self.max_usd.value)} for all runs{_kept(self.max_usd)}{f', of which {spent}' if spent else ''}"
-        if ends is None or left is None:
+            limit = f"{format_usd(self.max_usd.value)} for all runs{self.max_usd.beside_before}{f', of which {spent}' if spent else ''}"
+        if self.deadline is None or ends is None or left is None:
             deadline = "no deadline"
         elif left <= 0:
             deadline = f"{format_moment(ends)}, which has passed; --deadline 8h is counted from now"
         else:
-            deadline = f"{format_moment(ends)}, in {format_duration(3600 * left)}{_kept(self.deadline)}"
+            deadline = f"{format_moment(ends)}, in {format_duration(3600 * left)}{self.deadline.beside_before}"
         return f"limit:    {limit}", f"deadline: {deadline}"
-
-
-def _kept(limit: Limit | None) -> str:
-    return ", as before" if limit is not None and limit.is_kept else ""
 
 
 def _deadline(option: str | None, before: Terms | None, section: Section) -> Limit | None:
     if option is not None:
-        return Limit(value=parse_hours(option), words=f"--deadline {option}")
+        replaced = "" if before is None or before.deadline is None else format_moment(before.deadline)
+        return Limit(value=parse_hours(option), words=f"--deadline {option}", replaced=replaced)
     if before is not None and before.deadline is not None:
         words = f"the deadline of the run before, {format_moment(before.deadline)},"
         return Limit(value=before.deadline, words=words, is_kept=True)
@@ -129,7 +133,8 @@ def _deadline(option: str | None, before: Terms | None, section: Section) -> Lim
 
 def _max_usd(option: float | None, before: Terms | None, section: Section) -> Limit | None:
     if option is not None:
-        return Limit(value=option, words=f"--max-usd {option:g}")
+        replaced = "" if before is None or before.max_usd in (None, option) else format_usd(before.max_usd or 0.0)
+        return Limit(value=option, words=f"--max-usd {option:g}", replaced=replaced)
     if before is not None and before.max_usd is not None:
         words = f"the limit of the run before, {format_usd(before.max_usd)}"
         return Limit(value=before.max_usd, words=words, is_kept=True)

@@ -480,6 +480,9 @@ def test_the_confirmation_says_what_the_batch_may_cost_and_when_it_ends(here: Pl
     assert "in 8 h\n" in told
     told = here.run("batch.jsonl", "--detach").stdout
     assert told.count(", as before") == 2
+    told = here.run("batch.jsonl", "--detach", "--max-usd", "600", "--deadline", "9h").stdout
+    assert ", instead of $500.00," in told
+    assert f", instead of {deadline:%Y-%m-%d %H:%M} UTC\n" in told
 
 
 @pytest.mark.parametrize(
