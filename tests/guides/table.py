@@ -261,6 +261,13 @@ PAGES: Final[Mapping[str, Page]] = {
         {"STACK": "gateway"},
         {"gateway": False},
     ),
+    "docs/batch.md": Page(
+        (
+            Typed("pulumi stack init first", before=("fleet new first --from batch-l4 --project PROJECT",)),
+            Typed("pulumi up --stack first", (CREATED,), look=replicas(0)),
+        ),
+        {"PROJECT": "my-project"},
+    ),
     "docs/google-cloud.md": Page(
         (Typed("pulumi up --skip-preview", (UNCHANGED,)),),
         has={"dev": True},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 import time
@@ -109,14 +108,21 @@ def test_a_failed_job_is_told_with_the_end_of_its_log(here: Place) -> None:
         assert words in done.stderr
 
 
-def test_ctrl_c_leaves_it_running(here: Place) -> None:
+def test_ctrl_c_leaves_it_running(here: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses, stopped = iter(range(3)), threading.Event()
+
     def play(_: str) -> None:
         run_pod(here, "Running")
-        asked = len(here.asked())
-        while len(here.asked()) < asked + 4:
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        stopped.wait(60)
 
+    def pause(_: float) -> None:
+        time.sleep(0.1)
+        if next(pauses, None) is None:
+            # Between two looks: in the middle of one, the process's end closes the connection.
+            stopped.set()
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("fleet.jobs.watching.time", SimpleNamespace(monotonic=time.monotonic, sleep=pause))
     with meanwhile(here, play):
         done = here.run("batch.jsonl")
     assert (done.returncode, done.stderr) == (130, "")
