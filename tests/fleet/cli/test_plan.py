@@ -370,7 +370,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("batch", (*BATCH, "--capacity", "flex-start")),
+        ("documents", (*BATCH, "--capacity", "flex-start")),
         (
             "users",
             (*USERS, "--profile", "tuned", "--capacity", "cud-1y", "--reservation", "b200-production", "--spares", "1"),

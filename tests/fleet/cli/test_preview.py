@@ -20,7 +20,7 @@ def preview(stack: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_path: Path) -> None:
-    """A guest reads another stack's outputs. The texts of a preview are goldens; .ci/run previews all eight stacks."""
+    """A guest reads another stack's outputs. The texts of a preview are goldens; .ci/run previews every stack."""
     file = tmp_path / "preview.json"
     done = fleet("preview", "--stack", "guest", "--no-policy", "--format", f"json={file}", "--format", "text")
     assert (done.returncode, done.stderr) == (0, "")
