@@ -16,6 +16,12 @@ def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
     return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
 
 
+def camel_case(name: str, between: str = "_") -> str:
+    """`max_usd` becomes `maxUsd`."""
+    first, *others = name.split(between)
+    return first + "".join(other.capitalize() for other in others)
+
+
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The entry of `names` closest to a misspelled `name`, ignoring case; None if none is close enough.
 

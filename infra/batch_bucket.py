@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import storage
 
-from infra.naming import Place, bucket_name_of
+from infra.naming import Place
+from infra.private_bucket import private_bucket
 from settings.arguments import checked
 
 
@@ -34,24 +35,13 @@ class BatchBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BatchBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:BatchBucket", name, None, opts)
-        bucket = storage.Bucket(
-            f"{name}-bucket",
-            name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-batches"),
-            project=args.place.project,
-            # Cloud Storage returns upper case; lower case would be a permanent diff.
-            location=args.place.region.upper(),
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            force_destroy=False,
-            lifecycle_rules=[
-                storage.BucketLifecycleRuleArgs(
-                    action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.retention_days),
-                )
-            ],
-            soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
-            labels=args.place.labels,
-            opts=pulumi.ResourceOptions(parent=self),
+        bucket = private_bucket(
+            name,
+            args.place,
+            "vllm-batches",
+            parent=self,
+            retention_days=args.retention_days,
+            soft_delete=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
         )
         self.bucket_name = bucket.name
         self.register_outputs({"bucket": self.bucket_name})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pulumi
-from pulumi_gcp import storage
 
-from infra.naming import Place, bucket_name_of
+from infra.naming import Place
+from infra.private_bucket import private_bucket
 from settings.arguments import checked
 
 
@@ -31,18 +31,14 @@ class CompileCacheBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CompileCacheBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:CompileCacheBucket", name, None, opts)
-        bucket = storage.Bucket(
-            f"{name}-bucket",
-            name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-caches"),
-            project=args.place.project,
-            # Cloud Storage returns upper case; lower case would be a permanent diff.
-            location=args.place.region.upper(),
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            force_destroy=True,
+        bucket = private_bucket(
+            name,
+            args.place,
+            "vllm-caches",
+            parent=self,
             # The contents can be recreated; the policy pack requires other buckets to keep theirs.
+            force_destroy=True,
             labels={**args.place.labels, "scratch": "true"},
-            opts=pulumi.ResourceOptions(parent=self),
         )
         self.bucket_name = bucket.name
         self.register_outputs({"bucket": self.bucket_name})

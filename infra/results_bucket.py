@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import pulumi
 from pulumi_gcp import storage
 
-from infra.naming import Place, bucket_name_of
+from infra.naming import Place
+from infra.private_bucket import private_bucket
 from settings.arguments import checked
 from settings.sections.results import Results
 
@@ -34,22 +35,7 @@ class ResultsBucket(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ResultsBucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:ResultsBucket", name, None, opts)
-        self.bucket = storage.Bucket(
-            f"{name}-bucket",
-            name=bucket_name_of(args.place.project, args.place.name_prefix, "vllm-results"),
-            project=args.place.project,
-            # Cloud Storage returns upper case; lower case would be a permanent diff.
-            location=args.place.region.upper(),
-            uniform_bucket_level_access=True,
-            public_access_prevention="enforced",
-            force_destroy=False,
-            lifecycle_rules=[
-                storage.BucketLifecycleRuleArgs(
-                    action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=storage.BucketLifecycleRuleConditionArgs(age=args.results.retention_days),
-                )
-            ],
-            labels=args.place.labels,
-            opts=pulumi.ResourceOptions(parent=self),
+        self.bucket = private_bucket(
+            name, args.place, "vllm-results", parent=self, retention_days=args.results.retention_days
         )
         self.register_outputs({"bucket": self.bucket.name})

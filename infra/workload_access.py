@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
 from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
 from settings.arguments import checked
+
+if TYPE_CHECKING:
+    from pulumi_gcp.storage import BucketIAMMemberConditionArgsDict as Condition
 
 
 @checked
@@ -72,67 +75,51 @@ class WorkloadAccess(pulumi.ComponentResource):
     def __init__(self, name: str, args: WorkloadAccessArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:WorkloadAccess", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
+
+        def grant(
+            what: str, account: str, role: str, bucket: pulumi.Input[str], *, only: Condition | None = None
+        ) -> None:
+            """A role on a bucket, or where a condition is given on some of its objects."""
+            storage.BucketIAMMember(
+                f"{name}-{account}-{what}",
+                bucket=bucket,
+                role=f"roles/storage.{role}",
+                member=principal(args, account),
+                condition=only,
+                opts=child,
+            )
+
         if args.results_bucket is not None:
             # Pods may not delete or overwrite objects, except their own progress reports.
             # Source: Cloud Storage JSON API, objects.insert: overwriting requires storage.objects.delete.
-            for grant, role in (("results", "objectCreator"), ("listing", "objectViewer"), ("progress", "objectUser")):
-                storage.BucketIAMMember(
-                    f"{name}-{BENCHMARK_ACCOUNT}-{grant}",
-                    bucket=args.results_bucket,
-                    role=f"roles/storage.{role}",
-                    member=principal(args, BENCHMARK_ACCOUNT),
-                    condition={"title": "progress of a measurement", "expression": _PROGRESS}
-                    if grant == "progress"
-                    else None,
-                    opts=child,
-                )
+            own: Condition = {"title": "progress of a measurement", "expression": _PROGRESS}
+            grant("results", BENCHMARK_ACCOUNT, "objectCreator", args.results_bucket)
+            grant("listing", BENCHMARK_ACCOUNT, "objectViewer", args.results_bucket)
+            grant("progress", BENCHMARK_ACCOUNT, "objectUser", args.results_bucket, only=own)
         if args.batch_bucket is not None:
             # What a client wrote as a result stays: no other client, late or wrong, can replace or delete it.
-            for grant, role in (
-                ("batches", "objectViewer"),
-                ("new-results", "objectCreator"),
-                ("leases", "objectUser"),
-            ):
-                storage.BucketIAMMember(
-                    f"{name}-{BATCH_ACCOUNT}-{grant}",
-                    bucket=args.batch_bucket,
-                    role=f"roles/storage.{role}",
-                    member=principal(args, BATCH_ACCOUNT),
-                    condition={"title": "leases, parts and progress of batches", "expression": _CHANGING}
-                    if grant == "leases"
-                    else None,
-                    opts=child,
-                )
+            changing: Condition = {"title": "leases, parts and progress of batches", "expression": _CHANGING}
+            grant("batches", BATCH_ACCOUNT, "objectViewer", args.batch_bucket)
+            grant("new-results", BATCH_ACCOUNT, "objectCreator", args.batch_bucket)
+            grant("leases", BATCH_ACCOUNT, "objectUser", args.batch_bucket, only=changing)
         for cache in args.compile_caches:
-            for grant, role in (("caches", "objectViewer"), ("new-caches", "objectCreator")):
-                storage.BucketIAMMember(
-                    # One grant per key: created before the key's pods, deleted after the last of them.
-                    f"{name}-{cache.account}-{grant}",
-                    bucket=cache.bucket,
-                    role=f"roles/storage.{role}",
-                    member=principal(args, cache.account),
-                    condition={
-                        "title": "compile caches of one release",
-                        "expression": pulumi.Output.format(
-                            "resource.name.startsWith('projects/_/buckets/{0}/objects/{1}/')", cache.bucket, cache.key
-                        ),
-                    },
-                    opts=child,
-                )
+            # One grant per key: created before the key's pods, deleted after the last of them.
+            release: Condition = {
+                "title": "compile caches of one release",
+                "expression": pulumi.Output.format(
+                    "resource.name.startsWith('projects/_/buckets/{0}/objects/{1}/')", cache.bucket, cache.key
+                ),
+            }
+            grant("caches", cache.account, "objectViewer", cache.bucket, only=release)
+            grant("new-caches", cache.account, "objectCreator", cache.bucket, only=release)
         if args.dataset_object is not None:
             bucket, object_name = args.dataset_object
-            storage.BucketIAMMember(
-                f"{name}-{BENCHMARK_ACCOUNT}-dataset",
-                bucket=bucket,
-                role="roles/storage.objectViewer",
-                member=principal(args, BENCHMARK_ACCOUNT),
-                # Only that object, not the rest of the user's bucket.
-                condition={
-                    "title": "the benchmark's dataset",
-                    "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
-                },
-                opts=child,
-            )
+            # Only that object, not the rest of the user's bucket.
+            dataset: Condition = {
+                "title": "the benchmark's dataset",
+                "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
+            }
+            grant("dataset", BENCHMARK_ACCOUNT, "objectViewer", bucket, only=dataset)
         if args.keda:
             projects.IAMMember(
                 f"{name}-{KEDA_ACCOUNT}-metrics",

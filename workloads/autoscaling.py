@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from facts.names import APP_LABEL, BATCH_APP, BATCH_MAX_USD, PAUSED_REPLICAS
 from settings.arguments import checked
-from settings.derived.scaling import BATCH_POLL_SECONDS, ScalingPolicy
+from settings.derived.scaling import BATCH_COOLDOWN_SECONDS, BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
 from workloads.manifest import Manifest
 from workloads.server.server import Server
@@ -27,8 +27,6 @@ POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 """Seconds from the last window's end to zero replicas, with a minimum of 0. KEDA's default, explicit because callers then lose their
 servers."""
-BATCH_COOLDOWN_SECONDS: Final = 60
-"""The same after the last pod of a batch: every shard has its result then. Longer than a lost pod's first replacement takes."""
 NEVER_ALONE: Final = 10**9
 """Activation threshold in requests in flight, above any real load. With a minimum of 0, KEDA scales to
 zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""

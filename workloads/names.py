@@ -30,7 +30,7 @@ from facts.names import WRITER_APP as WRITER_APP
 from facts.names import epp_name as epp_name
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import ServicePortArgsDict
+    from pulumi_kubernetes.core.v1 import ServicePortArgsDict, ServiceSpecArgsDict
 
 CLIENT_LABEL: Final = "vllm-fleet/client"
 """Label, value "true", on a pod of this namespace or on another namespace that may call the server."""
@@ -76,6 +76,17 @@ def http_service_port() -> ServicePortArgsDict:
         "target_port": HTTP_PORT_NAME,
         "protocol": "TCP",
         "app_protocol": "http",
+    }
+
+
+def server_pods_spec(server: str) -> ServiceSpecArgsDict:
+    """Spec of a headless Service, which resolves to every ready server."""
+    return {
+        "type": "ClusterIP",
+        "cluster_ip": "None",
+        "publish_not_ready_addresses": False,
+        "selector": selector(server),
+        "ports": [http_service_port()],
     }
 
 

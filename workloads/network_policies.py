@@ -377,12 +377,7 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     )
     yield Flow(from_=BENCHMARK, to=outside, port=443, why="tokenizer, dataset, and results to Cloud Storage")
     if gateway is not None:
-        yield Flow(
-            from_=BENCHMARK,
-            to=outside if gateway.public else vpc(traffic),
-            port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
-            why="the load through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
-        )
+        yield _through(gateway, BENCHMARK, traffic, "the load through the gateway")
 
 
 def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
@@ -400,14 +395,19 @@ def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if traffic.router is not None and gateway is None:
         yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
     if gateway is not None:
-        yield Flow(
-            from_=BATCH,
-            to=outside if gateway.public else vpc(traffic),
-            port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
-            why="documents, through the gateway, whose address is " + ("public" if gateway.public else "in the VPC"),
-        )
+        yield _through(gateway, BATCH, traffic, "documents, through the gateway")
     yield Flow(from_=BATCH, to=METADATA, port=80, why="the access token for the bucket of batches")
     yield Flow(from_=BATCH, to=outside, port=443, why="documents, leases and results in Cloud Storage")
+
+
+def _through(gateway: GatewayTraffic, pods: Pods, traffic: Traffic, why: str) -> Flow:
+    """Requests of these pods to the gateway's load balancer."""
+    return Flow(
+        from_=pods,
+        to=internet(traffic) if gateway.public else vpc(traffic),
+        port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
+        why=f"{why}, whose address is {'public' if gateway.public else 'in the VPC'}",
+    )
 
 
 def _ranks(traffic: Traffic, entrance: Pods) -> int:

@@ -144,7 +144,6 @@ class ServingStack:
 
     def __init__(self, prefix: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
         self._prefix, self._args, self._opts, self.components = prefix, args, opts, []
-        self._first_pods: Sequence[pulumi.Resource] = ()  # that have a node where no server does
         quota = NamespaceArgs(
             name=args.namespace, traffic=args.traffic, ranges=args.ranges, gpus=args.gpus, labels=args.labels
         )
@@ -156,7 +155,7 @@ class ServingStack:
         self._spending_guard()
         nodes = self._ladder(weights)
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
-        self._autoscaling()
+        first_pods = self._autoscaling()
         prefill = self._prefill(weights, nodes)
         router = self._router(prefill)
         canary = self._canary(weights, nodes)
@@ -165,7 +164,7 @@ class ServingStack:
         self._benchmark()
         if args.batch:
             self._add(Batch(f"{prefix}batch", BatchArgs(space=self._space, server=self.server), self._guarded))
-        self._monitoring([other for other in (canary, prefill) if other is not None], self.gateway)
+        self._monitoring([other for other in (canary, prefill) if other is not None], first_pods)
         self._probe(router)
 
     def _add(self, component: _Component) -> _Component:
@@ -249,20 +248,20 @@ class ServingStack:
         )
         return self._add(Server(f"{self._prefix}{what}", told, self._after(self.namespace, *nodes)))
 
-    def _autoscaling(self) -> None:
+    def _autoscaling(self) -> Sequence[pulumi.Resource]:
+        """Returns what has a node where no server does."""
         args, scalers = self._args, list[pulumi.Resource]()
         if args.keda:
             from workloads.keda.keda import Keda, KedaArgs
 
             keda = KedaArgs(ranges=args.traffic.ranges, labels=args.labels)
             scalers.append(self._add(Keda(f"{self._prefix}keda", keda, self._after())))
-            if args.server["starts_empty"]:
-                self._first_pods = scalers
         if args.scaling is not None:
             from workloads.autoscaling import Autoscaling, AutoscalingArgs
 
             scaled = AutoscalingArgs(space=self._space, server=self.server, policy=args.scaling, project=args.project)
             self._add(Autoscaling(f"{self._prefix}autoscaling", scaled, self._after(self.namespace, *scalers)))
+        return scalers if args.server["starts_empty"] else ()
 
     def _canary(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
         """Separate resources: adding or removing them changes nothing of the servers."""
@@ -328,7 +327,7 @@ class ServingStack:
         )
         self._add(Benchmark(f"{self._prefix}benchmark", clients, self._guarded))
 
-    def _monitoring(self, also: Sequence[Server], gateway: Gateway | None) -> None:
+    def _monitoring(self, also: Sequence[Server], first_pods: Sequence[pulumi.Resource]) -> None:
         args = self._args
         if args.monitoring is None:
             return
@@ -336,12 +335,12 @@ class ServingStack:
             space=self._space,
             server=self.server,
             also=tuple(also),
-            gateway=gateway,
+            gateway=self.gateway,
             router=args.router is not None,
             signals=args.signals,
             monitoring=args.monitoring,
         )
-        self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._after(self.namespace, *self._first_pods)))
+        self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._after(self.namespace, *first_pods)))
 
     def _probe(self, router: Router | None) -> None:
         if self._args.probed_model is None:

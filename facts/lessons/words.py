@@ -15,6 +15,7 @@ from typing import Any, Final
 from facts.engines import render
 from facts.finding import Finding, Severity
 from facts.lessons.lesson import Breach, Lesson
+from facts.texts import camel_case
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
@@ -156,7 +157,7 @@ class StackFile(Spelling):
         """Key of an option below the namespace. An option without a field is an extra argument or an extra variable."""
         name, *inner = option.split(".")
         if name in self._paths:
-            return ".".join((self._paths[name], *map(_camel, inner)))
+            return ".".join((self._paths[name], *map(camel_case, inner)))
         return f"{_EXTRA_ENV}.{_bare(option)}" if is_variable(option) else _EXTRA_ARGS
 
     def is_extra(self, option: str) -> bool:
@@ -196,10 +197,5 @@ def _shown(value: object) -> str:
 
 def _yaml(value: object) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_camel(key)}: {_yaml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{camel_case(key)}: {_yaml(one)}" for key, one in value.items()) + "}"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(other.capitalize() for other in others)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -102,10 +103,8 @@ def merge(batch: Batch, folder: Path, *, partial: bool) -> Merged:
 
 def clear(folder: Path) -> None:
     """Remove what was downloaded: it is in the merged file."""
-    for place in sorted((folder / _OBJECTS).rglob("*"), reverse=True):
-        place.rmdir() if place.is_dir() else place.unlink()
     if (folder / _OBJECTS).is_dir():
-        (folder / _OBJECTS).rmdir()
+        shutil.rmtree(folder / _OBJECTS)
 
 
 def _age(part: Path) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from facts.user_error import UserError
 from fleet.batch.stored import Terms
 from fleet.plan.question.goals import PlanImpossibleError, parse_hours
 from fleet.report.words import format_duration, format_moment, format_usd
+from settings.derived.scaling import BATCH_COOLDOWN_SECONDS
 from settings.derived.spending import rates
-from workloads.autoscaling import BATCH_COOLDOWN_SECONDS
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Load, OfStack, Option

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from facts.capacity import PROVISIONING_MINUTES
 from facts.finding import Finding
-from facts.texts import plural
+from facts.texts import camel_case, plural
 from fleet.batch.stored import CANCELLED, MAX_USD, Batch, Progress, StoredBatch, Terms, Where
 from fleet.jobs.display import State
 from fleet.report.outline import Findings, Next, Number, Outline, Tiles, some
@@ -366,10 +366,4 @@ def _usd(now: float, end: float | None) -> str:
 
 
 def _plain(told: dict[str, Any] | None) -> dict[str, Any] | None:
-    if told is None:
-        return None
-    camel = {}
-    for name, value in told.items():
-        first, *rest = name.split("_")
-        camel[first + "".join(word.capitalize() for word in rest)] = value
-    return camel
+    return None if told is None else {camel_case(name): value for name, value in told.items()}

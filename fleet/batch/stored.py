@@ -9,6 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from facts import strict_json
+from facts.texts import camel_case
 from facts.user_error import UserError
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
@@ -95,11 +96,11 @@ class Terms:
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
         """From JSON. Raises KeyError, TypeError or ValueError."""
-        return cls(**{name: told[_key(name)] for name in cls.__dataclass_fields__})
+        return cls(**{name: told[camel_case(name)] for name in cls.__dataclass_fields__})
 
     def content(self) -> bytes:
         """As it is stored."""
-        return _json({_key(name): value for name, value in asdict(self).items()})
+        return _json({camel_case(name): value for name, value in asdict(self).items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,7 @@ class Progress:
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
         """From JSON. Raises KeyError, TypeError or ValueError."""
-        return cls(**{name: told[_key(name)] for name in cls.__dataclass_fields__})
+        return cls(**{name: told[camel_case(name)] for name in cls.__dataclass_fields__})
 
 
 class StoredBatch:
@@ -238,11 +239,6 @@ def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, i
     )
     bucket.create(f"{stored.prefix}{BATCH}", batch.content())
     return batch
-
-
-def _key(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _json(told: Mapping[str, Any]) -> bytes:

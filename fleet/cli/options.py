@@ -53,6 +53,7 @@ Profile = Annotated[
         "--profile", metavar="NAME", help="Profile of settings/profiles.yaml.", autocompletion=choices(profiles)
     ),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")]
 Outputs = Annotated[
     Path | None,
     typer.Option(

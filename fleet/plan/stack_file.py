@@ -20,7 +20,7 @@ from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
 from facts.regions import nearest_region
 from facts.sizing import CONNECTIONS_PER_CLIENT
-from facts.texts import plural
+from facts.texts import camel_case, plural
 from facts.workloads import Workload, countable_name
 from fleet.plan.asked import Place
 from fleet.plan.question.fitting import engine_changes
@@ -358,7 +358,7 @@ def _server(plan: Plan, router_image: str | None) -> Iterator[str]:
     if changes := engine_changes(named, profile):
         yield "    engine: # differences from the profile"
         for name, value in changes.items():
-            yield f"      {_key(name)}: {json.dumps(value)}"
+            yield f"      {camel_case(name, '-')}: {json.dumps(value)}"
     if router_image is not None:
         yield from _shape(plan, router_image)
     if plan.question.compile_cache:
@@ -433,12 +433,6 @@ def _from(root: Path, config: Path | None) -> str | None:
     if config is None:
         return None
     return os.path.relpath(config.resolve(), root.resolve())
-
-
-def _key(long_name: str) -> str:
-    """An engine option in a stack file: `tensor-parallel-size` becomes `tensorParallelSize`."""
-    first, *rest = long_name.split("-")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def _weights(plan: Plan, token_secret: str | None) -> Iterator[str]:

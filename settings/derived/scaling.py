@@ -20,6 +20,8 @@ EARLY_SECONDS: Final = 600
 """A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
 BATCH_POLL_SECONDS: Final = 15
 """How often the batch's pods are counted. The HPA's own period; each count lists the namespace's pods from KEDA's cache."""
+BATCH_COOLDOWN_SECONDS: Final = 60
+"""From the last pod of a batch to zero replicas: every shard has its result then. Longer than a lost pod's first replacement takes."""
 BATCH_DOWN_SECONDS: Final = 300
 """How long fewer pods of a batch must last before servers go: a lost pod is replaced after 10, 20, 40 s. Source: Kubernetes, Job,
 pod backoff failure policy."""

@@ -14,7 +14,7 @@ import pulumi_kubernetes as k8s
 
 from settings.arguments import checked
 from workloads import names
-from workloads.batch.job import batch_service_spec, server_pods_service
+from workloads.batch.job import server_pods_service
 from workloads.server.server import Server
 from workloads.space import Space
 
@@ -48,7 +48,7 @@ class Batch(pulumi.ComponentResource):
         k8s.core.v1.Service(
             f"{name}-server-pods",
             metadata=metadata,
-            spec=batch_service_spec(args.server.name),
+            spec=names.server_pods_spec(args.server.name),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})

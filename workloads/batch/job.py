@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.names import BATCH_CLIENT_GIB, BATCH_CLIENT_VCPUS
 from settings.sections.batch import MOST_DAYS
 from workloads import names, pod_programs
-from workloads.benchmark.job import server_pods_spec
 from workloads.server import api_key
 from workloads.small_pod import IMAGE, NONROOT
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
-
     from settings.sections.secret_stores import SecretStore
 
 CLIENT_IMAGE: Final = IMAGE
@@ -52,11 +49,6 @@ def server_pods_service(server: str) -> str:
 def server_pods(server: str, namespace: str, status_port: int) -> str:
     """HOST:PORT of all servers' metrics."""
     return f"{server_pods_service(server)}.{namespace}.svc.cluster.local:{status_port}"
-
-
-def batch_service_spec(server: str) -> ServiceSpecArgsDict:
-    """Spec of that Service: as the benchmark's, under a name of its own, so that neither needs the other."""
-    return server_pods_spec(server)
 
 
 def config_map_manifest(*, name: str, batch: str, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from workloads.benchmark.job import (
     job_manifest,
     job_name,
     server_pods_service,
-    server_pods_spec,
 )
 from workloads.manifest import Manifest
 from workloads.server.server import Server
@@ -70,7 +69,7 @@ class Benchmark(pulumi.ComponentResource):
         k8s.core.v1.Service(
             f"{name}-server-pods",
             metadata=metadata,
-            spec=server_pods_spec(args.server.name),
+            spec=names.server_pods_spec(args.server.name),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.job = self._job(name, args) if args.run_on_update else None

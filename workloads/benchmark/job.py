@@ -21,7 +21,6 @@ from workloads.weights import hf_token
 
 if TYPE_CHECKING:
     import pulumi
-    from pulumi_kubernetes.core.v1 import ServiceSpecArgsDict
 
     from settings.derived.measurement import Measurement
     from settings.sections.secret_stores import SecretStore
@@ -57,17 +56,6 @@ def fingerprint(measurement: Measurement) -> str:
 def server_pods_service(server: str) -> str:
     """Name of the headless Service, which resolves to every server."""
     return f"{server}-pods"
-
-
-def server_pods_spec(server: str) -> ServiceSpecArgsDict:
-    """Spec of the headless Service over the ready servers."""
-    return {
-        "type": "ClusterIP",
-        "cluster_ip": "None",
-        "publish_not_ready_addresses": False,
-        "selector": names.selector(server),
-        "ports": [names.http_service_port()],
-    }
 
 
 def config_map_manifest(

@@ -19,7 +19,7 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Live, OneStack, Yes
 from fleet.doctor.packages import require_batch_packages
 from fleet.plan.asked import DEFAULT_HEADROOM, Asked, Deadline, Headroom, LossPerNodeDay
 
@@ -62,7 +62,7 @@ class Wishes:
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet batch status` and `fetch` go on from there.")
     ] = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")] = False
+    yes: Yes = False
 
 
 @with_fields()

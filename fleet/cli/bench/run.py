@@ -20,7 +20,7 @@ from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
-from fleet.cli.options import Live, OneStack
+from fleet.cli.options import Live, OneStack, Yes
 from fleet.doctor.packages import require_benchmark_packages
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Wishes:
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
     ] = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")] = False
+    yes: Yes = False
 
 
 @with_fields()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from facts import texts
 from facts.routers import KINDS
 from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
@@ -63,18 +64,13 @@ def no_plan_document(question: PlanQuestion) -> dict[str, Any]:
 
 def camel_case(document: dict[str, Any]) -> dict[str, Any]:
     """The document with every key in camelCase."""
-    return {_camel(key): _camel_case(item) for key, item in document.items()}
+    return {texts.camel_case(key): _camel_case(item) for key, item in document.items()}
 
 
 def _camel_case(value: Any) -> Any:
     if isinstance(value, dict):
         return camel_case(value)
     return [_camel_case(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _camel(key: str) -> str:
-    first, *rest = key.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 def _question(question: PlanQuestion) -> dict[str, Any]:

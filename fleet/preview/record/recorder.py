@@ -200,6 +200,14 @@ def _short_stacks() -> Iterator[None]:
 class _InlineLoop(asyncio.SelectorEventLoop):
     """An event loop that answers the SDK's calls immediately: our monitor never blocks, so threads would only cost time."""
 
+    scheduled = 0
+    """Calls of `call_soon` so far."""
+
+    def call_soon(self, *args: Any, **kwargs: Any) -> asyncio.Handle:  # type: ignore[override]
+        """Schedule a callback, and count it."""
+        self.scheduled += 1
+        return super().call_soon(*args, **kwargs)
+
     def run_in_executor(
         self,
         executor: object,  # noqa: ARG002 - the signature is asyncio's
@@ -217,8 +225,9 @@ class _InlineLoop(asyncio.SelectorEventLoop):
     async def idle(self) -> None:
         """Return once nothing but this coroutine is left to run."""
         for _ in range(_MOST_TURNS):
+            before = self.scheduled
             await asyncio.sleep(0)
-            if not self._ready:  # type: ignore[attr-defined]  # asyncio's own queue; all before this turn have run
+            if self.scheduled - before <= 1:
                 break
 
 

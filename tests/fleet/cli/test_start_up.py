@@ -81,6 +81,12 @@ def test_help_of_a_command_loads_what_typer_converts_options_with() -> None:
     assert loaded_by("preview", "--help") == ["pydantic", "typer"]
 
 
+def test_a_batch_is_sized_and_started_without_pulumi() -> None:
+    said = "import sys, fleet.batch.launch, fleet.batch.sizing; print({'grpc', 'pulumi'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_commands_stand_under_four_headings_each_in_a_whole_sentence() -> None:
     told = fleet("--help").stdout
     assert re.findall(r"^(\w+):$", told, re.MULTILINE) == ["Options", "Plan", "Check", "Run", "Measure"]
