@@ -16,9 +16,9 @@ from facts import ledger
 from facts.engines import Scalar, normalise_environment, normalise_flags
 from facts.ledger import Dispute, Source
 
-Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "random-picks", "router", "load-balancer"]
-"""`inference-gateway`: with the article's picker. `random-picks`: with that one, which picks at random. `router`: routers of the stack.
-`load-balancer`: a gateway without an endpoint picker. Only `cluster-ip` and `inference-gateway` have published figures."""
+Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
+"""`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker.
+Only `cluster-ip` and `inference-gateway` have published figures."""
 
 NOT_STATED = "not stated"
 SETTINGS_LEFT_OPEN = "settings the article leaves open"
@@ -209,7 +209,6 @@ def _published_match(shape: ServingShape) -> Match:
     behind = {
         "inference-gateway": " behind the Inference Gateway",
         "llm-d-picker": " behind the Inference Gateway with llm-d's picker",
-        "random-picks": " behind the Inference Gateway with random picks",
         "router": " behind a router",
         "load-balancer": " behind a load balancer",
     }.get(shape.routing, "")

@@ -415,9 +415,7 @@ class Settings(Section):
     def routing(self) -> Routing:
         """How requests reach a server, for matching with published figures."""
         if self.has_picker:
-            if self.gateway.has_llm_d:
-                return "llm-d-picker"
-            return "inference-gateway" if self.gateway.epp.picks is None else "random-picks"
+            return "llm-d-picker" if self.gateway.has_llm_d else "inference-gateway"
         if self.has_router:
             return "router"
         return "load-balancer" if self.gateway.enabled else "cluster-ip"

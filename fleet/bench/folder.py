@@ -79,13 +79,6 @@ class AskedWorkload(_File):
     """Whether every answer has the requested length; `vllm bench serve` forces it for random prompts."""
     dataset: str | None = None
     """SHA-256 of the file that requests come from. None: no file, or unknown."""
-    streamed: bool = True
-    """Whether answers arrive in chunks; else each is one."""
-
-    @property
-    def title(self) -> str:
-        """Its name for a reader."""
-        return self.name if self.streamed else f"{self.name}, not streamed"
 
     @property
     def of_a_file(self) -> bool:
@@ -111,7 +104,7 @@ class AskedShape(_File):
     gpus_per_replica: Annotated[int, Field(ge=1)]
     flags: dict[str, str | int | float | bool]
     env: dict[str, str]
-    routing: Literal["cluster-ip", "inference-gateway", "llm-d-picker", "random-picks", "router", "load-balancer"]
+    routing: Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
     workload: str
 
 

@@ -80,7 +80,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     if wanted.stack is not None:
         return _day_of_stack(wanted.stack, asked, formats, wanted.root)
     if wanted.write is not None and wanted.prefill_apart:
-        # What a split needs in front of its pods is part of the plan: its size, its price, and nothing lost to random picks.
+        # What a split needs in front of its pods is part of the plan: its size and its price.
         asked = replace(asked, routers=True)
     if wanted.write is not None and asked.machine is None:
         asked, region, notes = _recommended(asked, region, place)

@@ -12,7 +12,6 @@ from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
 from fleet.plan.prefill_apart import PrefillApart, Split, prefill_apart
-from fleet.plan.random_picks import random_picks
 from fleet.plan.words import format_mean_lengths
 from fleet.report.words import format_duration, format_milliseconds
 
@@ -33,8 +32,6 @@ class Modelled:
     """Workload that the estimate assumes: the stack file's, the profile's, or the article's."""
     in_flight: int
     """Requests in flight across all replicas: the declared full load."""
-    picks: str | None = None
-    """What the Service's random picks cost; None where something else chooses, and with one replica."""
     assumed: str | None = None
     """What the estimate takes from another stack, where nothing was published for this one's; None elsewhere."""
     failed: str | None = None
@@ -145,9 +142,6 @@ def modelled(settings: Settings) -> Modelled | None:
         performance=performance,
         requests=requests,
         in_flight=in_flight,
-        picks=random_picks(performance.replica, settings.replicas, in_flight)
-        if settings.routing == "cluster-ip"
-        else None,
         assumed=_LLM_D if settings.routing == "llm-d-picker" else None,
         failed=_failed(facts_of_stack(settings).reproduces),
     )

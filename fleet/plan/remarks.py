@@ -13,7 +13,6 @@ from fleet.plan.model.roofline import is_articles
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import INTERRUPTIBLE, MOST_MACHINES, Batch, reading_seconds
 from fleet.plan.question.profiles import profile_facts
-from fleet.plan.random_picks import random_picks
 from fleet.report.words import format_list
 
 # Above this, an engine step does not explain the time to first token.
@@ -41,7 +40,6 @@ def remarks(plan: Plan) -> Iterator[str]:
     yield from plan.question.notes
     yield from _size(plan)
     yield from _gateway(plan)
-    yield from _picks(plan)
     yield from _money(plan)
     yield from _capacity(plan)
     yield from _model(plan)
@@ -99,12 +97,6 @@ def _full_load(plan: Plan) -> Iterator[str]:
 def _gateway(plan: Plan) -> Iterator[str]:
     if plan.question.routing == "inference-gateway":
         yield plan.sizing.gateway.text
-
-
-def _picks(plan: Plan) -> Iterator[str]:
-    if plan.question.routing == "cluster-ip" and not plan.question.routers:
-        words = random_picks(plan.performance.replica, plan.nodes, plan.performance.in_flight.value)
-        yield from () if words is None else (words,)
 
 
 def _money(plan: Plan) -> Iterator[str]:

@@ -31,7 +31,6 @@ CAPACITIES: Final[Mapping[str, str]] = {
 ROUTINGS: Final[Mapping[str, str]] = {
     "cluster-ip": "a plain Service",
     "inference-gateway": "the Inference Gateway",
-    "random-picks": "the Inference Gateway with random picks",
     "router": "routers",
     "llm-d-picker": "the Inference Gateway with llm-d's picker",
     "load-balancer": "a load balancer",

@@ -18,7 +18,6 @@ from typing import Final, Literal
 from lab.control_plane.process import Process
 from lab.results.result import RehearsalError
 from lab.routers import ranks
-from workloads.gateway.values import RANDOM_PICKS
 from workloads.router import haproxy
 
 Program = Literal["haproxy", "vllm-router", "picker"]
@@ -28,6 +27,17 @@ PICKER_PORT: Final = 9002
 _START_SECONDS: Final = 60.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+_RANDOM_PICKS: Final = """\
+apiVersion: inference.networking.x-k8s.io/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: random-picker
+schedulingProfiles:
+- name: default
+  plugins:
+  - pluginRef: random-picker
+"""
 
 _KUBECONFIG: Final = """\
 apiVersion: v1
@@ -222,7 +232,7 @@ def _picker(router: Router, programs: Programs, folder: Path, port: int) -> Proc
         # As the chart does: no traces; no API server can check who reads /metrics.
         "--tracing=false",
         "--metrics-endpoint-auth=false",
-        *([f"--config-text={RANDOM_PICKS}"] if router.choice == "random" else []),
+        *([f"--config-text={_RANDOM_PICKS}"] if router.choice == "random" else []),
     ]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAME": "picker-0-0", "NAMESPACE": "default"}
     return Process("picker", command, folder=folder, log=folder / "picker.log", environment=environment)

@@ -132,7 +132,6 @@ class Load:
                     "random-range-ratio": f"{_RATIO:.4f}",
                 },
                 "ignore_eos": True,
-                "streamed": True,
             },
             "points": [{"connections": self.connections, "clients": self.clients}],
             "repeats": self.repeats,

@@ -136,17 +136,6 @@ def _slo(settings: Settings) -> Iterator[Finding]:
             why="without a limit every request counts as good, and goodput is meaningless",
             write="slo: {ttftMs: 2000, tpotMs: 60}, or remove slo",
         )
-    if slo is not None and not settings.benchmark.streamed and (slo.ttft_ms is not None or slo.tpot_ms is not None):
-        yield Finding(
-            id="slo-of-streams",
-            subject=key("benchmark.slo"),
-            found=", ".join(
-                name for name, limit in (("ttftMs", slo.ttft_ms), ("tpotMs", slo.tpot_ms)) if limit is not None
-            ),
-            allowed="e2eMs alone with benchmark.streamed: false",
-            why="an answer that arrives whole has no time to first token and no time per token",
-            write="slo: {e2eMs: 30000}, or remove slo",
-        )
 
 
 def _context(settings: Settings) -> Iterator[Finding]:

@@ -100,15 +100,6 @@ def _llm_d(settings: Settings) -> Iterator[Finding]:
             why="this program installs llm-d's picker by objects of its own, so it has no effect",
             write="remove chartVersion, or epp: {release: inference-extension-v1.4.0}",
         )
-    if gateway.epp.picks is not None:
-        yield Finding(
-            id="random-picks-of-the-articles",
-            subject=key("gateway.epp.picks"),
-            found=gateway.epp.picks,
-            allowed=f"left out with gateway.epp.release {gateway.epp.release}",
-            why="random picks split the loss that the article measured with its own picker (`fleet bench gateway-loss`)",
-            write="remove picks, or release: inference-extension-v1.4.0",
-        )
     # A canary's longer name has a refusal of its own.
     if len(gateway.pool_name) > MAX_POOL_NAME:
         yield Finding(

@@ -19,7 +19,6 @@ from settings.sections.capacity import Calendar, Ladder, Reservation
 from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
-    from settings.sections.benchmark import Benchmark
     from settings.stack import Settings
 
 
@@ -116,7 +115,7 @@ def serving_shape(settings: Settings) -> published.ServingShape:
         env=effective_environment(engine),
         routing=settings.routing,
         # The benchmark's workload, if enabled, else the profile's.
-        workload=_workload(benchmark) if benchmark else settings.serving.workload,
+        workload=benchmark.workload if benchmark else settings.serving.workload,
         dataset=benchmark.dataset.sha256 if benchmark and benchmark.dataset else None,
     )
 
@@ -124,12 +123,7 @@ def serving_shape(settings: Settings) -> published.ServingShape:
 def measured_shape(settings: Settings) -> published.ServingShape:
     """The configuration of the benchmark's figures: the stack's, with the benchmark's workload."""
     benchmark, dataset = settings.benchmark, settings.benchmark.dataset
-    return replace(serving_shape(settings), workload=_workload(benchmark), dataset=dataset.sha256 if dataset else None)
-
-
-def _workload(benchmark: Benchmark) -> str:
-    """Its name; one that is not streamed has another, so that figures of the two are never mixed."""
-    return benchmark.workload if benchmark.streamed else f"{benchmark.workload}, not streamed"
+    return replace(serving_shape(settings), workload=benchmark.workload, dataset=dataset.sha256 if dataset else None)
 
 
 def fleet_shape(settings: Settings) -> cost.FleetShape:

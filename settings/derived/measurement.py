@@ -103,7 +103,7 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
 
 def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that affect figures, without prices or fits. Nothing that is None or empty is in it: a new setting renames no Job."""
-    left_out = {"enabled", "run_on_update", "slo", "concurrency", "streamed"}
+    left_out = {"enabled", "run_on_update", "slo", "concurrency"}
     benchmark = settings.benchmark.model_dump(mode="json", exclude=left_out, exclude_none=True)
     chosen: dict[str, Any] = {} if settings.endpoint.kind is None else {"endpoint": settings.endpoint_kind}
     if settings.server.rank_ports:
@@ -120,7 +120,7 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
             mode="json", exclude=None if settings.serving.model.adapters else {"adapters"}
         ),
         "points": _points(load),
-        "workload": {key: value for key, value in workload.items() if key != "streamed" or not value},
+        "workload": workload,
         "resources": asdict(settings.resources),
         "gateway": _gateway(settings.gateway) if settings.gateway.enabled else None,
         "key": settings.guards_v1_only,
@@ -144,7 +144,6 @@ def _workload(settings: Settings) -> dict[str, Any]:
         "arguments": {option: str(value) for option, value in entry["bench_0_18_1"].items()},
         "ignore_eos": entry["ignore_eos"],
         "dataset": measured_shape(settings).dataset,
-        "streamed": settings.benchmark.streamed,
     }
 
 

@@ -70,8 +70,5 @@ class Benchmark(Section):
     """Requests per client and run. The default is five rounds of 1,000 connections, two minutes at the article's load."""
     machine_type: Literal["c4-standard-16", "c4-standard-32", "c4-standard-48"] = "c4-standard-16"
     """Machine type of the client pods, one machine each. The article uses a 16-vCPU C4."""
-    streamed: bool = True
-    """Ask for streamed answers, as the article. false: each answer arrives whole, so TTFT is its whole time and there are no TPOT and
-    ITL."""
     slo: Slo | None = None
     """Limits of a good request, for goodput. Default: none."""

@@ -35,9 +35,6 @@ class Epp(Section):
     """1, or 2 to 3 for standby. Only one picker is active at a time, so more replicas do not add throughput."""
     on_c4: bool = False
     """Prefer a C4 node, whose faster threads help the per-token gRPC work. Not tested by the article."""
-    picks: Literal["random"] | None = None
-    """`random`: a replica at random, to measure what the picker costs without what its choice gains (`fleet bench gateway-loss`). Default:
-    the chart's scorers, by queue, cache and prefix."""
 
 
 class Tls(Section):

@@ -129,7 +129,6 @@ def test_the_clients_are_told_the_articles_lengths_and_load() -> None:
         },
         "ignore_eos": True,
         "dataset": None,
-        "streamed": True,
     }
     assert run["points"] == [{"connections": 24_000, "clients": 24}]
     assert (run["pods"], run["prompts_per_client"], run["repeats"]) == (2, 5_000, 3)
@@ -155,30 +154,6 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
         for one in FOR_EVERY_WORKLOAD
     }
     assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
-
-
-def test_whole_answers_are_another_measurement_and_streamed_ones_keep_the_name_of_their_job() -> None:
-    streamed, default, whole = (
-        make_settings(benchmark={"enabled": True, **one}) for one in ({"streamed": True}, {}, {"streamed": False})
-    )
-    assert fingerprint(measurement(streamed)) == fingerprint(measurement(default)) != fingerprint(measurement(whole))
-    assert "streamed" not in measurement(default).bearing["workload"]
-    assert asked_of(whole)["workload"]["streamed"] is False
-    assert measured_shape(whole).workload == serving_shape(whole).workload != "article", (
-        "no figure of streams is its own"
-    )
-
-
-def test_random_picks_are_another_measurement_without_a_published_figure() -> None:
-    picked, random = (
-        make_settings(benchmark={"enabled": True}, gateway={"enabled": True, "epp": epp})
-        for epp in ({}, {"picks": "random"})
-    )
-    assert (picked.routing, random.routing) == ("inference-gateway", "random-picks")
-    assert fingerprint(measurement(picked)) != fingerprint(measurement(random))
-    # As before there were two pickers and random picks.
-    assert measurement(picked).bearing["gateway"]["epp"] == {"cpu": 10, "memory_gib": 16, "replicas": 1, "on_c4": False}
-    assert figures(random).match.figure is None
 
 
 def test_another_number_of_prefill_nodes_is_another_measurement() -> None:
@@ -243,7 +218,6 @@ def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
 
 
 def test_the_cost_is_the_bills() -> None:
-    from settings.derived.figures import figures
 
     settings = make_settings(benchmark={"enabled": True})
     bill = figures(settings).bill

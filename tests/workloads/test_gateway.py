@@ -6,7 +6,6 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
@@ -215,15 +214,6 @@ def test_the_values_are_the_articles_under_the_charts_own_names() -> None:
         },
         "provider": {"name": "none"},
     }
-
-
-def test_random_picks_are_a_configuration_of_its_own_name_so_that_the_picker_reads_it() -> None:
-    extension = chart_values("qwen35-server", Epp(picks="random")).rendered()["inferenceExtension"]
-    file = extension["pluginsConfigFile"]
-    assert file != "default-plugins.yaml"
-    config = yaml.safe_load(extension["pluginsCustomConfig"][file])
-    assert [plugin["type"] for plugin in config["plugins"]] == ["random-picker"]
-    assert config["schedulingProfiles"] == [{"name": "default", "plugins": [{"pluginRef": "random-picker"}]}]
 
 
 def test_a_misspelt_value_is_an_error_and_not_a_silent_default() -> None:

@@ -62,7 +62,7 @@ class EndpointPickerArgs:
     server: Server
     """Servers that the pool selects. Each of their ports is an endpoint of its own."""
     epp: Epp = field(default_factory=Epp)
-    """Resources, replicas and machine. `release` and `picks` are ignored here."""
+    """Resources, replicas and machine. `release` is ignored here."""
 
 
 class EndpointPicker(pulumi.ComponentResource):

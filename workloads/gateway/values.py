@@ -8,7 +8,7 @@ gateway-api-inference-extension v1.4.0, config/charts/inferencepool/values.yaml 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -17,19 +17,6 @@ from settings.sections.gateway import Epp as EppSettings
 from workloads import c4_nodes, names
 
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
-RANDOM_PICKS: Final = """\
-apiVersion: inference.networking.x-k8s.io/v1alpha1
-kind: EndpointPickerConfig
-plugins:
-- type: random-picker
-schedulingProfiles:
-- name: default
-  plugins:
-  - pluginRef: random-picker
-"""
-"""Picks at random. The picker v1.4.0 is measured with it, too (lab/routers)."""
-_RANDOM_FILE: Final = "random-picks.yaml"
-"""Its name is an argument of the picker: a changed choice replaces the pod, which reads the file once."""
 
 
 class Values(BaseModel):
@@ -101,8 +88,6 @@ class Epp(Values):
     resources: Resources
     failure_mode: Literal["FailOpen", "FailClose"]
     monitoring: EppMonitoring
-    plugins_config_file: str | None = None
-    plugins_custom_config: dict[str, str] | None = None
     affinity: dict[str, Any] | None = None
     tolerations: tuple[dict[str, str], ...] | None = None
 
@@ -144,8 +129,6 @@ def chart_values(server: str, epp: EppSettings, ports: Sequence[int] = (names.HT
             monitoring=EppMonitoring(prometheus=Prometheus(enabled=False, auth=Switch(enabled=False))),
             affinity=c4_nodes.node_affinity() if epp.on_c4 else None,
             tolerations=(c4_nodes.toleration(),) if epp.on_c4 else None,
-            plugins_config_file=None if epp.picks is None else _RANDOM_FILE,
-            plugins_custom_config=None if epp.picks is None else {_RANDOM_FILE: RANDOM_PICKS},
         ),
         provider=Provider(name="none"),
     )

@@ -33,7 +33,6 @@ def merge_folder(folder: Path, options: MergeOptions | None = None) -> Measureme
     layout = find(folder, choice, allow_missing=options.allow_missing)
     merge = _Merge(layout=layout, choice=choice, options=options, problems=choice.sift(layout.problems))
     merge.note_missing_runs()
-    merge.note_whole_answers()
     if not any(run.results for run in layout.runs):
         refuse(folder, merge.problems)
         merge.require_some_left()
@@ -90,14 +89,6 @@ class _Merge:
         if lost:
             patterns = " ".join(f"--exclude {shlex.quote(text)}" for text in self.options.exclude)
             raise BenchmarkError(f"{self.layout.folder}: {patterns} excludes every client's result; exclude fewer")
-
-    def note_whole_answers(self) -> None:
-        """Answers that were not streamed have no first token."""
-        asked = self.layout.asked
-        if asked is not None and not asked.workload.streamed:
-            self.remarks.append(
-                "answers were not streamed: TTFT is the time of the whole answer, and there are no TPOT and ITL"
-            )
 
     def note_missing_runs(self) -> None:
         """Runs of run.json without a folder, and folders that are not in run.json."""

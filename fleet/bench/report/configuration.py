@@ -80,7 +80,7 @@ def load(measurement: Measurement, asked: Asked) -> Table:
     rows = [
         (
             "workload",
-            workload.title,
+            workload.name,
             f"kind {workload.kind}; {'answers have the requested length' if workload.ignore_eos else 'the model ends its answers'}",
         ),
         *(() if workload.dataset is None else (("file, by its SHA-256", workload.dataset, ""),)),
@@ -201,8 +201,6 @@ def _settings(asked: Asked) -> Iterator[str]:
     yield "  enabled: true"
     yield "  runOnUpdate: false # fleet bench run starts it"
     yield f"  workload: {asked.workload.name}"
-    if not asked.workload.streamed:
-        yield "  streamed: false"
     if asked.workload.of_a_file:
         known = asked.workload.dataset
         where = "" if known else ", which run.json does not name"

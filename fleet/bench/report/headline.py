@@ -35,7 +35,7 @@ def subtitle(measurement: Measurement) -> str:
     when = f", {asked.created}" if asked.created else ""
     name = f"`{asked.name}`{when}; " if asked.name else ""
     return (
-        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, {engine(asked)}; workload `{asked.workload.title}`, "
+        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, {engine(asked)}; workload `{asked.workload.name}`, "
         f"{plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
         f"{_OF_NO_MODEL if is_self_test(asked) else ''}"
     )
@@ -78,7 +78,7 @@ def numbers(judged: Judged, found: Shown, published: Published) -> Iterator[Numb
         yield Number(name="total tokens a second", now="none", more=f"repeat {never.repeat + 1} was never steady")
     ttft, tpot = found.point.latencies.ttft, found.point.latencies.tpot
     yield Number(
-        name="whole answer, p50" if found.answers_whole else "first token (TTFT), p50",
+        name="first token (TTFT), p50",
         now=format_milliseconds(ttft.p50),
         more=f"p99 {format_milliseconds(ttft.p99)}",
     )

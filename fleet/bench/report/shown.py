@@ -28,12 +28,6 @@ class Shown:
         return None if asked is None else asked.shape.replicas
 
     @property
-    def answers_whole(self) -> bool:
-        """Whether answers were not streamed."""
-        asked = self.measurement.asked
-        return asked is not None and not asked.workload.streamed
-
-    @property
     def is_steady(self) -> bool:
         """Whether every repeat of the load had a steady window."""
         return all(run.steady is not None for run in self.runs)

@@ -38,9 +38,6 @@ class Changes:
     prompts_per_client: Annotated[
         int | None, typer.Option(metavar="N", help="Instead of benchmark.promptsPerClient.")
     ] = None
-    not_streamed: Annotated[
-        bool, typer.Option("--not-streamed", help="Ask for whole answers, as benchmark.streamed: false.")
-    ] = False
 
     def loads(self) -> list[int] | None:
         """`concurrency` as numbers. Raises BenchmarkError."""
@@ -108,6 +105,4 @@ def _changed(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
         written["repeats"] = changes.repeats
     if changes.prompts_per_client is not None:
         written["promptsPerClient"] = changes.prompts_per_client
-    if changes.not_streamed:
-        written["streamed"] = False
     return written

@@ -1,11 +1,10 @@
-"""`fleet bench`: run, releases, gateway-loss, fetch, merge, report, record, sign, self-test."""
+"""`fleet bench`: run, releases, fetch, merge, report, record, sign, self-test."""
 
 from __future__ import annotations
 
 import typer
 
 from fleet.cli.bench.fetch import fetch
-from fleet.cli.bench.gateway_loss import gateway_loss
 from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.releases import releases
@@ -21,9 +20,6 @@ bench = typer.Typer(
 )
 bench.command(short_help="Measure a running stack and download the results.")(run)
 bench.command(short_help="The hour on one node that compares releases of vLLM, with its price.")(releases)
-bench.command(short_help="What a gateway costs, and which part of it: measurements, price, and the split.")(
-    gateway_loss
-)
 bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Write a page about a measurement.")(report)

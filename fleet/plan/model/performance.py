@@ -8,7 +8,6 @@ from functools import cache, lru_cache, partial
 from math import sqrt
 
 from facts import memory
-from facts.picks import Served
 from facts.releases import Defect
 from facts.workloads import Workload, named_workload
 from fleet.plan.model import latency
@@ -82,8 +81,6 @@ class Performance:
     joules_per_million_tokens: Estimate | None
     """GPUs alone, per million input and output tokens."""
     joules_per_million_output_tokens: Estimate | None
-    replica: Served
-    """How fast one replica answers, for what random picks cost."""
     limited_by: str
     """Limiting factor: the offered load, or a limit of the engines."""
     memory: MemoryBudget
@@ -214,12 +211,6 @@ def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) 
         )
         if joules
         else None,
-        replica=Served(
-            fixed_s=frame.central.costs.steps_per_request * frame.central.costs.fixed_s,
-            each_s=frame.central.costs.request_s(),
-            limit=frame.central.costs.running_limit,
-            engines=deployment.engine.data_parallel,
-        ),
         limited_by=_limited_by(frame.central),
         memory=room,
         shortest_prompt_with_cache_hit_tokens=memory.shortest_prompt_prefix_caching_can_hit(deployment.layout),

@@ -69,7 +69,6 @@ def throughput_section(report: Report) -> Section:
     figures, match = report.figures, report.figures.match
     modelled = report.modelled
     estimate = Prose(modelled.format()) if modelled is not None else None
-    picks = Prose(modelled.picks, "soft") if modelled is not None and modelled.picks else None
     assumed = Prose(modelled.assumed, "soft") if modelled is not None and modelled.assumed else None
     failed = (
         Prose(
@@ -81,7 +80,7 @@ def throughput_section(report: Report) -> Section:
     )
     if match.figure is None:
         why = Prose(format_no_figure(report))
-        return Section(title="Throughput", body=some(failed, why, estimate, picks, assumed), rank=1)
+        return Section(title="Throughput", body=some(failed, why, estimate, assumed), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -96,7 +95,6 @@ def throughput_section(report: Report) -> Section:
         Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
         Prose(match.reason, "warn"),
         estimate,
-        picks,
         assumed,
         differences,
     )

@@ -36,25 +36,8 @@ def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> No
 
 
 @each_row(
-    ("sections", "told"),
-    [
-        ({}, True),
-        ({"server": {"replicas": 1}}, False),
-        ({"endpoint": {"kind": "leastRequest"}}, False),
-        ({"gateway": {"enabled": True}}, False),
-    ],
-)
-def test_what_random_picks_cost_is_told_where_the_service_chooses_among_replicas(
-    sections: dict[str, Any], told: bool
-) -> None:
-    found = modelled(make_settings(**{"server": {"replicas": 6}, **sections}))
-    assert found is not None
-    assert (found.picks is not None) is told
-
-
-@each_row(
     ("epp", "assumes"),
-    [({"release": "llm-d-router-v0.10.0"}, True), ({}, False), ({"picks": "random"}, False)],
+    [({"release": "llm-d-router-v0.10.0"}, True), ({}, False)],
 )
 def test_an_estimate_with_a_picker_of_which_nothing_is_published_says_what_it_assumes(
     epp: dict[str, Any], assumes: bool

@@ -15,11 +15,10 @@ from lab.control_plane import build
 from lab.control_plane.api import Manifest
 from lab.control_plane.modules import pinned
 from lab.results.result import RehearsalError
-from settings.sections.gateway import Epp
 from tests.lab.shapes import SHAPES, STACKS, recorded
 from tests.support.settings import make_settings
 from workloads import names
-from workloads.gateway.values import CHART, RANDOM_PICKS, chart_values
+from workloads.gateway.values import CHART, chart_values
 
 POOL = {"modelServers": {"matchLabels": {"app": "qwen35-server"}}}
 
@@ -68,15 +67,6 @@ def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool(charts:
         "selector": {"matchLabels": {"app": "qwen35-server"}},
         "endpointPickerRef": {"name": "qwen35-pool-epp", "port": {"number": 9002}, "failureMode": "FailOpen"},
     }
-
-
-@pytest.mark.slow
-def test_random_picks_reach_the_picker_as_its_configuration(charts: Charts) -> None:
-    objects = charts.objects(release(chart_values("qwen35-server", Epp(picks="random")).rendered()))
-    (config,), (deployment,) = (by_kind(objects, kind) for kind in ("ConfigMap", "Deployment"))
-    assert config["data"]["random-picks.yaml"] == RANDOM_PICKS
-    (pod,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert pod["args"][pod["args"].index("--config-file") + 1] == "/config/random-picks.yaml"
 
 
 @pytest.mark.slow

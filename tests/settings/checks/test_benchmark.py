@@ -122,12 +122,6 @@ def test_limits_that_limit_nothing_are_refused() -> None:
     assert refused(slo={"ttftMs": 2000.0}) == refused(slo={"tpotMs": 60.0}) == refused(slo={"e2eMs": 30000.0}) == set()
 
 
-def test_limits_of_streams_are_refused_for_whole_answers() -> None:
-    assert "slo-of-streams" in refused(streamed=False, slo={"ttftMs": 2000.0, "e2eMs": 30000.0})
-    assert "slo-of-streams" in refused(streamed=False, slo={"tpotMs": 60.0})
-    assert refused(streamed=False, slo={"e2eMs": 30000.0}) == refused(streamed=False) == set()
-
-
 def test_requests_longer_than_the_context_are_refused() -> None:
     def problems(**engine: Any) -> dict[str, Finding]:
         server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}

@@ -36,11 +36,6 @@ def named(**keys: Any) -> dict[str, Any]:
         ({"address": "door"}, "name-without-gateway", "gateway.address"),
         ({"enabled": True, "tls": {"certificate": "c"}}, "certificate-without-hostname", "gateway.tls.certificate"),
         ({**LLM_D, "chartVersion": "v1.4.0"}, "chart-without-effect", "gateway.chartVersion"),
-        (
-            {"enabled": True, "epp": {**LLM_D["epp"], "picks": "random"}},
-            "random-picks-of-the-articles",
-            "gateway.epp.picks",
-        ),
         ({**LLM_D, "pool": "p" * 35}, "pool-name-too-long", "gateway.pool"),
     ],
 )

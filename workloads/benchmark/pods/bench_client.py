@@ -1,9 +1,8 @@
 """One benchmark client: vLLM's own `vllm bench serve`, watched from inside its process.
 
-Two functions of vllm.benchmarks.serve are wrapped, and with `--not-streamed` its request function (whole_answers).
-`get_samples` gives the requests: their hashes and the lengths asked for are noted. `fetch_spec_decode_metrics` is called twice:
-after the warm-up, right before the first measured request, which is where the client waits for all others, and right after the
-last answer.
+Two functions of vllm.benchmarks.serve are wrapped. `get_samples` gives the requests: their hashes and the lengths asked for are
+noted. `fetch_spec_decode_metrics` is called twice: after the warm-up, right before the first measured request, which is where the
+client waits for all others, and right after the last answer.
 
 A dataset named `custom` is read here and not by vLLM 0.18.1, whose reader needs pandas, which vLLM does not install, and takes
 no lengths without prompts. The format is vLLM's: lines of `prompt` and `output_tokens`; in the place of `prompt` there may be
@@ -27,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from .prompt_text import Asked, PromptError, Writer
-from .whole_answers import whole
 
 SCHEMA = 1
 TICK_SECONDS = 0.02
@@ -39,8 +37,6 @@ METRICS_SECONDS = 30.0
 """Timeout of the server's metrics page. vLLM 0.18.1 would wait six hours for a server that hangs, and works without the page.
 Assumed: six times the collector's timeout."""
 HOOKS = ("add_cli_args", "main_async", "get_samples", "fetch_spec_decode_metrics")
-REQUESTS = "ASYNC_REQUEST_FUNCS"
-"""vLLM's request functions by backend."""
 
 
 @dataclass
@@ -274,8 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         sys.exit(f"vLLM's benchmark cannot be imported: {error}")
     program = f"vllm bench serve {vllm.__version__}"
-    needed = (*HOOKS, REQUESTS) if options.not_streamed else HOOKS
-    missing = [name for name in needed if not hasattr(serve, name)]
+    missing = [name for name in HOOKS if not hasattr(serve, name)]
     if missing:
         sys.exit(f"{program} has no {' and no '.join(missing)} in vllm.benchmarks.serve: this client fits 0.18.1")
     parser = FlexibleArgumentParser()
@@ -292,9 +287,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     serve.get_samples = wrap_samples(serve.get_samples, seen)
     serve.fetch_spec_decode_metrics = wrap_fetch(serve.fetch_spec_decode_metrics, seen, sampler, barrier)
-    if options.not_streamed:
-        functions = getattr(serve, REQUESTS)
-        functions[args.backend] = whole(functions[args.backend])
     try:
         result = asyncio.run(serve.main_async(args))
     except PromptError as error:
@@ -360,7 +352,6 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     for name in ("witness", "go-file", "ready-file"):
         parser.add_argument(f"--{name}", required=True, type=Path)
     parser.add_argument("--summary", type=Path)
-    parser.add_argument("--not-streamed", action="store_true")
     for name in ("client", "pod"):
         parser.add_argument(f"--{name}", required=True, type=int)
     own, of_vllm = list(arguments), []

@@ -56,7 +56,6 @@ class Plan:
     kind: str
     arguments: dict[str, str]
     ignore_eos: bool
-    streamed: bool
     prompts_per_client: int
     pods: int
     runs: tuple[Run, ...]
@@ -124,7 +123,6 @@ def read_plan(file: Path, name: str) -> Plan:
         kind=kind,
         arguments={str(key): str(value) for key, value in workload.get("arguments", dict).items()},
         ignore_eos=workload.get("ignore_eos", bool),
-        streamed=workload.get("streamed", bool),
         prompts_per_client=prompts,
         pods=top.at_least_one("pods"),
         runs=tuple(runs),
@@ -218,7 +216,6 @@ def client_command(plan: Plan, run: Run, pod: int, files: ClientFiles, *, endpoi
         f"--summary={files.summary}",
         f"--client={client}",
         f"--pod={pod}",
-        *([] if plan.streamed else ["--not-streamed"]),
         "--",
         "--backend=openai",
         f"--base-url={endpoint}",

@@ -110,26 +110,6 @@ def test_chunks_are_not_tokens(run: Run, found: list[naive.Request]) -> None:
     assert run.latencies.itl.count < 0.6 * sum(one.outputs for one in found)
 
 
-def test_whole_answers_have_no_time_per_token(tmp_path: Path) -> None:
-    """One chunk an answer: its time to first token is its whole time."""
-    made = copied(tmp_path)
-
-    def whole(result: dict[str, Any]) -> None:
-        result["ttfts"] = [ttft + sum(gaps) for ttft, gaps in zip(result["ttfts"], result["itls"], strict=True)]
-        result["itls"] = [[] for _ in result["itls"]]
-
-    for number in range(4):
-        edit(client(made, number), whole)
-    edit(made / "run.json", lambda asked: asked["workload"].update(streamed=False))
-    streamed, merged = merge_folder(sound(), MergeOptions()), merge_folder(made, MergeOptions())
-    before, after = streamed.runs[0], merged.runs[0]
-    assert (after.latencies.tpot, after.latencies.itl) == (None, None)
-    assert after.latencies.ttft == after.latencies.e2e
-    assert after.latencies.e2e.p50 == pytest.approx(before.latencies.e2e.p50)
-    assert any("not streamed" in remark for remark in merged.remarks)
-    assert not any("not streamed" in remark for remark in streamed.remarks)
-
-
 def test_goodput_counts_failed_requests_as_bad(run: Run, found: list[naive.Request]) -> None:
     good = [one for one in found if one.ttft <= 0.220 and sum(one.itls) / (one.outputs - 1) <= 0.0165]
     assert run.goodput is not None

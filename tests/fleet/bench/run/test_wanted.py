@@ -33,11 +33,8 @@ def test_without_changes_the_stack_file_counts(root: Path) -> None:
 
 
 def test_changes_go_over_the_stack_file_and_leave_the_rest(root: Path) -> None:
-    changes = Changes(
-        workload="vllm-1024-512", concurrency="100,200", repeats=5, prompts_per_client=200, not_streamed=True
-    )
+    changes = Changes(workload="vllm-1024-512", concurrency="100,200", repeats=5, prompts_per_client=200)
     benchmark = settings_for(root, "try", changes).benchmark
-    assert not benchmark.streamed
     assert benchmark.workload == "vllm-1024-512"
     assert (benchmark.concurrency, benchmark.repeats, benchmark.prompts_per_client) == ((100, 200), 5, 200)
     assert not benchmark.run_on_update

@@ -42,10 +42,6 @@ class StreamingServer:
         # Every answer begins with what names its prompt, so that a list of answers tells its order.
         texts = [f" t{number}" if number else prompt_hash(body["prompt"]) for number in range(body["max_tokens"])]
         counts = {"completion_tokens": body["max_tokens"], "prompt_tokens": 1}
-        if not body["stream"]:
-            await asyncio.sleep(self.chunk_seconds * len(texts))
-            self.in_flight -= 1
-            return web.json_response({"choices": [{"index": 0, "text": "".join(texts)}], "usage": counts})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for text in texts:

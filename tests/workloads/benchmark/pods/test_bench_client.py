@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,15 +29,7 @@ VLLM_PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 class Client:
     """One client process and its files."""
 
-    def __init__(
-        self,
-        folder: Path,
-        python: Path | str,
-        path: str,
-        options: list[str],
-        own: Sequence[str] = (),
-        **environment: str,
-    ) -> None:
+    def __init__(self, folder: Path, python: Path | str, path: str, options: list[str], **environment: str) -> None:
         self.folder = folder
         self.log = folder / "log"
         files = [f"--{name}-file={folder / name}" for name in ("ready", "go")]
@@ -49,7 +40,7 @@ class Client:
             f"--witness={folder / 'witness'}",
             *files,
         ]
-        command += [f"--summary={folder / 'summary'}", "--client=3", "--pod=1", *own, "--", *options]
+        command += [f"--summary={folder / 'summary'}", "--client=3", "--pod=1", "--", *options]
         command += ["--save-result", "--save-detailed", f"--result-dir={folder}", "--result-filename=result"]
         command += ["--metadata", "run=a", "client=3"]
         with self.log.open("wb") as log:
@@ -283,11 +274,11 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str, own: Sequence[str] = ()) -> Client:
+def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Client:
     common = ["--backend=openai", f"--base-url={url}", "--endpoint=/v1/completions", "--model=the/model"]
     common += [f"--tokenizer={tokenizer}", "--num-warmups=5", "--max-concurrency=8", "--seed=77"]
     environment = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], own, **environment)
+    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], **environment)
 
 
 @pytest.mark.slow
@@ -327,7 +318,7 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
 
 @pytest.mark.slow
 @pytestmark_real
-def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix_and_reads_whole_answers(
+def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix(
     tmp_path: Path, tokenizer: Path
 ) -> None:
     from tests.workloads.benchmark.pods.streaming_server import streaming_server
@@ -338,17 +329,13 @@ def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_com
     path = f"--dataset-path={tmp_path / 'slice.jsonl'}"
     options = ["--dataset-name=custom", path, "--custom-output-len=-1", "--skip-chat-template", "--disable-shuffle"]
     with streaming_server() as server:
-        own = ["--not-streamed"]
-        client = real_client(tmp_path, server.url, tokenizer, *options, "--num-prompts=21", "--ignore-eos", own=own)
+        client = real_client(tmp_path, server.url, tokenizer, *options, "--num-prompts=21", "--ignore-eos")
         client.wait_until_ready(120)
         client.go(0.2)
         assert client.process.wait(60) == 0, client.log.read_text()[-3000:]
         sent = [one.body for one in server.asked[5:]]
     assert all(body["ignore_eos"] is True for body in sent)
-    assert all(body["stream"] is False and "stream_options" not in body for body in sent)
     seen, result = client.witness, client.result
-    assert result["itls"] == [[]] * 21
-    assert min(result["ttfts"]) > 0.006, "the whole answer of three tokens"
     assert list(seen.asked_output_tokens) == result["output_lens"] == [*range(3, 23), 30]
     assert list(seen.asked_input_tokens[:20]) == list(range(64, 84))
     by_hash = {bench_client.prompt_hash(body["prompt"]): body for body in sent}

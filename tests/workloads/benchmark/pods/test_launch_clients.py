@@ -44,7 +44,6 @@ def asked(**changes: Any) -> dict[str, Any]:
             "kind": "random",
             "arguments": {"dataset-name": "random", "random-input-len": "768"},
             "ignore_eos": True,
-            "streamed": True,
         },
         "points": [{"connections": 8, "clients": 3}],
         "repeats": 1,
@@ -452,7 +451,6 @@ def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Pat
         "kind": "trace",
         "arguments": {"dataset-name": "custom"},
         "ignore_eos": True,
-        "streamed": True,
     }
     trace = tmp_path / "trace.jsonl"
     trace.write_text("".join(json.dumps({"prompt": f"p{n}", "output_tokens": n + 1}) + "\n" for n in range(24)))
@@ -471,7 +469,7 @@ def test_a_trace_is_sent_line_by_line_over_all_clients_and_repeats(tmp_path: Pat
 
 
 def test_a_wrong_trace_is_named_before_anything_runs(tmp_path: Path) -> None:
-    workload = {"name": "trace", "kind": "trace", "arguments": {}, "ignore_eos": True, "streamed": True}
+    workload = {"name": "trace", "kind": "trace", "arguments": {}, "ignore_eos": True}
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"prompt": "a", "output_tokens": 0}\n')
     with measurement(tmp_path) as made:

@@ -86,15 +86,7 @@ def test_a_client_draws_what_is_asked_and_warms_up_apart(tmp_path: Path) -> None
     assert {"run=benchmark-1", "point=0", "repeat=0", "client=0", "clients=1", "workload=article"} <= set(given_to_vllm)
     assert given_to_vllm.count("--dataset-name=random") == 1
     assert not [part for part in one if part.startswith("--ready-check")]
-    assert "--not-streamed" not in one
     assert [option(command(plan, run, 0), "num-warmups") for run in (0, 1)] == ["32", "7"]
-
-
-def test_a_client_of_whole_answers_is_told_so_before_vllms_own_options(tmp_path: Path) -> None:
-    one = command(plan_of(tmp_path, workload={**asked()["workload"], "streamed": False}), 0, 0)
-    assert one.index("--not-streamed") < one.index("--")
-    with pytest.raises(PlanError, match=r"workload\.streamed is 'no'"):
-        plan_of(tmp_path, workload={**asked()["workload"], "streamed": "no"})
 
 
 @pytest.mark.parametrize(
@@ -111,7 +103,7 @@ def test_a_client_of_whole_answers_is_told_so_before_vllms_own_options(tmp_path:
 def test_each_kind_of_workload_reads_its_own_source(
     tmp_path: Path, kind: str, arguments: dict[str, str], has: str, has_not: str
 ) -> None:
-    workload = {"name": "w", "kind": kind, "arguments": arguments, "ignore_eos": False, "streamed": True}
+    workload = {"name": "w", "kind": kind, "arguments": arguments, "ignore_eos": False}
     parts = command(plan_of(tmp_path, workload=workload), 0, 0)
     assert has in parts
     assert has_not not in parts

@@ -30,7 +30,7 @@ PREFIX = {
 def plan(
     folder: Path, kind: str, *, clients: int = 3, prompts: int = 4, repeats: int = 2, arguments: Any = None
 ) -> Plan:
-    workload = {"name": kind, "kind": kind, "arguments": arguments or {}, "ignore_eos": True, "streamed": True}
+    workload = {"name": kind, "kind": kind, "arguments": arguments or {}, "ignore_eos": True}
     points = [{"connections": 100, "clients": clients}]
     return plan_of(folder, workload=workload, points=points, prompts_per_client=prompts, repeats=repeats)
 
