@@ -8,7 +8,6 @@ OUT    ?= out/$(STACK)
 SPEED  ?= 60
 DRILLS ?= --fast
 PACK   ?= out/policy-pack
-PACKAGE ?= out/component-package
 SECONDS ?= 60
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
@@ -25,7 +24,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack component-package dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -72,7 +71,7 @@ test-slow: setup-test ## What takes too long for every commit: the pull-request 
 	  $(SLOW) $(COMPUTING:%=--ignore=%); failed=$$?; \
 	  wait $$computing || failed=1; cat "$$said"; rm "$$said"; exit $$failed
 
-fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, Construct, files of others (SECONDS=600 INPUTS=500 SEED=1 TARGET=flags REPLAY=FILE)
+fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, files of others (SECONDS=600 INPUTS=500 SEED=1 TARGET=flags REPLAY=FILE)
 	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(REPLAY),--replay $(REPLAY))
 
 lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
@@ -81,17 +80,16 @@ lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml
 	@$(BIN)/yamllint --strict -c .yamllint.yaml .
 	@$(BIN)/lint-imports --no-logo
 
-types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and policy pack and component package apart, from their own folders, as they run
+types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs
 	@$(BIN)/mypy
 	@for program in __main__.py docs/examples/*/__main__.py; do $(BIN)/mypy --no-error-summary "$$program" || exit 1; done
-	@for folder in policy package; do (cd $$folder && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .) || exit 1; done
+	@cd policy && MYPYPATH=.. ../$(BIN)/mypy --strict --config-file= .
 
 preview-speed: setup ## How fast a preview is, against a bare import of the SDK it needs
 	@$(BIN)/python tests/fleet/preview/speed.py
 
-schema: setup ## Write settings/stack.schema.json and package/schema.json anew
+schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
-	@PYTHONPATH=package:. $(BIN)/python -m facades.schema > package/schema.json.new && mv package/schema.json.new package/schema.json
 
 model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
 	@$(BIN)/python -m docs.generate.model_page
@@ -101,16 +99,10 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 	@tar -c --exclude=__pycache__ --exclude=./config -C policy . | tar -x -C $(PACK)
 	@tar -c --exclude=__pycache__ facts LICENSE NOTICE | tar -x -C $(PACK)
 
-component-package: ## The component package with all it needs, as a folder that runs alone (PACKAGE=out/component-package)
-	@rm -rf $(PACKAGE) && mkdir -p $(PACKAGE)
-	@tar -c --exclude=__pycache__ --exclude=./venv --exclude=./wheel -C package . | tar -x -C $(PACKAGE)
-	@tar -c --exclude=__pycache__ facts settings infra workloads requirements.txt LICENSE NOTICE | tar -x -C $(PACKAGE)
-
-dist: setup-lint policy-pack component-package ## Wheel, source distribution, policy pack and component package of this version, as files in out/dist
+dist: setup-lint policy-pack ## Wheel, source distribution and policy pack of this version, as files in out/dist
 	@mkdir -p out/dist
 	@$(BIN)/python -m build --outdir out/dist .
-	@version=$$($(BIN)/fleet --version | cut -d' ' -f2); \
-	  tar -czf out/dist/policy-pack-$$version.tar.gz -C $(PACK) . && tar -czf out/dist/component-package-$$version.tar.gz -C $(PACKAGE) .
+	@tar -czf out/dist/policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \

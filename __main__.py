@@ -183,7 +183,7 @@ parts = ServingStackArgs(
     rates=None if settings.spending is None else rates(settings),
 )
 on_cluster = ResourceOptions(providers={"kubernetes": platform.kubernetes}, depends_on=[access])
-serving = ServingStack("", parts, on_cluster)
+serving = ServingStack(parts, on_cluster)
 built += serving.components
 
 # Cloud Monitoring. Imported on use: other stacks' previews do not load these modules.

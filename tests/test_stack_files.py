@@ -13,13 +13,7 @@ from tests.support.engine_form import rewritten
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(
-    [
-        *ROOT.glob("Pulumi.*.yaml"),
-        *ROOT.glob("docs/examples/*/Pulumi.*.yaml"),
-        ROOT / "docs" / "examples" / "template" / "Pulumi.yaml",
-    ]
-)
+FILES = sorted([*ROOT.glob("Pulumi.*.yaml"), *ROOT.glob("docs/examples/*/Pulumi.*.yaml")])
 
 STRAY = [
     "config:\n  n:a: b\n\n  n:c: d\n",
@@ -140,16 +134,3 @@ def test_the_engine_is_of_the_same_opinion(bare: Pulumi, text: str) -> None:
     assert bare.run("config", "set", "--path", f"{section}new", "x", "--stack", "any").code == 0
     kept = [line for line in path.read_text().splitlines(keepends=True) if not line.endswith("new: x\n")]
     assert ("".join(kept) == text) == (text in KEPT)
-
-
-@pytest.mark.slow
-def test_a_new_project_looks_like_the_template(bare: Pulumi, tmp_path: Path) -> None:
-    template = ROOT / "docs" / "examples" / "template"
-    # The command then fails without a language host for YAML, which no registry that we know serves.
-    bare.run("new", str(template), "--generate-only", "--yes", "--name", "chat", folder=tmp_path)
-    lines = (template / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
-    made = (tmp_path / "Pulumi.yaml").read_text(encoding="utf-8").splitlines()
-    added = [line for line in made if line not in lines]
-    assert [line.split(":")[0].strip() for line in added] == ["name", "description", "pulumi", "value", "pulumi"]
-    from_packages = lines[lines.index("packages:") :]
-    assert [line for line in made[made.index("packages:") :] if line not in added] == from_packages

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("settings", "infra", "workloads", "policy", "package", "facts", "fleet")
+FOLDERS = ("settings", "infra", "workloads", "policy", "facts", "fleet")
 
 
 def _ends_in_dollar(call: ast.Call) -> bool:

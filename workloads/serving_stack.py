@@ -129,8 +129,8 @@ _Component = TypeVar("_Component", bound=pulumi.Resource)
 class ServingStack:
     """Namespace, weights and servers of one model, and what limits, scales, tries, exposes, measures and watches them.
 
-    Not a component resource: its components keep the parent of `opts`, and their names start with `prefix`. `opts` has the
-    cluster's Kubernetes provider, and depends on what pods need outside the cluster, such as permissions.
+    Not a component resource: its components keep the parent of `opts`. `opts` has the cluster's Kubernetes provider, and depends on
+    what pods need outside the cluster, such as permissions.
     """
 
     components: list[pulumi.Resource]
@@ -142,12 +142,12 @@ class ServingStack:
     endpoint: pulumi.Output[str]
     """URL of the gateway, else of the routers' Service, else of the servers' Service, without a path."""
 
-    def __init__(self, prefix: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
-        self._prefix, self._args, self._opts, self.components = prefix, args, opts, []
+    def __init__(self, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
+        self._args, self._opts, self.components = args, opts, []
         quota = NamespaceArgs(
             name=args.namespace, traffic=args.traffic, ranges=args.ranges, gpus=args.gpus, labels=args.labels
         )
-        self.namespace = self._add(Namespace(f"{prefix}namespace", quota, self._after()))
+        self.namespace = self._add(Namespace("namespace", quota, self._after()))
         self._space = Space(namespace=self.namespace.name, labels=args.labels, image_prefix=args.image_prefix)
         # Pods start only after their service account, quota and network policies exist.
         self._guarded = self._after(self.namespace)
@@ -163,7 +163,7 @@ class ServingStack:
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
         if args.batch:
-            self._add(Batch(f"{prefix}batch", BatchArgs(space=self._space, server=self.server), self._guarded))
+            self._add(Batch("batch", BatchArgs(space=self._space, server=self.server), self._guarded))
         self._monitoring([other for other in (canary, prefill) if other is not None], first_pods)
         self._probe(router)
 
@@ -175,7 +175,7 @@ class ServingStack:
         return pulumi.ResourceOptions.merge(self._opts, pulumi.ResourceOptions(depends_on=list(needed)))
 
     def _weights(self) -> Weights:
-        return self._add(Weights(f"{self._prefix}weights", self._release(self._args.server["model"]), self._guarded))
+        return self._add(Weights("weights", self._release(self._args.server["model"]), self._guarded))
 
     def _release(self, model: Model) -> WeightsArgs:
         args = self._args
@@ -206,7 +206,7 @@ class ServingStack:
             grace_seconds=args.server["placement"].grace_seconds,
             idle_seconds=args.server["placement"].idle_seconds,
         )
-        self._add(SpendingGuard(f"{self._prefix}spending", limit, self._guarded))
+        self._add(SpendingGuard("spending", limit, self._guarded))
 
     def _ladder(self, weights: Weights) -> tuple[pulumi.Resource, ...]:
         """What the servers' nodes need. After the weights: GKE may install ComputeClass long after the cluster."""
@@ -225,7 +225,7 @@ class ServingStack:
             idle_seconds=args.server["placement"].idle_seconds,
             labels=args.labels,
         )
-        return (self._add(CapacityLadder(f"{self._prefix}ladder", rungs, self._after(weights))),)
+        return (self._add(CapacityLadder("ladder", rungs, self._after(weights))),)
 
     def _server(
         self,
@@ -246,7 +246,7 @@ class ServingStack:
             compile_cache=self._args.compile_caches.get(server["service_account"]),
             beside=beside,
         )
-        return self._add(Server(f"{self._prefix}{what}", told, self._after(self.namespace, *nodes)))
+        return self._add(Server(what, told, self._after(self.namespace, *nodes)))
 
     def _autoscaling(self) -> Sequence[pulumi.Resource]:
         """Returns what has a node where no server does."""
@@ -255,12 +255,12 @@ class ServingStack:
             from workloads.keda.keda import Keda, KedaArgs
 
             keda = KedaArgs(ranges=args.traffic.ranges, labels=args.labels)
-            scalers.append(self._add(Keda(f"{self._prefix}keda", keda, self._after())))
+            scalers.append(self._add(Keda("keda", keda, self._after())))
         if args.scaling is not None:
             from workloads.autoscaling import Autoscaling, AutoscalingArgs
 
             scaled = AutoscalingArgs(space=self._space, server=self.server, policy=args.scaling, project=args.project)
-            self._add(Autoscaling(f"{self._prefix}autoscaling", scaled, self._after(self.namespace, *scalers)))
+            self._add(Autoscaling("autoscaling", scaled, self._after(self.namespace, *scalers)))
         return scalers if args.server["starts_empty"] else ()
 
     def _canary(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
@@ -271,7 +271,7 @@ class ServingStack:
         if ending is not None:
             volume = self._args.volume.model_copy(update={"name_ending": ending})
             release = replace(self._release(canary["model"]), volume=volume, beside=weights)
-            mount = self._add(Weights(f"{self._prefix}weights-canary", release, self._guarded)).mount
+            mount = self._add(Weights("weights-canary", release, self._guarded)).mount
         return self._server("server-canary", canary, weights, mount, nodes, beside=self.server)
 
     def _prefill(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
@@ -287,7 +287,7 @@ class ServingStack:
         from workloads.router.router import Router, RouterArgs
 
         routers = RouterArgs(space=self._space, server=self.server, prefill=prefill, **needs)
-        return self._add(Router(f"{self._prefix}router", routers, self._guarded))
+        return self._add(Router("router", routers, self._guarded))
 
     def _gateway(self, canary: Server | None, router: Router | None) -> Gateway | None:
         args, share = self._args, None
@@ -311,7 +311,7 @@ class ServingStack:
         )
         # A route to routers that do not run yet would answer 503.
         after = self._guarded if router is None else self._after(self.namespace, router)
-        return self._add(Gateway(f"{self._prefix}gateway", told, after))
+        return self._add(Gateway("gateway", told, after))
 
     def _benchmark(self) -> None:
         args = self._args
@@ -325,7 +325,7 @@ class ServingStack:
             measurement=args.measurement,
             run_on_update=args.run_on_update,
         )
-        self._add(Benchmark(f"{self._prefix}benchmark", clients, self._guarded))
+        self._add(Benchmark("benchmark", clients, self._guarded))
 
     def _monitoring(self, also: Sequence[Server], first_pods: Sequence[pulumi.Resource]) -> None:
         args = self._args
@@ -340,7 +340,7 @@ class ServingStack:
             signals=args.signals,
             monitoring=args.monitoring,
         )
-        self._add(Monitoring(f"{self._prefix}monitoring", scrapes, self._after(self.namespace, *first_pods)))
+        self._add(Monitoring("monitoring", scrapes, self._after(self.namespace, *first_pods)))
 
     def _probe(self, router: Router | None) -> None:
         if self._args.probed_model is None:
@@ -353,4 +353,4 @@ class ServingStack:
             model=self._args.probed_model,
             router=None if router is None else router.endpoint,
         )
-        self._add(AnswersProbe(f"{self._prefix}answers", asks, self._guarded))
+        self._add(AnswersProbe("answers", asks, self._guarded))

@@ -1,4 +1,4 @@
-"""A language host for Python: the plugin by which Pulumi's engine starts a program, a policy pack or a component package.
+"""A language host for Python: the plugin by which Pulumi's engine starts a program or a policy pack.
 
 A script, started by the engine through the launcher that `installation.py` writes: `language_host.py EXECUTOR [FLAGS] ENGINE_ADDRESS`.
 It imports nothing of this project. Each program is a process of its own, run by Pulumi's genuine `pulumi-language-python-exec`
@@ -91,15 +91,11 @@ class Host(language_pb2_grpc.LanguageRuntimeServicer):
         return language_pb2.RunResponse(error=f"program exited with code {code}")
 
     def RunPlugin(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
-        """Run a policy pack or a component package, and stream its output: the first line is its port."""
+        """Run a policy pack, and stream its output: the first line is its port."""
         folder = request.info.program_directory
-        if request.kind == "analyzer":
-            command, workplace = ["-m", "pulumi.policy", *request.args, folder], folder
-        else:
-            command, workplace = [folder, *request.args], request.pwd
         with subprocess.Popen(
-            [sys.executable, "-u", *command],
-            cwd=workplace,
+            [sys.executable, "-u", "-m", "pulumi.policy", *request.args, folder],
+            cwd=folder,
             env=dict(one.split("=", 1) for one in request.env if "=" in one),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

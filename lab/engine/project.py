@@ -13,7 +13,7 @@ import yaml
 
 from fleet.preview.offline import OfflineStack
 
-NOT_COPIED: Final = frozenset({"tests", "docs", "fleet", "lab", "package"})
+NOT_COPIED: Final = frozenset({"tests", "docs", "fleet", "lab"})
 """Folders with Python files that neither the program nor a policy pack needs."""
 _MOST_BYTES: Final = 2**23
 """Larger files beside Pulumi.yaml are not part of a program. Assumed."""

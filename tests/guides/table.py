@@ -297,20 +297,6 @@ PAGES: Final[Mapping[str, Page]] = {
             Elsewhere("pulumi stack init example", "test_examples.py"),
         )
     ),
-    "docs/package.md": Page(
-        (
-            LeftOut("pulumi package add github.com/ORG/vllm-fleet/package@v0.1.0", "reads from GitHub"),
-            *(
-                LeftOut(f"pulumi package add ../vllm-fleet/{folder}", "needs a language host that generates an SDK")
-                for folder in ("package", "out/component-package")
-            ),
-            Elsewhere("pulumi new ./docs/examples/template", "../test_stack_files.py", '"new", str(template)'),
-            *(
-                LeftOut(f"pulumi config set {rest}", "needs the language host for YAML")
-                for rest in ("project MY-PROJECT", '--secret kubeconfig "$(cat FILE)"')
-            ),
-        )
-    ),
     "docs/policies.md": Page((Typed(f"pulumi preview {policies('spot')}", ("Policies:",)),), has={"spot": False}),
     "docs/preview.md": Page(
         (

@@ -110,6 +110,3 @@ def test_every_folder_with_pins_has_updates() -> None:
     modules = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "lab").rglob("go.mod")}
     assert modules
     assert all(any(Path(f"/{module}").match(pattern) for pattern in folders["gomod"]) for module in modules)
-    assert {f"/{path.parent.relative_to(ROOT)}" for path in (ROOT / "docs" / "examples").glob("*/package.json")} == {
-        *folders["npm"]
-    }

@@ -10,14 +10,13 @@ from tests.fuzz.target import HERE, Target
 
 ROOT = HERE.parents[1]
 
-TARGETS = ("configurations", "stack_files", "flags", "model_config", "construct", "client_files")
+TARGETS = ("configurations", "stack_files", "flags", "model_config", "client_files")
 
 
 def load(name: str) -> Target:
     """The fuzzer of that name."""
-    for folder in ("policy", "package"):  # as pytest has them: pyproject.toml
-        if (path := str(ROOT / folder)) not in sys.path:
-            sys.path.append(path)
+    if (path := str(ROOT / "policy")) not in sys.path:  # as pytest has it: pyproject.toml
+        sys.path.append(path)
     quick_sdk.install()  # as `fleet preview` does
     target: Target = import_module(f"tests.fuzz.targets.{name}").TARGET
     return target
