@@ -39,12 +39,8 @@ class Price:
 
     @property
     def usd(self) -> float | None:
-        """Cost of the stack over the benchmark."""
-        return self.usd_of(self.minutes)
-
-    def usd_of(self, minutes: float) -> float | None:
-        """Cost of the whole stack over that time; None if its nodes have no price."""
-        return None if self.usd_per_hour is None else self.usd_per_hour * minutes / 60
+        """Cost of the whole stack over the benchmark; None if its nodes have no price."""
+        return None if self.usd_per_hour is None else self.usd_per_hour * self.minutes / 60
 
     def short(self) -> str:
         """One-phrase summary."""

@@ -64,12 +64,12 @@ class StackText:
             rest = path[depth:]
             for key in reversed(rest):
                 value = {key: value}
-            self._replace(start, end, flow(value), before=" " if start == end else "")
+            self._replace(start, end, _flow(value), before=" " if start == end else "")
         else:
             key, *rest = path[depth:]
             for one in reversed(rest):
                 value = {one: value}
-            entry = f"{_scalar(key)}: {flow(value)}"
+            entry = f"{_scalar(key)}: {_flow(value)}"
             last = parent.value[-1][1]
             if parent.flow_style:
                 self._replace(end_of(last), end_of(last), f", {entry}")
@@ -180,12 +180,12 @@ class StackText:
         return SettingsError(self._stack, [problem])
 
 
-def flow(value: Any) -> str:
+def _flow(value: Any) -> str:
     """A value on one line, as YAML."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {flow(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(flow, value)) + "]"
+        return "[" + ", ".join(map(_flow, value)) + "]"
     return _scalar(value)
 
 
@@ -198,10 +198,10 @@ def _scalar(value: Any) -> str:
 def _lines(key: str, value: Any) -> list[str]:
     """A section as lines: one per key of the two upper levels, deeper values inline."""
     if not isinstance(value, Mapping) or not value:
-        return [f"{_scalar(key)}: {flow(value)}"]
+        return [f"{_scalar(key)}: {_flow(value)}"]
     lines = [f"{_scalar(key)}:"]
     for name, one in value.items():
-        inner = _lines(name, one) if name == "canary" else [f"{_scalar(name)}: {flow(one)}"]
+        inner = _lines(name, one) if name == "canary" else [f"{_scalar(name)}: {_flow(one)}"]
         lines += [f"  {line}" for line in inner]
     return lines
 

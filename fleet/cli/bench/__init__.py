@@ -1,4 +1,4 @@
-"""`fleet bench`: run, releases, fetch, merge, report, record, sign, self-test."""
+"""`fleet bench`: run, fetch, merge, report, record, sign, self-test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import typer
 from fleet.cli.bench.fetch import fetch
 from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
-from fleet.cli.bench.releases import releases
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
 from fleet.cli.bench.sign import sign, verify_signature
@@ -19,7 +18,6 @@ bench = typer.Typer(
     help="Benchmark a running stack; merge, certify and report the results.",
 )
 bench.command(short_help="Measure a running stack and download the results.")(run)
-bench.command(short_help="The hour on one node that compares releases of vLLM, with its price.")(releases)
 bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Write a page about a measurement.")(report)
