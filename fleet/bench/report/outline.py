@@ -58,7 +58,6 @@ def outline(
     source: Path,
     entry: str | None = None,
     how_to_record: str = "",
-    signed: str = "",
     written: Path | None = None,
 ) -> Outline:
     """The whole report. `source` is the measurement's folder as the user named it; `entry` the entry for the claims ledger;
@@ -78,7 +77,6 @@ def outline(
             Prose(f"{'✓' if compared.held else '✗'} {compared.words}", "plain" if compared.held else "bad")
             if compared
             else None,
-            Prose(signed, "soft") if signed else None,
             Prose(headline.subtitle(measurement), "soft"),
         ),
         body=(

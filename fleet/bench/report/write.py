@@ -12,7 +12,6 @@ from fleet.bench.report import article, ledger_entry
 from fleet.bench.report.outline import outline
 from fleet.bench.report.plots import plots_of
 from fleet.bench.report.shown import shown
-from fleet.bench.signature import format_signer, signer
 from fleet.report.as_html import html_text
 
 PAGE: Final = "report.html"
@@ -21,7 +20,7 @@ PAGE: Final = "report.html"
 def write_report(judged: Judged, out: Path, *, source: Path) -> Path:
     """Write report.html into `out`; returns its path. `source` is the measurement's folder, named on the page.
 
-    Raises BenchmarkError where the folder cannot be written, and for a signature that does not match.
+    Raises BenchmarkError where the folder cannot be written.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -30,8 +29,7 @@ def write_report(judged: Judged, out: Path, *, source: Path) -> Path:
     found = shown(judged.measurement)
     plots = plots_of(found, article.published(judged.measurement.asked))
     entry, words = ledger_entry.entry(found, source)
-    signed = format_signer(signer(source))
-    page = html_text(outline(judged, plots, source=source, entry=entry, how_to_record=words, signed=signed))
+    page = html_text(outline(judged, plots, source=source, entry=entry, how_to_record=words))
     try:
         write_whole(out / PAGE, page.encode("utf-8", "replace"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`fleet bench`: run, fetch, merge, report, record, sign, self-test."""
+"""`fleet bench`: run, fetch, merge, report, record, self-test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
-from fleet.cli.bench.sign import sign, verify_signature
 from fleet.cli.lab import selftest
 
 bench = typer.Typer(
@@ -22,6 +21,4 @@ bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Write a page about a measurement.")(report)
 bench.command(short_help="Add a certified measurement to the ledger, or store it as a baseline.")(record)
-bench.command(short_help="Sign a measurement with an SSH key, or check who signed it.")(sign)
-bench.command(hidden=True)(verify_signature)  # the name before `fleet bench sign --check`
 bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

@@ -24,18 +24,16 @@ def report(
     """Write report.html, the page of a measurement.
 
     Reads DIR/merged.json if it is newer than all other files of DIR; otherwise merges and certifies DIR in memory. The page needs
-    no network and no script. Exits with 0 whatever the verdict, and with 2 where a signature does not match.
+    no network and no script. Exits with 0 whatever the verdict.
     """
     require_benchmark_packages()
     from fleet.bench.report.against import outcome
     from fleet.bench.report.source import judged_of
     from fleet.bench.report.write import write_report
-    from fleet.bench.signature import format_signer, signer
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
     compared = outcome(judged.comparisons)
     lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
-    sys.stdout.write("\n".join(line for line in lines if line) + f"\n{format_signer(signer(folder))}\n\n")
-    sys.stdout.write(f"{written}\n")
+    sys.stdout.write("\n".join(line for line in lines if line) + f"\n\n{written}\n")
     return CLEAN

@@ -1,18 +1,12 @@
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from fleet.bench.errors import BenchmarkError
-from fleet.bench.judged import judge, write
-from fleet.bench.signature import sign
 from fleet.cli.bench.report import report
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.measurements import a_bare_measurement, a_judged, compared
-from tests.fleet.bench.merge.folders import copied
 from tests.fleet.cli.command import fleet
 
 
@@ -52,8 +46,8 @@ def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
     outcomes = iter((judged.model_copy(update={"comparisons": (worse,)}), judged))
     monkeypatch.setattr("fleet.bench.report.source.judged_of", lambda _: next(outcomes))
     assert report(tmp_path) == 0
-    headline, against, signed, *_ = capsys.readouterr().out.splitlines()
-    assert (headline, signed) == (judged.certificate.headline, "unsigned")
+    headline, against, *_ = capsys.readouterr().out.splitlines()
+    assert headline == judged.certificate.headline
     assert "bench-1" in against
     assert "total tok/s \N{MINUS SIGN}10.0 %" in against
     report(tmp_path)
@@ -82,20 +76,3 @@ def test_a_folder_that_may_not_be_written_to_is_one_message(folder: Path, tmp_pa
     assert done.returncode == 2
     assert done.stderr.startswith(f"fleet: {tmp_path / 'file'}: ")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH's client is not installed")
-def test_a_report_names_who_signed_and_refuses_what_changed_since(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    key, folder = tmp_path / "key", copied(tmp_path, requests_per_client=24)
-    write(judge(folder), folder / "merged.json")
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-    sign(folder, key)
-    assert report(folder) == 0
-    assert "signed by SHA256:" in capsys.readouterr().out
-    assert "signed by SHA256:" in (folder / "report" / "report.html").read_text()
-    (folder / "merged.json").write_text((folder / "merged.json").read_text() + "\n")
-    with pytest.raises(BenchmarkError, match=r"merged\.json has changed"):
-        report(folder)

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import json
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -62,8 +61,8 @@ class Kind:
         self.file.write_bytes(gzip.compress(text, 1) if self.packed else text)
 
 
-DEAR = ("ledger", "baseline", "verdict", "answers", "merged.json", "SHA256SUMS", "SHA256SUMS.sig", "signers")
-"""Kinds that take many times as long as the others: whole measurements are computed again, or another program is asked."""
+DEAR = ("ledger", "baseline", "verdict", "answers", "merged.json")
+"""Kinds that take many times as long as the others: whole measurements are computed again."""
 
 
 def _made(folder: Path, **options: Any) -> Path:
@@ -95,7 +94,7 @@ def _kinds() -> dict[str, Kind]:
 
 
 def _of_a_merge(place: Path, measured: Path) -> dict[str, Kind]:
-    """What was made of results: merged, signed, kept as a baseline."""
+    """What was made of results: merged, kept as a baseline."""
     certified = _made(place / "certified", clients=4, requests_per_client=200, connections_per_client=8, repeats=3)
     stored = place / "baseline.json"
     _prepare("bench", "record", str(certified), "--baseline", str(stored))
@@ -104,23 +103,11 @@ def _of_a_merge(place: Path, measured: Path) -> dict[str, Kind]:
     ledger = place / "measured.yaml"
     ledger.write_text("figures:\n  # one\n  first: {title: a}\nother: {x: 1}\n", encoding="utf-8")
     add = ("bench", "record", str(certified), "--id", "two-nodes", "--title", "two nodes", "--ledger", str(ledger))
-    kinds = {
+    return {
         "ledger": Kind(ledger, lambda: fleet(*add).code < 2),
         "baseline": Kind(stored, _merge(measured, "--baseline", str(stored))),
         "merged.json": Kind(merged / "merged.json", _export(merged, place / "report.json")),
     }
-    if shutil.which("ssh-keygen"):
-        key, signed = place / "key", shutil.copytree(merged, place / "signed")
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
-        _prepare("bench", "sign", str(signed), "--key", str(key))
-        signers = place / "signers"
-        signers.write_text(f"me@example.com {key.with_suffix('.pub').read_text()}", encoding="utf-8")
-        verify = ("bench", "verify-signature", str(signed), "--allowed-signers", str(signers))
-        kinds |= {
-            one.name: Kind(one, lambda: fleet(*verify).code < 2)
-            for one in (signed / "SHA256SUMS", signed / "SHA256SUMS.sig", signers)
-        }
-    return kinds
 
 
 def _reads(read: Callable[[Path], Any], file: Path, declared: type[Exception]) -> bool:
