@@ -2,7 +2,7 @@
 
 A figure applies to the configuration (shape) it was measured on. A fleet's shape is equal, equivalent (each difference is justified in
 facts/data/equivalences.yaml), or unproven. Nothing is interpolated. Published rows come from the article's files, measurements from
-measured.yaml, which `fleet bench record` writes.
+measured.yaml, as `fleet bench record` prints them.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ def _measured() -> Iterator[str]:
     yield from _heading("Measurements of your own")
     every = figures.measured_figures()
     if not every:
-        yield "None yet. `fleet bench record DIR --id ID --title TEXT` adds a certified measurement, which a stack with exactly that"
-        yield "configuration shows instead of a published figure. The planner's model is not fitted to it."
+        yield "None yet. `fleet bench record DIR --id ID --title TEXT` prints a certified measurement as an entry, which a stack with"
+        yield "exactly that configuration shows instead of a published figure. The planner's model is not fitted to it."
         yield ""
         return
     rows = [

@@ -341,7 +341,7 @@ class Excluded(_Part):
 
 
 class Measurement(_Part):
-    """merged.json."""
+    """All that was measured."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     asked: Asked | None
@@ -386,7 +386,7 @@ class Certificate(_Part):
 
 
 class Comparison(_Part):
-    """Against a stored baseline."""
+    """Against an earlier measurement."""
 
     baseline: str
     quantity: str
@@ -409,16 +409,11 @@ class MergeOptions(_Part):
     allow_missing: bool = False
     """Merge even if clients, runs or run.json are missing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
 
 class Judged(_Part):
-    """merged.json: the outcome, and what it takes to compute it again from the folder."""
+    """merged.json."""
 
     schema_: Annotated[Literal[2], Field(alias="schema")] = 2
-    options: MergeOptions = MergeOptions()
-    baseline: str | None = None
-    """The baseline that `comparisons` are against, relative to the folder."""
     measurement: Measurement
     certificate: Certificate
     comparisons: tuple[Comparison, ...] = ()

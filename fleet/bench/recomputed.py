@@ -1,6 +1,6 @@
 """Stored conclusions against the results they were computed from: a reader computes them again and believes nothing else.
 
-merged.json lies in the folder of its results. A baseline and a rollout's verdict name theirs: `Results`.
+A rollout's verdict names its results: `Results`.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ STACK = ServingShape(
 
 
 def entry(shape: Mapping[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-    """An entry as `fleet bench record` writes it."""
+    """An entry as `fleet bench record` prints it."""
     return {
         "title": "twelve Spot nodes",
         "date": "2026-11-21",

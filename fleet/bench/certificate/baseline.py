@@ -1,4 +1,4 @@
-"""A stored measurement, and whether a new one is worse beyond noise.
+"""An earlier measurement, and whether a new one is worse beyond noise.
 
 A baseline has what was measured (shape, workload, loads), the rates and latencies of every run, and the verdict of its
 certificate. Two measurements are compared load by load with Welch's interval for a difference of means.
@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from facts.engines import normalise_environment, normalise_flags
 from fleet.bench.certificate.certify import certify
 from fleet.bench.folder import AskedShape, AskedWorkload
 from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
-from fleet.bench.recomputed import Results
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 
 RELEVANT_RATE: Final = 0.01
@@ -72,13 +71,8 @@ class BaselinePoint(_File):
 
 
 class Baseline(_File):
-    """The file, as fleet/bench/record/baseline_file.py writes and reads it."""
+    """What is compared of a measurement."""
 
-    schema_: Annotated[Literal[3], Field(alias="schema")] = 3
-    results: Results | None = None
-    """None: not stored."""
-    point: int | None = None
-    """The only load of these results that it is about; None: all."""
     name: str
     created: str
     shape: AskedShape | None
@@ -124,7 +118,7 @@ def compare(
 def compare_baselines(
     new: Baseline, baseline: Baseline, *, changed: Container[str] = (), confidence: float | None = None
 ) -> tuple[Comparison, ...]:
-    """The same of two that are stored. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `confidence`:
+    """The same of two that are made. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `confidence`:
     of each interval, instead of one that a quantity's loads share.
     """
     title = baseline.name or "baseline"

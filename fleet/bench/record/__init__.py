@@ -1,6 +1,5 @@
 """A certified measurement as an entry of the claims ledger."""
 
-from fleet.bench.record.entry import Entry, entry_of
-from fleet.bench.record.ledger_file import add
+from fleet.bench.record.entry import Entry, as_yaml, entry_of
 
-__all__ = ["Entry", "add", "entry_of"]
+__all__ = ["Entry", "as_yaml", "entry_of"]

@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime
 from statistics import fmean
 from typing import Any, Final
 
+import yaml
+
 from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
@@ -20,6 +22,7 @@ RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
 """URL of raw results."""
 SOURCE: Final = "own-measurement"
 """Of facts/data/sources.yaml."""
+_WIDTH: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +49,6 @@ def one_point(measurement: Measurement, point: int | None) -> Point:
         if one.point == point:
             return one
     raise BenchmarkError(f"--point {point} is not in this measurement; allowed: {there}")
-
-
-def only(measurement: Measurement, point: int | None) -> Measurement:
-    """A measurement with only that load, or unchanged. Raises BenchmarkError for an unknown load."""
-    if point is None:
-        return measurement
-    chosen = one_point(measurement, point)
-    runs = tuple(run for run in measurement.runs if run.point == chosen.point)
-    return measurement.model_copy(update={"runs": runs, "points": (chosen,)})
 
 
 def entry_of(
@@ -123,6 +117,14 @@ def entry_of(
         },
     }
     return Entry(id=id_, fields=fields, certificate=certificate)
+
+
+def as_yaml(entry: Entry) -> str:
+    """The entry's text, indented as it stands below `figures`."""
+    text = yaml.safe_dump(
+        {entry.id: dict(entry.fields)}, sort_keys=False, allow_unicode=True, width=_WIDTH, default_flow_style=None
+    )
+    return "".join(f"  {line}\n" for line in text.splitlines())
 
 
 def _prompts(workload: AskedWorkload) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def comparisons(found: Sequence[Comparison]) -> Table:
     first = {one.why: index for index, one in reversed([*enumerate(found)])}
     return Table(
         id="baseline-table",
-        caption="Against the stored baseline",
+        caption="Against the baseline",
         columns=(*texts("quantity"), *numbers("before", "now", "change", "noise"), *texts("verdict")),
         rows=tuple(
             (

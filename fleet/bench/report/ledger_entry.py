@@ -1,4 +1,4 @@
-"""The claims ledger's entry of a measurement, as `fleet bench record` would write it."""
+"""The claims ledger's entry of a measurement, as `fleet bench record` prints it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from facts.texts import plural
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import Asked
 from fleet.bench.recomputed import digest_of_all
-from fleet.bench.record import entry_of
-from fleet.bench.record.ledger_file import block
+from fleet.bench.record import as_yaml, entry_of
 from fleet.bench.report.shown import Shown
 
 
@@ -26,7 +25,9 @@ def entry(found: Shown, source: Path) -> tuple[str | None, str]:
         recorded = entry_of(found.measurement, results=digest_of_all(source), id_=id_, title=title, point=point)
     except BenchmarkError as error:
         return None, f"This measurement cannot be recorded: {error}."
-    return block(recorded), f"`{command(source, id_, title, point)}` adds this entry; id and title are free to choose."
+    return as_yaml(
+        recorded
+    ), f"`{command(source, id_, title, point)}` prints this entry; id and title are free to choose."
 
 
 def suggested(asked: Asked) -> tuple[str, str]:
@@ -39,6 +40,6 @@ def suggested(asked: Asked) -> tuple[str, str]:
 
 
 def command(source: Path, id_: str, title: str, point: int | None) -> str:
-    """Command that writes the entry."""
+    """Command that prints the entry."""
     of_sweep = "" if point is None else f" --point {point}"
     return f"fleet bench record {shlex.quote(str(source))} --id {id_} --title {shlex.quote(title)}{of_sweep}"

@@ -1,4 +1,4 @@
-"""Source of a report: the inputs, merged again; as merged.json says while it is newer than all of them."""
+"""Source of a report: merged.json while it is newer than all inputs; else the inputs, merged again."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from pathlib import Path
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE, RUN_FOLDER, is_input
-from fleet.bench.judged import judge, recomputed
+from fleet.bench.judged import judge, read
 from fleet.bench.measurement import Judged
 
 
 def judged_of(folder: Path) -> Judged:
     """The measurement in that folder with its certificate.
 
-    Raises BenchmarkError where nothing can be merged, and where a merged.json of these inputs says something else.
+    Raises BenchmarkError where nothing can be merged, and for a merged.json that cannot be read.
     """
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "no such folder"
         raise BenchmarkError(f"{folder}: {what}; give a folder that `fleet bench run` or `fleet bench fetch` wrote")
     merged = folder / MERGED_FILE
-    if merged.is_file() and merged.stat().st_mtime_ns >= newest_input_ns(folder):
-        return recomputed(folder)
-    return judge(folder)
+    newest = newest_input_ns(folder)
+    return read(folder) if newest and merged.is_file() and merged.stat().st_mtime_ns >= newest else judge(folder)
 
 
 def newest_input_ns(folder: Path) -> int:

@@ -20,5 +20,5 @@ bench.command(short_help="Measure a running stack and download the results.")(ru
 bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Write a page about a measurement.")(report)
-bench.command(short_help="Add a certified measurement to the ledger, or store it as a baseline.")(record)
+bench.command(short_help="A certified measurement as an entry of the claims ledger.")(record)
 bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

@@ -44,7 +44,7 @@ def merge(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option("--baseline", metavar="FILE", dir_okay=False, help="Compare with this stored baseline."),
+        typer.Option("--baseline", metavar="DIR", file_okay=False, help="Compare with the measurement in this folder."),
     ] = None,
     format_: Format = "text",
     out: Annotated[
@@ -63,11 +63,11 @@ def merge(
     from fleet.bench.folder import MERGED_FILE
     from fleet.bench.judged import as_text, judge, write
     from fleet.bench.merge import MergeOptions, slo_of
-    from fleet.cli.bench.written import require_outside, require_own_file
+    from fleet.cli.bench.written import require_an_outcome, require_outside
 
     if out is not None:
         require_outside(out, folder)
-        require_own_file("--out", out, "the outcome of a merge", frozenset({"measurement", "certificate"}))
+        require_an_outcome(out)
     options = MergeOptions(
         exclude=tuple(exclude or ()), slo=slo_of(slo) if slo is not None else None, allow_missing=allow_missing
     )

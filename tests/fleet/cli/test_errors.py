@@ -199,7 +199,7 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
         ("selftest",),
         ("merge", "nowhere"),
         ("report", "nowhere"),
-        ("record", "nowhere", "--baseline", "nowhere.yaml"),
+        ("record", "nowhere", "--id", "a", "--title", "a"),
     ],
 )
 @pytest.mark.parametrize("missing", ["numpy", "google.cloud.storage"])

@@ -61,7 +61,7 @@ class Kind:
         self.file.write_bytes(gzip.compress(text, 1) if self.packed else text)
 
 
-DEAR = ("ledger", "baseline", "verdict", "answers", "merged.json")
+DEAR = ("verdict", "answers", "merged.json")
 """Kinds that take many times as long as the others: whole measurements are computed again."""
 
 
@@ -94,20 +94,10 @@ def _kinds() -> dict[str, Kind]:
 
 
 def _of_a_merge(place: Path, measured: Path) -> dict[str, Kind]:
-    """What was made of results: merged, kept as a baseline."""
-    certified = _made(place / "certified", clients=4, requests_per_client=200, connections_per_client=8, repeats=3)
-    stored = place / "baseline.json"
-    _prepare("bench", "record", str(certified), "--baseline", str(stored))
+    """What was made of results: merged."""
     merged = shutil.copytree(measured, place / "merged")
     _prepare("bench", "merge", str(merged))
-    ledger = place / "measured.yaml"
-    ledger.write_text("figures:\n  # one\n  first: {title: a}\nother: {x: 1}\n", encoding="utf-8")
-    add = ("bench", "record", str(certified), "--id", "two-nodes", "--title", "two nodes", "--ledger", str(ledger))
-    return {
-        "ledger": Kind(ledger, lambda: fleet(*add).code < 2),
-        "baseline": Kind(stored, _merge(measured, "--baseline", str(stored))),
-        "merged.json": Kind(merged / "merged.json", _export(merged, place / "report.json")),
-    }
+    return {"merged.json": Kind(merged / "merged.json", _export(merged, place / "report.json"))}
 
 
 def _reads(read: Callable[[Path], Any], file: Path, declared: type[Exception]) -> bool:
@@ -120,12 +110,12 @@ def _reads(read: Callable[[Path], Any], file: Path, declared: type[Exception]) -
     return True
 
 
-def _merge(folder: Path, *options: str) -> Callable[[], bool]:
+def _merge(folder: Path) -> Callable[[], bool]:
     merged = folder / "merged.json"
 
     def read() -> bool:
         try:
-            done = fleet("bench", "merge", str(folder), *options)
+            done = fleet("bench", "merge", str(folder))
             if done.code < 2:
                 judged = Judged.model_validate_json(merged.read_bytes())
                 again = Judged.model_validate_json(judged.model_dump_json(by_alias=True))

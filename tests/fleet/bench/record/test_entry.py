@@ -7,11 +7,12 @@ from datetime import date
 from typing import Any
 
 import pytest
+import yaml
 
 from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Measurement, Run
-from fleet.bench.record import entry_of
+from fleet.bench.record import as_yaml, entry_of
 from tests.fleet.bench.certificate.sound import every_run, sound, with_client
 from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, an_asked
 from tests.support.rows import each_row
@@ -44,6 +45,12 @@ def test_an_entry_says_what_was_measured_on_what() -> None:
     assert fields["shape"]["flags"]["max-model-len"] == 2560
     assert fields["servers"]["acceptance_percent"] == 89.7
     assert fields["servers"]["watts_per_gpu_mean"] == 672
+
+
+def test_an_entry_s_text_says_what_its_fields_say() -> None:
+    entry = entry_of(sound(), results="0" * 64, id_="two-nodes", title="two nodes: 'quoted', # no comment")
+    ledger = yaml.safe_load(f"figures:\n{as_yaml(entry)}")
+    assert ledger == {"figures": {"two-nodes": entry.fields}}
 
 
 def test_an_entry_names_the_file_that_its_requests_came_from() -> None:

@@ -23,7 +23,7 @@ from fleet.bench.measurement import (
 )
 from fleet.bench.merge.gpus import _DCGM
 from fleet.bench.recomputed import digest_of_all
-from fleet.bench.record import add, entry_of
+from fleet.bench.record import as_yaml, entry_of
 from fleet.bench.report import article
 from fleet.bench.report.ledger_entry import entry
 from fleet.bench.report.outline import finding
@@ -647,24 +647,19 @@ def test_one_repeat_that_never_was_steady_takes_the_load_s_rate_away() -> None:
     assert "a million tokens, at least" not in tiles(page)
 
 
-def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it(tmp_path: Path) -> None:
+def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it() -> None:
     measurement = sound()
     text, words = entry(shown(measurement), Path("a folder"))
     assert text is not None
-    ledger = tmp_path / "measured.yaml"
-    ledger.write_text("figures:\n")
-    add(
-        ledger,
-        entry_of(
-            measurement,
-            results=digest_of_all(Path("a folder")),
-            id_="spot-2-nodes-2026-11-21",
-            title="spot, 2 nodes, vLLM 0.18.0",
-        ),
+    recorded = entry_of(
+        measurement,
+        results=digest_of_all(Path("a folder")),
+        id_="spot-2-nodes-2026-11-21",
+        title="spot, 2 nodes, vLLM 0.18.0",
     )
-    assert text in ledger.read_text()
+    assert text == as_yaml(recorded)
     assert words.startswith(
-        "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.0'` adds this entry"
+        "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.0'` prints this entry"
     )
     assert text.rstrip() in [
         one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")

@@ -37,11 +37,11 @@ def put(folder: Path, judged: Judged, seconds: int) -> Path:
     return path
 
 
-def forged(folder: Path, seconds: int) -> Path:
-    """A merged.json that says more than its results do."""
+def marked(folder: Path, seconds: int) -> Path:
+    """A merged.json that can be told from another merge."""
     path = put(folder, judge(folder), seconds)
     document = json.loads(path.read_bytes())
-    document["certificate"]["headline"] = "Certified: 9,999,999 total tok/s."
+    document["certificate"]["headline"] = "Of the file."
     path.write_text(json.dumps(document))
     os.utime(path, ns=(NOW_NS - seconds * 10**9,) * 2)
     return path
@@ -56,15 +56,8 @@ def test_a_merged_file_is_read_with_the_options_it_was_made_with(folder: Path, m
     assert judged_of(Path(folder.name)) == judged
 
 
-@pytest.mark.parametrize("seconds", [50, -(10**9)])
-def test_a_forged_one_is_refused(folder: Path, seconds: int) -> None:
-    forged(folder, seconds)
-    with pytest.raises(BenchmarkError, match=r"certificate\.headline.*9,999,999.*Not certified.*fleet bench merge"):
-        judged_of(folder)
-
-
 def test_an_older_one_is_not_read_and_not_changed(folder: Path) -> None:
-    merged = forged(folder, 150)
+    merged = marked(folder, 150)
     before = merged.read_bytes()
     found = judged_of(folder)
     assert (len(found.measurement.runs[0].clients), found.certificate.verdict) == (2, "not certified")
@@ -72,45 +65,39 @@ def test_an_older_one_is_not_read_and_not_changed(folder: Path) -> None:
 
 
 def test_one_newer_file_is_enough_to_merge_again(folder: Path) -> None:
-    forged(folder, 50)
+    marked(folder, 50)
     os.utime(folder / "point-00-repeat-0" / "client-000.json", ns=(NOW_NS, NOW_NS))
     assert judged_of(folder) == judge(folder)
 
 
 def test_a_file_taken_out_of_a_run_is_noticed(folder: Path) -> None:
-    forged(folder, 50)
+    marked(folder, 50)
     (folder / "point-00-repeat-0" / "client-001.log").unlink()
     assert newest_input_ns(folder) > NOW_NS
     assert judged_of(folder) == judge(folder)
 
 
-def test_results_that_are_missing_are_asked_for(tmp_path: Path) -> None:
-    folder = make_measurement(tmp_path / "measured", clients=1, requests_per_client=24, repeats=2, with_texts=False)
+def test_a_merged_file_without_results_is_not_enough(folder: Path) -> None:
     put(folder, judge(folder), -(10**9))
-    assert len(judged_of(folder).measurement.runs) == 2
-    shutil.rmtree(folder / "point-00-repeat-1")
-    with pytest.raises(BenchmarkError, match="point-00-repeat-1"):
-        judged_of(folder)
     shutil.rmtree(folder / "point-00-repeat-0")
     for file in ("run.json", "dcgm.json"):
         (folder / file).unlink()
-    with pytest.raises(BenchmarkError, match=r"merged\.json: the results .* missing.*fleet bench fetch"):
+    with pytest.raises(BenchmarkError, match="has no client's result"):
         judged_of(folder)
 
 
 def test_a_report_beside_the_inputs_is_none_of_them(folder: Path) -> None:
-    forged(folder, 50)
+    marked(folder, 50)
     (folder / "report").mkdir()
     (folder / "report" / "report.html").write_text("later")
     (folder / "clients.png").write_bytes(b"later")
     (folder / ".progress").mkdir()
     (folder / ".progress" / "pod.json").write_text("{}")
-    with pytest.raises(BenchmarkError, match="headline"):
-        judged_of(folder)
+    assert judged_of(folder).certificate.headline == "Of the file."
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"measurement": {"schema": 1}}', b'{"schema": true}', b'{"schema": 1}',
-                                     b'{"schema": 2, "options": {"allow_missing": "yes"}}', b'{"schema": NaN}', b"\xff\xfe"])  # fmt: skip
+                                     b'{"schema": 2, "certificate": {}}', b'{"schema": NaN}', b"\xff\xfe"])  # fmt: skip
 def test_a_merged_file_of_another_kind_is_named_with_what_to_do(folder: Path, content: bytes) -> None:
     (folder / MERGED_FILE).write_bytes(content)
     with pytest.raises(BenchmarkError) as failed:
