@@ -31,13 +31,12 @@ help: ## What each target does
 
 setup: $(STAMP) ## Virtual environment with what a preview needs
 
-$(STAMP): requirements.txt requirements-fleet.txt constraints.txt pyproject.toml
+$(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@echo "Installing pinned packages into $(VENV) (about 280 MB, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(PIP) -c constraints.txt -r requirements-fleet.txt
-	@$(PIP) --no-deps --editable .
+	@$(PIP) -c constraints.txt --editable .
 	@touch $@
 
 setup-rehearsal: $(STAMP)-rehearsal ## Packages that a rehearsal needs as well
@@ -45,10 +44,9 @@ setup-benchmark: $(STAMP)-benchmark ## Packages that benchmarks and `fleet verif
 setup-lint: $(STAMP)-lint ## Linters and mypy
 setup-test: $(STAMP)-test ## Packages that the tests need as well: those of rehearsals and benchmarks too
 
-$(STAMP)-test: requirements-rehearsal.txt requirements-benchmark.txt
-$(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $(STAMP) requirements-%.txt
-	@echo "Installing requirements-$*.txt into $(VENV) (half a minute, once)"
-	@$(PIP) -c constraints.txt -r requirements-$*.txt
+$(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $(STAMP)
+	@echo "Installing the packages of the extra $* into $(VENV) (half a minute, once)"
+	@$(PIP) -c constraints.txt --editable '.[$*]'
 	@touch $@
 
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
@@ -106,7 +104,7 @@ dist: setup-lint policy-pack ## Wheel, source distribution and policy pack of th
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)
 	@$(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url --custom-compile-command "make lock" \
-	  --output-file constraints.txt requirements-lint.txt requirements-test.txt
+	  --output-file constraints.txt --extra lint --extra test pyproject.toml
 	@for folder in . policy; do $(CHECKS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	  --no-emit-index-url --custom-compile-command "make lock" --output-file $$folder/requirements.lock $$folder/requirements.txt || exit 1; done
 

@@ -8,7 +8,7 @@ from typing import Final
 CODE: Final = Path(__file__).resolve().parents[1]
 """Folder of this project's packages and program: a checkout, or what the installed package carries."""
 IS_INSTALLED: Final = CODE.parent.name == "vllm_fleet"
-"""Whether this is the installed package, outside of which nobody has the requirements files or the Makefile."""
+"""Whether this is the installed package, outside of which nobody has the constraints or the Makefile."""
 
 
 def program_folder(root: Path) -> Path:

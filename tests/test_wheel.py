@@ -60,7 +60,7 @@ def _extra_of(requirement: Requirement) -> str:
 
 
 def test_its_requirements_are_those_of_the_repository(wheel: Path) -> None:
-    from tests.test_requirements import normal, pins
+    from tests.test_requirements import PROJECT, normal, pins
 
     text = zipfile.ZipFile(wheel).read("vllm_fleet-0.1.0.dist-info/METADATA").decode()
     declared = [
@@ -68,12 +68,11 @@ def test_its_requirements_are_those_of_the_repository(wheel: Path) -> None:
         for line in text.splitlines()
         if line.startswith("Requires-Dist: ")
     ]
-    for extra, files in {"": ("", "-fleet"), "rehearsal": ("-rehearsal",), "benchmark": ("-benchmark",)}.items():
-        mine = [one for one in declared if _extra_of(one) == extra]
-        wanted = {
-            f"{name}=={version}" for file in files for name, version in pins(ROOT / f"requirements{file}.txt").items()
+    for extra, lines in {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}.items():
+        mine = [one for one in declared if _extra_of(one) == extra and one.specifier]
+        assert {f"{normal(one.name)}{one.specifier}" for one in mine} == {
+            f"{name}=={version}" for name, version in pins(lines).items()
         }
-        assert {f"{normal(one.name)}{one.specifier}" for one in mine} == wanted
 
 
 @pytest.mark.parametrize(

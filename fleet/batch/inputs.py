@@ -29,7 +29,7 @@ def local_file(given: str, folder: Path, login: Credentials, progress: Callable[
     found = _OBJECT.fullmatch(given)
     if found is None or any(part in ("", ".", "..") for part in found[2].split("/")):
         raise UserError(f"{given}: not an object; write gs://BUCKET/OBJECT")
-    # Needs the packages of requirements-benchmark.txt.
+    # Needs the packages of the extra benchmark.
     from fleet.clients.storage import Bucket
 
     place = folder.joinpath(found[1], *found[2].split("/"))

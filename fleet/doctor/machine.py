@@ -7,16 +7,17 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from facts.finding import Finding
 from facts.names import stack_names
-from fleet import program_folder
+from fleet import CODE, program_folder
 from fleet.doctor import code_owners
 from fleet.doctor.packages import install_command, pip_install
 from fleet.preview.compare.judge_files import judging_files
@@ -70,8 +71,8 @@ def inspect_machine(
     checks: list[Callable[[], Prerequisite]] = [
         _python,
         lambda: _packages(root),
-        lambda: _rehearsal_packages(root),
-        lambda: _benchmark_packages(root),
+        _rehearsal_packages,
+        _benchmark_packages,
         *of_rehearsals,
         lambda: _pulumi(root),
         _pulumi_login,
@@ -116,34 +117,33 @@ def _packages(root: Path) -> Prerequisite:
         steps=_RUNS,
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
-        why="the program and this command, at the versions of requirements.txt and requirements-fleet.txt",
+        why="the program and this command, at the versions of requirements.txt and pyproject.toml",
         # Not `make setup`, which skips the installation if its stamp file is there.
         mend=pip_install("fleet"),
     )
 
 
-def _packages_of(root: Path, which: str, step: Step, why: str) -> Prerequisite:
+def _packages_of(which: str, step: Step, why: str) -> Prerequisite:
     """The packages that one step needs as well."""
-    file = f"requirements-{which}.txt"
-    wrong = _wrong(_pinned(root, file))
+    wrong = _wrong(_pinned(_declared()["optional-dependencies"][which]))
     return prerequisite(
         name=f"{which} packages",
         steps=(step,),
         ok=not wrong,
         found="; ".join(wrong) or "all at their pinned versions",
-        why=f"{why}, at the versions of {file}",
+        why=f"{why}, at the versions of pyproject.toml",
         mend=install_command(which),
     )
 
 
-def _rehearsal_packages(root: Path) -> Prerequisite:
+def _rehearsal_packages() -> Prerequisite:
     why = "a client of Kubernetes, certificates, HTTP"
-    return _packages_of(root, "rehearsal", "rehearse", why)
+    return _packages_of("rehearsal", "rehearse", why)
 
 
-def _benchmark_packages(root: Path) -> Prerequisite:
+def _benchmark_packages() -> Prerequisite:
     why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
-    return _packages_of(root, "benchmark", "bench", why)
+    return _packages_of("benchmark", "bench", why)
 
 
 def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
@@ -157,17 +157,23 @@ def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
 
 def _pins(root: Path) -> Iterator[tuple[str, str]]:
     """Name and version of every pinned package that the program and `fleet` need."""
-    yield from _pinned(root, "requirements.txt")
-    yield from _pinned(root, "requirements-fleet.txt")
+    program = program_folder(root) / "requirements.txt"
+    lines = program.read_text(encoding="utf-8").splitlines() if program.is_file() else ()
+    yield from dict((*_pinned(_declared()["dependencies"]), *_pinned(lines))).items()
 
 
-def _pinned(root: Path, file: str) -> Iterator[tuple[str, str]]:
-    """Name and version of every package pinned in a file."""
-    path = program_folder(root) / file
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+def _declared() -> dict[str, Any]:
+    """What pyproject.toml says of this project."""
+    project: dict[str, Any] = tomllib.loads((CODE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def _pinned(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Name and version of every package that these lines pin."""
+    for line in lines:
         match = re.match(r"([A-Za-z0-9_.-]+)==([^\s;#]+)", line)
-        # The one marker that these files have.
-        if match and ('sys_platform == "linux"' not in line or sys.platform == "linux"):
+        # The one marker that there is.
+        if match and ("sys_platform == 'linux'" not in line or sys.platform == "linux"):
             yield match[1], match[2]
 
 

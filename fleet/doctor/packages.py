@@ -1,4 +1,4 @@
-"""Optional modules, by the requirements file that installs them."""
+"""Optional modules, by the extra that installs them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
 FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"})
-"""Top-level modules of requirements-benchmark.txt."""
+"""Top-level modules of the extra benchmark."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
 )
-"""Modules of requirements-rehearsal.txt."""
+"""Modules of the extra rehearsal."""
 _MODULES = {"benchmark": FOR_BENCHMARKS, "rehearsal": FOR_REHEARSALS}
 _TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 
@@ -75,6 +75,6 @@ def install_command(which: str) -> str:
 
 def pip_install(which: str) -> str:
     """The same without make, whose stamps trust that nothing was removed since."""
-    if IS_INSTALLED:
-        return f"python -m pip install 'vllm-fleet{'' if which == 'fleet' else f'[{which}]'}'"
-    return f"python -m pip install -r requirements-{which}.txt"
+    extra = "" if which == "fleet" else f"[{which}]"
+    what = f"'vllm-fleet{extra}'" if IS_INSTALLED else f"-c constraints.txt --editable '.{extra}'"
+    return f"python -m pip install {what}"

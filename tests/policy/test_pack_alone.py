@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -81,12 +82,8 @@ def test_the_pack_imports_the_facts_and_the_lessons_and_nothing_else(copy: Path)
 
 
 def test_the_packs_own_requirements_are_the_pinned_ones() -> None:
-    pinned = {
-        line.split("==")[0].lower(): line.strip()
-        for file in ("requirements.txt", "requirements-fleet.txt")
-        for line in (ROOT / file).read_text(encoding="utf-8").splitlines()
-        if "==" in line
-    }
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pinned = {line.split("==")[0].lower(): line for line in project["dependencies"]}
     wanted = (PACK / "requirements.txt").read_text(encoding="utf-8").split()
     assert wanted == [pinned[line.split("==")[0].lower()] for line in wanted]
 

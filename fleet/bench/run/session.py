@@ -26,7 +26,7 @@ class Google:
 
 
 def google_of(outputs: StackOutputs) -> Google:
-    """Bucket and managed Prometheus of a stack, with the user's login. Needs the packages of requirements-benchmark.txt."""
+    """Bucket and managed Prometheus of a stack, with the user's login. Needs the packages of the extra benchmark."""
     login = UserCredentials()
     return Google(bucket=Bucket(outputs.bucket, login), prometheus=ManagedPrometheus(outputs.project, login))
 

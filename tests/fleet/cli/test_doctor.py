@@ -252,7 +252,7 @@ def test_a_package_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -
     check = _named("packages")
     assert check.blocks
     assert check.found == "pulumi-gcp 1.0, pinned 10.2.0"
-    assert check.write.endswith("-m pip install -r requirements-fleet.txt")
+    assert check.write.endswith("-m pip install -c constraints.txt --editable '.'")
 
 
 def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -210,7 +210,7 @@ def test_what_fetches_merges_and_draws_is_missed_before_any_work(
     monkeypatch.setattr(
         "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] in ("run", "fetch") else ())]
     )
-    with pytest.raises(UserError, match=rf"^{missing} .*: make setup-benchmark .*requirements-benchmark\.txt"):
+    with pytest.raises(UserError, match=rf"^{missing} .*: make setup-benchmark .*--editable '\.\[benchmark\]'"):
         _run()
 
 
@@ -232,25 +232,25 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
 
 
 @pytest.mark.parametrize(
-    ("command", "missing", "target", "requirements"),
+    ("command", "missing", "target", "project"),
     [
-        ("preview", "pulumi", "setup", "fleet"),
-        ("rehearse", "kubernetes.client", "setup-rehearsal", "rehearsal"),
-        ("rehearse", "aiohttp", "setup-rehearsal", "rehearsal"),
-        ("rehearse", "prometheus_client", "setup-rehearsal", "rehearsal"),
-        ("bench merge", "numpy", "setup-benchmark", "benchmark"),
-        ("bench selftest", "aiohttp", "setup-benchmark", "benchmark"),
-        ("verify", "prometheus_client", "setup-benchmark", "benchmark"),
+        ("preview", "pulumi", "setup", "."),
+        ("rehearse", "kubernetes.client", "setup-rehearsal", ".[rehearsal]"),
+        ("rehearse", "aiohttp", "setup-rehearsal", ".[rehearsal]"),
+        ("rehearse", "prometheus_client", "setup-rehearsal", ".[rehearsal]"),
+        ("bench merge", "numpy", "setup-benchmark", ".[benchmark]"),
+        ("bench selftest", "aiohttp", "setup-benchmark", ".[benchmark]"),
+        ("verify", "prometheus_client", "setup-benchmark", ".[benchmark]"),
     ],
 )
 def test_a_missing_package_is_told_with_the_command_that_installs_the_least(
-    command: str, missing: str, target: str, requirements: str, monkeypatch: pytest.MonkeyPatch
+    command: str, missing: str, target: str, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["fleet", *command.split()])
     message = error_text(ModuleNotFoundError(f"No module named '{missing}'", name=missing))
     assert f"{missing} is not installed" in message
     assert f"make {target} " in message
-    assert f"pip install -r requirements-{requirements}.txt" in message
+    assert f"pip install -c constraints.txt --editable '{project}'" in message
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

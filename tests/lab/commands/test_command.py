@@ -354,7 +354,7 @@ def test_a_defect_is_one_line_and_the_way_to_its_traceback(stand_in: Played, run
 
 def test_a_missing_package_names_the_command_that_installs_it(stand_in: Played, run: Run) -> None:
     stand_in.answer = raises(ModuleNotFoundError("No module named 'trustme'", name="trustme"))
-    assert "pip install -r requirements-rehearsal.txt" in run("--stack", "dev").err
+    assert "pip install -c constraints.txt --editable '.[rehearsal]'" in run("--stack", "dev").err
 
 
 def test_help_says_what_it_needs_and_how_it_ends(run: Run) -> None:
