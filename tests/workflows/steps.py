@@ -74,5 +74,5 @@ def outputs(file: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in file.read_text().splitlines()) if file.exists() else {}
 
 
-UP_MINUTES = int(step("up-once", "up", "Update")["env"]["MINUTES"])
+UP_MINUTES = int(step("up-stack", "up", "Update")["env"]["MINUTES"])
 """How long one attempt lets `pulumi up` run."""

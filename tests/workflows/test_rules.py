@@ -22,6 +22,8 @@ from tests.workflows.steps import ACTION, ATTEMPTS, ROOT, UP_MINUTES, WORKFLOWS,
 FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]
 SAME_REPOSITORY = "github.event.pull_request.head.repo.full_name == github.repository"
 ALL = workflows()
+UPDATES = {f"up-stack.{name}" for name in ATTEMPTS}
+"""Jobs that change a stack."""
 
 
 def jobs() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,11 +73,10 @@ def test_only_named_jobs_may_write_and_each_one_thing() -> None:
     writing = {name: {k for k, v in job["permissions"].items() if v == "write"} for name, job in jobs()}
     assert {name: rights for name, rights in writing.items() if rights} == {
         "preview.comment": {"pull-requests"},
-        "cloud-preview.preview": {"id-token"},
+        "preview.cloud": {"id-token"},
         "drift.check": {"id-token"},
         "drift.report": {"issues"},
         "up.stack": {"id-token"},
-        "up-once.up": {"id-token"},
         "up-stack.preview": {"id-token"},
         **{f"up-stack.{name}": {"id-token"} for name in ATTEMPTS},
         "release.attest": {"id-token", "attestations"},
@@ -120,13 +121,13 @@ def test_no_checkout_leaves_its_token_behind() -> None:
 def test_every_job_ends_by_itself() -> None:
     for name, job in jobs():
         if "uses" not in job:
-            assert 0 < job["timeout-minutes"] <= (360 if name == "up-once.up" else 120), name
+            assert 0 < job["timeout-minutes"] <= (360 if name in UPDATES else 120), name
 
 
 def test_an_update_ends_by_itself_before_github_ends_it() -> None:
     """GitHub's end leaves the state locked. Assumed: ten minutes to install before it, fifteen to end in (--kill-after)."""
-    job = workflow("up-once")["jobs"]["up"]
-    assert job["timeout-minutes"] >= UP_MINUTES + 10 + 15
+    for name in ATTEMPTS:
+        assert workflow("up-stack")["jobs"][name]["timeout-minutes"] >= UP_MINUTES + 10 + 15
 
 
 def test_a_token_of_pulumi_cloud_outlasts_its_job() -> None:
@@ -139,7 +140,10 @@ def test_a_token_of_pulumi_cloud_outlasts_its_job() -> None:
 
 def test_an_attempt_goes_on_where_the_one_before_it_ran_out_of_time() -> None:
     all_of_it = workflow("up-stack")["jobs"]
-    assert [name for name, job in all_of_it.items() if "uses" in job] == ATTEMPTS
+    assert [name for name in all_of_it if f"up-stack.{name}" in UPDATES] == ATTEMPTS
+    first = all_of_it["up"]
+    for name in ATTEMPTS:
+        assert {**all_of_it[name], **{key: first[key] for key in ("name", "needs", "if")}} == first
     for before, name in pairwise([*ATTEMPTS, "ended"]):
         assert all_of_it[name]["needs"] == before
         assert all_of_it[name]["if"] == f"${{{{ needs.{before}.outputs.result == 'interrupted' }}}}"
@@ -155,7 +159,7 @@ def test_the_offline_preview_needs_nothing_that_a_fork_lacks() -> None:
 
 
 def test_forks_get_neither_comment_nor_cloud() -> None:
-    for name, job in (("preview", "comment"), ("cloud-preview", "preview")):
+    for name, job in (("preview", "comment"), ("preview", "cloud")):
         condition = " ".join(workflow(name)["jobs"][job]["if"].split())
         assert SAME_REPOSITORY in condition
         assert "||" not in condition
@@ -166,7 +170,7 @@ def test_cloud_credentials_come_with_an_environment_only() -> None:
         if "./.github/actions/cloud" in uses(job):
             environment = job["environment"]
             environment = environment if isinstance(environment, str) else environment["name"]
-            expected = {"cloud-preview.preview": "preview", "up-once.up": "${{ inputs.stack }}"}.get(name, "read")
+            expected = {"preview.cloud": "preview", **dict.fromkeys(UPDATES, "${{ inputs.stack }}")}.get(name, "read")
             assert environment == expected, name
 
 
@@ -174,17 +178,17 @@ def test_an_update_comes_from_main_alone_and_is_never_cancelled() -> None:
     up = workflow("up")
     assert up["on"]["push"]["branches"] == ["main"]
     assert "github.ref == 'refs/heads/main'" in up["jobs"]["stack"]["if"]
-    for called in ("up-stack", "up-once"):
-        assert list(workflow(called)["on"]) == ["workflow_call"]
-    assert workflow("up-once")["jobs"]["up"]["concurrency"] == {
-        "group": "up-${{ inputs.stack }}",
-        "cancel-in-progress": False,
-    }
+    assert list(workflow("up-stack")["on"]) == ["workflow_call"]
+    for name in ATTEMPTS:
+        assert workflow("up-stack")["jobs"][name]["concurrency"] == {
+            "group": "up-${{ inputs.stack }}",
+            "cancel-in-progress": False,
+        }
 
 
 def test_nothing_but_an_approved_job_runs_pulumi_up() -> None:
     steps = [(name, step) for name, job in jobs() for step in job.get("steps", [])]
-    assert {name for name, step in steps if "pulumi_up.sh" in step.get("run", "")} == {"up-once.up"}
+    assert {name for name, step in steps if "pulumi_up.sh" in step.get("run", "")} == UPDATES
     assert not any(
         step.get("with", {}).get("command") == "up" or "pulumi up" in step.get("run", "") for _, step in steps
     )
@@ -201,7 +205,7 @@ def test_every_real_preview_and_update_asks_the_policy_pack() -> None:
 
 
 def test_a_pull_request_with_credentials_is_judged_by_its_base() -> None:
-    steps = workflow("cloud-preview")["jobs"]["preview"]["steps"]
+    steps = workflow("preview")["jobs"]["cloud"]["steps"]
     (base,) = (one["with"] for one in steps if "ref" in one.get("with", {}))
     (cloud,) = (one["with"] for one in steps if one.get("uses") == "./.github/actions/cloud")
     assert base["ref"] == "${{ github.event.pull_request.base.sha }}"
