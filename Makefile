@@ -75,7 +75,7 @@ fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, fi
 lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/yamllint --strict -c .yamllint.yaml .
+	@$(BIN)/yamllint --strict -c .github/yamllint.yaml .
 	@$(BIN)/lint-imports --no-logo
 
 types: setup-rehearsal setup-benchmark setup-lint ## mypy, strict; each program by itself, and the policy pack apart, from its own folder, as it runs

@@ -234,7 +234,7 @@ def test_up_can_be_asked_for_every_stack_that_has_a_file() -> None:
 
 
 def test_the_cli_is_the_version_of_the_sdk_in_program_and_pack() -> None:
-    version = (ROOT / ".pulumi.version").read_text().strip()
+    version = (ROOT / ".github" / "pulumi.version").read_text().strip()
     assert f"pulumi=={version}" in (ROOT / "requirements.txt").read_text().splitlines()
     assert f"pulumi=={version}" in (ROOT / "policy" / "requirements.txt").read_text().splitlines()
 
