@@ -32,7 +32,6 @@ class ServerArguments(TypedDict):
     resources: Resources
     startup_minutes: int
     drain_seconds: int | None
-    restart_stalled_seconds: int | None
     rdma: bool
     rank_ports: bool
     shape: Shape | None
@@ -57,7 +56,6 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
-        "restart_stalled_seconds": settings.server.restart_stalled_seconds,
         "rdma": settings.server.transfer_role is not None,
         "rank_ports": settings.server.rank_ports,
         "shape": settings.server.shape,

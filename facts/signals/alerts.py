@@ -204,7 +204,7 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
             summary=f"{watched.server}: a pod reports fewer than {watched.engines_per_pod} engines",
             panel="Engines by pod",
         )
-    # As workloads/server/check_heartbeat.py: a long prompt that is read in chunks returns no token, but its cache grows.
+    # A long prompt that is read in chunks returns no token, but its cache grows.
     tokens, cache = of.of("vllm:generation_tokens_total"), of.of("vllm:kv_cache_usage_perc")
     window = f"[{STALLED_MINUTES}m]"
     # Only engines that are still scraped: series of a deleted pod last five more minutes, with requests and no tokens.

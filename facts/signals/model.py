@@ -78,8 +78,6 @@ class Watched:
     """Time of a replica after a Spot notice."""
     grace_seconds: int = MAX_GRACE_SECONDS
     """Time of a deleted pod to end."""
-    restarts_stalled: bool = False
-    """Whether the kubelet restarts an engine without steps."""
     downloads: bool = False
     """Whether each replica downloads its weights at every start."""
     measures_on_update: bool = False

@@ -39,6 +39,17 @@ NIXL: Final = (
 )
 """Series of engines that hand caches to others: bytes and seconds of what came to decode, failures there, and caches that prefill gave
 up because nobody fetched them. Source: distributed/kv_transfer/kv_connector/v1/nixl/stats.py of the wheel 0.33.0; `make vllm-check`."""
+STEPS: Final = (
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:kv_cache_usage_perc",
+    "vllm:iteration_tokens_total_count",
+)
+"""Series of one engine that only its steps change. The last alone does not do: it counts only steps that return tokens, and a long prompt
+read in chunks returns none for minutes, while the blocks of its cache grow. Source: vLLM 0.18.1 and 0.33.0, v1/metrics/loggers.py,
+PrometheusStatLogger.record: the first three are set in every step, the last only in steps with outputs; `make vllm-check`."""
+SLEEP: Final = "vllm:engine_sleep_state"
+"""State of an engine, by label `sleep_state`: running requests of one that is not `awake` wait. Source as above."""
 SERVER: Final = ("http_requests_total",)
 """Series of vLLM's web server, with status groups such as `5xx`. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
 KUBERNETES: Final = (

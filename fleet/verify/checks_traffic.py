@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts import memory
 from facts.signals.alerts import COMPUTED_PER_REQUEST, TRANSFER_FLOOR_GB_S
-from facts.signals.series import NIXL
+from facts.signals.series import NIXL, SLEEP, STEPS
 from facts.texts import plural
 from fleet.clients.metrics_text import MetricsText
 from fleet.verify import declared, lessons
@@ -16,7 +16,6 @@ from fleet.verify.checks_service import nobody
 from fleet.verify.facts import OUT_OF_TIME, Burst, Facts, Scrapes, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
 from settings.checks.declared_server import DeclaredServer
-from workloads.server.check_heartbeat import SLEEP, STEPS, Engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -110,16 +109,14 @@ def _format_idle(burst: Burst, before: MetricsText, after: MetricsText, rank: st
     if running is None:
         return "none; not listed at /metrics"
     cache = "" if used is None else f", cache {100 * used:.1f} % full"
-    then, now = (_engine(scrape, rank) for scrape in (before, after))
-    step = f", and no step in {burst.seconds:.0f} s" if now.stands(then.values) else ""
+    step = f", and no step in {burst.seconds:.0f} s" if running and _stands(before, after, rank) else ""
     return f"none; {running:.0f} running, {waiting or 0:.0f} waiting{cache}{step}"
 
 
-def _engine(scrape: MetricsText, rank: str) -> Engine:
-    """What one engine reports, as the liveness probe compares it."""
-    values = {name: scrape.total(name, engine=rank) for name in STEPS}
-    asleep = scrape.total(SLEEP, engine=rank, sleep_state="awake") == 0
-    return Engine({name: value for name, value in values.items() if value is not None}, asleep)
+def _stands(before: MetricsText, after: MetricsText, rank: str) -> bool:
+    """Whether an engine has taken no step between two scrapes, and is not asleep."""
+    then, now = ([scrape.total(name, engine=rank) for name in STEPS] for scrape in (before, after))
+    return then == now and after.total(SLEEP, engine=rank, sleep_state="awake") != 0
 
 
 def speculation(facts: Facts, settings: Settings) -> Check:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from facts.capacity import IDLE_SECONDS, RECYCLE_LEAD_SECONDS
 from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
-from lab.cloud.world import restarts_of
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot, simulated_servers
 from lab.drills.drill import ALONE, Drill, Proof
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 GONE_SECONDS = 240.0
 """Twice the longest notice."""
-RESTART_SECONDS = 300
-"""`server.restartStalledSeconds` of a stack that has none."""
 HANG_SECONDS = 480.0
 """How long the hung rank is left in place: the alert evaluates three minutes and waits for two more."""
 
@@ -79,67 +76,11 @@ def _hung_rank(stage: Stage, proof: Proof) -> None:
     proof.figure("all Ready again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
 
 
-def _stalled_restart(stage: Stage, proof: Proof) -> None:
-    servers = stage.settings.replicas
-    asked = stage.settings.server.restart_stalled_seconds or RESTART_SECONDS
-    if stage.settings.server.restart_stalled_seconds is None:
-        proof.succeeds("pulumi up with the key succeeds", stage.up({"server": {"restartStalledSeconds": asked}}))
-        stage.until_ready(servers)
-    began = stage.clock.now_seconds()
-    victim = stage.ready_pods()[0]["metadata"]["name"]
-    others = {pod["metadata"]["name"] for pod in stage.ready_pods()} - {victim}
-    with requests_during(stage, proof):
-        # All replicas have requests, and none may restart for that.
-        stage.clock.sleep(asked)
-        busy = _restarts(stage)
-        stage.timeline.note("pod", victim, "a rank hangs: no tokens, no error", mood="bad")
-        stage.traffic.hang(victim, 0)
-        hung_at = stage.clock.now_seconds()
-        stage.until("the kubelet to restart the hung replica", lambda: _restarts(stage).get(victim), 4 * asked)
-        restarted_at = stage.clock.now_seconds()
-        _until_fewer(stage, servers, hung_at)
-        ready_again = stage.until_ready(servers)
-    after = _restarts(stage)
-    proof.check("busy replicas do not restart", not any(busy.values()), f"{sum(busy.values())} restarts")
-    proof.check(
-        "the hung replica restarts once, in its place",
-        after.get(victim) == 1,
-        plural(after.get(victim, 0), "restart"),
-    )
-    proof.check(
-        "no other replica restarts",
-        not any(after.get(name, 1) for name in others),
-        ", ".join(f"{name}: {after.get(name, 'gone')}" for name in sorted(others)) or "none",
-        empty=no_others(servers),
-    )
-    proof.check(
-        f"not before {asked} s without a step",
-        restarted_at - hung_at >= asked,
-        f"after {round(restarted_at - hung_at)} s",
-    )
-    _never_more_gpus(stage, proof, began)
-    proof.figure("from the hang to the restart", round((restarted_at - hung_at) / 60, 1), "min")
-    proof.figure(
-        "from the hang to all Ready again", round((ready_again - hung_at) / 60, 1), "min", "nobody typed a command"
-    )
-
-
 def _until_fewer(stage: Stage, servers: int, since_seconds: float) -> None:
     """Wait until the meter has counted fewer Ready replicas since then, whether or not they are all Ready again by now."""
     stage.until(
         "the replica to leave the Service", lambda: stage.meter.ready_servers.lowest(since_seconds) < servers, 60
     )
-
-
-def _restarts(stage: Stage) -> dict[str, int]:
-    """Restarts of each server pod's container."""
-    return {pod["metadata"]["name"]: restarts_of(pod) for pod in stage.pods()}
-
-
-def _restarts_stalled(settings: Settings) -> str:
-    """Not where the stack's servers restart by themselves."""
-    asked = settings.server.restart_stalled_seconds
-    return "" if asked is None else "server.restartStalledSeconds restarts it: the drill stalled-restart plays that"
 
 
 def _preempt(count: int, stage: Stage, proof: Proof) -> None:
@@ -345,17 +286,7 @@ DRILLS = (
         play=_hung_rank,
         alerts=("EngineStalled",),
         may_page=ALONE,
-        skip=all_of(needs_servers(), simulated_servers, _restarts_stalled),
-    ),
-    Drill(
-        name="stalled-restart",
-        title="A data-parallel rank hangs where server.restartStalledSeconds is set",
-        proves="the kubelet restarts the hung replica and no busy one",
-        play=_stalled_restart,
-        alerts=("Restarted",),
-        may_page=("EngineStalled", *ALONE),
         skip=all_of(needs_servers(), simulated_servers),
-        fast=False,
     ),
     Drill(
         name="preempt-one",

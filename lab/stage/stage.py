@@ -36,7 +36,6 @@ from lab.stage.answers_probes import AnswersProbes
 from lab.stage.batch_pods import BatchPods
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
-from lab.stage.liveness import LivenessProbes
 from lab.stage.meter import Meter
 from lab.stage.story import Story
 from lab.stage.traffic.driver import PATH
@@ -153,8 +152,8 @@ class Stage:
 
     @cached_property
     def traffic(self) -> Traffic:
-        """A loopback server for every Ready server pod, with its liveness probe, from first use to the end of the stage."""
-        traffic = self.closing.enter_context(
+        """A loopback server for every Ready server pod, from first use to the end of the stage."""
+        return self.closing.enter_context(
             Traffic(
                 clock=self.clock,
                 timeline=self.timeline,
@@ -169,8 +168,6 @@ class Stage:
                 routers=self.routers,
             )
         )
-        self.closing.enter_context(LivenessProbes(self.world, traffic.targets))
-        return traffic
 
     @cached_property
     def answers(self) -> AnswersProbes:

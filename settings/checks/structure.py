@@ -23,7 +23,6 @@ from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.endpoint import endpoint_problems
 from settings.checks.gateway import gateway_problems
-from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
@@ -344,8 +343,6 @@ def _server(settings: Settings) -> Iterator[Finding]:
             why="shared memory (/dev/shm) counts against the pod's memory, and the engines need the rest",
             write=f"shmGib: {resources.memory_gib // 4}",
         )
-    path = key("server.restartStalledSeconds")
-    yield from heartbeat_problems(path, server.restart_stalled_seconds, settings.serving.engine)
     yield from rank_problems(settings)
     yield from split_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":

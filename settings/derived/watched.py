@@ -65,7 +65,6 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         if isinstance(capacity, Ladder) and settings.has_long_notice
         else SPOT_NOTICE_SECONDS,
         grace_seconds=settings.placement.grace_seconds,
-        restarts_stalled=settings.server.restart_stalled_seconds is not None,
         downloads=not settings.weights.has_volume,
         measures_on_update=settings.benchmark.enabled and settings.benchmark.run_on_update,
         routers=settings.has_router,

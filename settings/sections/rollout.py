@@ -76,7 +76,6 @@ class Canary(Section):
             resources=self.resources or server.resources,
             startup_minutes=server.startup_minutes,
             drain_seconds=server.drain_seconds,
-            restart_stalled_seconds=server.restart_stalled_seconds,
             compile_cache=server.compile_cache,
             api_key_secret=server.api_key_secret,
         )

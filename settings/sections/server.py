@@ -239,9 +239,6 @@ class Server(Section):
     drain_seconds: Annotated[int, Field(ge=LEAST_DRAIN_SECONDS, le=MAX_GRACE_SECONDS - EXIT_SECONDS)] | None = None
     """Seconds that requests in flight have when a server is stopped: at a scale-in, an update or a drained node. Longer requests are cut.
     5 to 590. Default: 120, twice the record's slowest request; with one API server, until they are done."""
-    restart_stalled_seconds: Annotated[int, Field(ge=180, le=3_600)] | None = None
-    """Restart a pod when one of its engines has running requests and has taken no step for so many seconds, e.g. 300: /health stays 200
-    for a hung engine. A restart ends the requests of all engines of the pod. Default: alert only (`EngineStalled`)."""
     prefill_nodes: Annotated[int, Field(ge=1, le=100)] | None = None
     """Nodes that only read prompts and hand each cache over RDMA to the replicas, which then only answer: `replicas` are the decode nodes.
     Needs `endpoint.kind: prefillApart`, vLLM 0.33.0, B200 or H200 machines of a ladder in one zone, and a GKE version with DRANET. Not

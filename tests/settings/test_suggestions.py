@@ -66,10 +66,6 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
         ({"labels": {"team": "A B"}}, "labels.team", "team: my-team"),
         ({"server": {"drainSeconds": 90.0}}, "server.drainSeconds", "drainSeconds: 90"),
         ({"server": {"drainSeconds": 1_000}}, "server.drainSeconds", "drainSeconds: 590"),
-        *(
-            ({"server": {"restartStalledSeconds": wrong}}, "server.restartStalledSeconds", "restartStalledSeconds: 300")
-            for wrong in (0, False)
-        ),
         (
             {"capacity": {"mode": "spot", "drainSeconds": 60}},
             "capacity.drainSeconds",

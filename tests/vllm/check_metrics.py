@@ -17,10 +17,10 @@ from typing import Any
 
 from facts.releases import find
 from facts.signals.catalogue import Watched, catalogue
-from facts.signals.series import NIXL, SERVER, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
+from facts.signals.series import NIXL, SERVER, SLEEP, STEPS, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
+from fleet.clients.metrics_text import parse
 from tests.facts.signals.names import matchers, metrics
 from tests.vllm.check_parser import Check, _equal, report
-from workloads.server.check_heartbeat import Engine, engines_of
 
 COUNTED = ("stop", "length", "abort", "error", "repetition")
 
@@ -118,7 +118,7 @@ def checks() -> Iterator[Check]:
         middle = (Path(package.__file__).parent / "middleware.py").read_text(encoding="utf-8")
         _equal('status[0] + "xx"' in middle, True, "status in groups")
 
-    def heartbeat() -> None:
+    def steps() -> None:
         from prometheus_client import generate_latest
         from vllm.v1.metrics.loggers import PrometheusStatLogger
         from vllm.v1.metrics.stats import IterationStats, SchedulerStats
@@ -126,23 +126,29 @@ def checks() -> Iterator[Check]:
         logger = found["logger"]
         assert isinstance(logger, PrometheusStatLogger)
 
-        def stepped(engine: int, **said: Any) -> dict[str, Engine]:
-            before = engines_of(generate_latest().decode())
-            logger.record(engine_idx=engine, **said)
-            after = engines_of(generate_latest().decode())
-            _equal(before.keys(), {"0", "1"}, "engines")
-            return {label: after[label] for label in after if after[label] != before[label]}
+        def said(engine: str) -> list[float | None]:
+            page = parse(generate_latest().decode())
+            return [page.total(name, engine=engine) for name in STEPS]
 
+        def stepped(engine: int, **recorded: Any) -> set[str]:
+            before = {label: said(label) for label in ("0", "1")}
+            logger.record(engine_idx=engine, **recorded)
+            return {label for label, values in before.items() if said(label) != values}
+
+        _equal(
+            [name for name, value in zip(STEPS, said("1"), strict=True) if value is None], [], "series without a value"
+        )
         first = SchedulerStats(num_running_reqs=1, kv_cache_usage=0.1)
-        _equal(stepped(1, scheduler_stats=first, iteration_stats=None)["1"].is_busy, True, "running requests")
+        _equal(stepped(1, scheduler_stats=first, iteration_stats=None), {"1"}, "engines after a first step")
         # A chunk of a prompt: no output.
         chunk = SchedulerStats(num_running_reqs=1, kv_cache_usage=0.2)
-        _equal(stepped(1, scheduler_stats=chunk, iteration_stats=None).keys(), {"1"}, "engines after a chunk")
+        _equal(stepped(1, scheduler_stats=chunk, iteration_stats=None), {"1"}, "engines after a chunk")
         token = stepped(1, scheduler_stats=chunk, iteration_stats=IterationStats())
-        _equal(token.keys(), {"1"}, "engines after a token")
-        _equal(stepped(1, scheduler_stats=None, iteration_stats=None).keys(), set(), "engines without a step")
+        _equal(token, {"1"}, "engines after a token")
+        _equal(stepped(1, scheduler_stats=None, iteration_stats=None), set(), "engines without a step")
         logger.record_sleep_state(1, 1)
-        _equal(engines_of(generate_latest().decode())["1"].is_busy, False, "busy while asleep")
+        awake = parse(generate_latest().decode()).total(SLEEP, engine="1", sleep_state="awake")
+        _equal(awake, 0.0, "awake while asleep")
 
     yield "series of vLLM are those that the catalogue says", same_names
     yield "labels in expressions are vLLM's", same_labels
@@ -151,7 +157,7 @@ def checks() -> Iterator[Check]:
         yield "series of transfers are vLLM's", same_transfers
     yield "buckets are vLLM's", same_bounds
     yield "reasons of finished requests are vLLM's", same_reasons
-    yield "each engine's steps show in its heartbeat, and only they do", heartbeat
+    yield "each engine's steps show in its series, and only they do", steps
     yield "the web server counts requests by groups of status", web_server
 
 

@@ -21,9 +21,9 @@ from typing import Any
 
 import pytest
 
+from fleet.clients.metrics_text import parse
 from tests.support.rows import each_row
 from workloads.pod_programs import python_program
-from workloads.server import check_heartbeat
 from workloads.server import rank_servers as program
 
 RANKS = 3
@@ -122,9 +122,8 @@ def test_each_rank_has_its_port_its_gpus_and_no_option_of_the_whole_pod(tmp_path
 def test_the_page_has_every_rank_and_the_pod_is_ill_when_one_is(tmp_path: Path) -> None:
     with running(tmp_path) as pod:
         _, page = pod.get("/metrics")
-        engines = check_heartbeat.engines_of(page)
-        running_on = [engines[str(rank)].values["vllm:num_requests_running"] for rank in range(RANKS)]
-        assert running_on == [pod.first + rank for rank in range(RANKS)]
+        running_on = parse(page).by("engine", "vllm:num_requests_running")
+        assert running_on == {str(rank): pod.first + rank for rank in range(RANKS)}
         assert page.count("# TYPE vllm:num_requests_running") == 1
         (tmp_path / f"sick{pod.first + 2}").touch()
         assert pod.get("/health")[0] == 503

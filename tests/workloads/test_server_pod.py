@@ -12,15 +12,14 @@ from settings.checks.declarations import declarations
 from settings.derived.drain import Drain
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
-from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
 from workloads import names
-from workloads.server import api_key, check_heartbeat, heartbeat
+from workloads.server import api_key
 from workloads.server.pod import pod_template
-from workloads.server.server import Server, ServerArgs
+from workloads.server.server import ServerArgs
 from workloads.weights.weights import WeightsMount
 
 MOUNT = WeightsMount(
@@ -188,64 +187,6 @@ def test_a_slow_answer_costs_traffic_before_it_costs_a_restart() -> None:
     # Prefill stalls streams by 620 ms at the 99th percentile; a probe must outwait many of those.
     assert readiness["timeoutSeconds"] >= 10 * 0.62
     assert {probe["httpGet"]["path"] for probe in (readiness, liveness, container["startupProbe"])} == {"/health"}
-
-
-def test_the_heartbeat_replaces_only_the_liveness_probe_and_restarts_after_the_declared_seconds() -> None:
-    plain = the_container(make_settings(server=server()))
-    settings = make_settings(server=server(restartStalledSeconds=300))
-    assert problems(as_pod(settings)) == []
-    container, volumes = the_container(settings), template(settings)["spec"]["volumes"]
-    for probe in ("startupProbe", "readinessProbe"):
-        assert container[probe] == plain[probe]
-    liveness = container["livenessProbe"]
-    assert "httpGet" not in liveness
-    assert {key: liveness[key] for key in ("periodSeconds", "failureThreshold", "terminationGracePeriodSeconds")} == {
-        key: plain["livenessProbe"][key]
-        for key in ("periodSeconds", "failureThreshold", "terminationGracePeriodSeconds")
-    }
-    waits = check_heartbeat.HEALTH_SECONDS + check_heartbeat.METRICS_SECONDS + check_heartbeat.PAUSED_SECONDS
-    assert liveness["timeoutSeconds"] > waits
-    python, *flags, path, host, stalled, state = liveness["exec"]["command"]
-    assert (python, flags, host) == ("python3", ["-I", "-S"], "--server=127.0.0.1:8000")
-    # The last of twelve failures, ten seconds apart, is the restart.
-    assert int(stalled.removeprefix("--stalled-seconds=")) + 11 * 10 == 300
-    folder, _, name = path.rpartition("/")
-    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-    assert mounts[folder]["readOnly"]
-    (config_map,) = (volume["configMap"] for volume in volumes if volume["name"] == mounts[folder]["name"])
-    assert config_map["name"] == heartbeat.config_map_name(settings.server.name)
-    assert name in heartbeat.program()
-    assert not mounts[state.removeprefix("--state=").rpartition("/")[0]].get("readOnly")
-
-
-def test_the_pods_wait_for_the_heartbeats_program_and_the_canary_has_it_too() -> None:
-    asked = server(restartStalledSeconds=300)
-
-    def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        Server("server", server_args(settings), opts)
-
-    recording = recorded_component(build, server=asked)
-    (made,) = (
-        name
-        for name in needs(recording, objects(recording)["Deployment/qwen35-server"])
-        if name.startswith("ConfigMap/")
-    )
-    config_map = manifest(objects(recording)[made])
-    assert config_map["immutable"] is True
-    assert config_map["data"] == heartbeat.program()
-    assert config_map["metadata"]["name"] == heartbeat.config_map_name("qwen35-server")
-    canary = make_settings(server=asked, rollout={"canary": {}}).as_canary
-    assert canary is not None
-    assert canary.server.restart_stalled_seconds == 300
-
-
-def test_the_component_refuses_a_heartbeat_that_is_too_short_or_has_no_metrics() -> None:
-    settings = make_settings(server=server())
-    with pytest.raises(ValueError, match="restart_stalled_seconds"):
-        server_args(settings, restart_stalled_seconds=60)
-    silent = settings.serving.engine.but({"extraArgs": ("--disable-log-stats",)})
-    with pytest.raises(ValueError, match="restart_stalled_seconds"):
-        server_args(settings, restart_stalled_seconds=300, engine=silent)
 
 
 def test_the_pod_asks_for_the_whole_node_and_limits_equal_requests() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from facts.models import CATALOGUE
 from settings.arguments import checked, refuse, refuse_field, within_limits
 from settings.checks.declared_server import EngineServer
-from settings.checks.heartbeat import heartbeat_problems
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
 from settings.checks.ranks import rank_port_problems
@@ -27,7 +26,7 @@ from settings.sections.shape import Shape
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, heartbeat, ranks, rdma, split, vllm_args
+from workloads.server import api_key, compile_cache, ranks, rdma, split, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -107,8 +106,6 @@ class ServerPod:
     drain_seconds: int | None = None
     """Seconds that requests in flight have when a server is stopped, 5 to 590. None: 120 with several API servers; with one, until they
     are done, within the placement's grace period."""
-    restart_stalled_seconds: int | None = None
-    """Seconds without a step, with running requests, after which an engine's pod restarts, 180 to 3600. None: never."""
     rdma: bool = False
     """Whether the pod claims the RDMA network cards of its node, over which it hands caches to other servers or takes them. For an `engine`
     with `--kv-transfer-config`, and a `placement` by a ladder's class with `rdma`. The pod checks no API key: routers in front of it do."""
@@ -131,7 +128,7 @@ class ServerPod:
     too."""
 
     def __post_init__(self) -> None:
-        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds", "restart_stalled_seconds"))
+        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds"))
         if self.engine.gpus > self.placement.gpus:
             refuse_field(
                 self,
@@ -155,7 +152,6 @@ class ServerPod:
                 *memory_problems("engine", server, self.placement.machine),
                 *rank_port_problems("rank_ports", self.rank_ports, self.engine),
                 *shape_problems("shape", self.shape, self.engine, shape, rank_ports=self.rank_ports),
-                *heartbeat_problems("restart_stalled_seconds", self.restart_stalled_seconds, self.engine),
             ),
         )
         if self.model.adapters and (self.weights is None or not self.engine.enable_lora):
@@ -278,8 +274,6 @@ def container(args: ServerPod) -> ContainerArgsDict:
     health = probes(
         args.startup_minutes, args.drain, ranks.STATUS_PORT_NAME if args.has_rank_servers else names.HTTP_PORT_NAME
     )
-    if args.restart_stalled_seconds is not None:
-        health["liveness"] = heartbeat.probe(health["liveness"], args.restart_stalled_seconds, args.status_port)
     spec: ContainerArgsDict = {
         "name": "vllm",
         "image": args.space.image(args.image.reference),
@@ -445,8 +439,6 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
         pod_volumes += compile_cache.volumes(args.name)
-    if args.restart_stalled_seconds is not None:
-        pod_volumes.append(heartbeat.volume(args.name))
     if args.has_rank_servers:
         pod_volumes.append(ranks.volume(args.name))
     if args.shape is not None:
@@ -469,8 +461,6 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
         volume_mounts.append(compile_cache.program_mount())
-    if args.restart_stalled_seconds is not None:
-        volume_mounts.append(heartbeat.mount())
     if args.has_rank_servers:
         volume_mounts.append(ranks.mount())
     return volume_mounts

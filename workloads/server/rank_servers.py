@@ -38,7 +38,7 @@ from typing import Any
 HEALTH_SECONDS = 8.0
 """For the slowest rank's /health: less than the probes' 10 s, so that they get an answer."""
 METRICS_SECONDS = 4.0
-"""Less than the heartbeat's 5 s and a scrape's 10."""
+"""Less than a scrape's 10."""
 REQUEST_SECONDS = 600.0
 END_SECONDS = 10.0
 """From the death of a rank to the kill of the others. vLLM gives its own processes 5 s (launcher.py)."""

@@ -17,7 +17,7 @@ from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
-from workloads.server import api_key, compile_cache, heartbeat, ranks, rdma
+from workloads.server import api_key, compile_cache, ranks, rdma
 from workloads.server.pod import ServerPod, pod_template
 from workloads.space import once_created
 
@@ -106,7 +106,6 @@ class Server(pulumi.ComponentResource):
             needed.append(self.stored_key.object)
         programs = {
             "compile-cache": compile_cache if args.compile_cache is not None else None,
-            "heartbeat": heartbeat if args.restart_stalled_seconds is not None else None,
             "ranks": ranks if args.has_rank_servers else None,
         }
         needed += [

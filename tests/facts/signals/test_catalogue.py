@@ -363,15 +363,12 @@ def test_more_replicas_come_from_the_setting_that_the_stack_has(
         assert tuple(re.findall(r"`((?:server|weights)\.[^`]+)`", runbook.section(name, fleet))) == written, name
 
 
-@each_row(("seconds", "server"), [(600, {}), (120, {}), (120, {"restartStalledSeconds": 300})])
-def test_a_hung_pod_waits_for_the_stacks_own_grace_and_restarts_by_itself_only_where_set(
-    seconds: int, server: dict[str, int]
-) -> None:
-    settings = make_settings(capacity={"mode": "on-demand", "graceSeconds": seconds}, server=server)
+@each_row("seconds", [600, 120])
+def test_a_hung_pod_waits_for_the_stacks_own_grace(seconds: int) -> None:
+    settings = make_settings(capacity={"mode": "on-demand", "graceSeconds": seconds})
     fleet = watched(settings, figures(settings))
     stalled, fault = (runbook.section(name, fleet) for name in ("EngineStalled", "GpuFault"))
     assert re.findall(r"\b(\d+) seconds", stalled) == re.findall(r"\b(\d+) seconds", fault) == [str(seconds)]
-    assert ("restartStalledSeconds" in stalled) is bool(server)
 
 
 def test_a_stack_that_measures_on_update_is_paused_without_its_benchmark() -> None:

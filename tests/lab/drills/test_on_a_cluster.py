@@ -104,7 +104,6 @@ def edited(change: str) -> Any:
         "over-quota",
         "dead-rank",
         "hung-rank",
-        "stalled-restart",
         "drain",
         "weights-from-image",
         "spending-blind",
@@ -168,17 +167,6 @@ def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
 
     monkeypatch.setattr(disruption, "kill_containers", deleted)
     assert failure(played(stage, "dead-rank"), "restarts")
-
-
-def test_a_server_whose_probe_asks_health_alone_stays_hung_and_fails_stalled_restart(stage: Stage) -> None:
-    def asks_health(inputs: Inputs) -> None:
-        probe = inputs["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]
-        probe.pop("exec", None)
-        probe["httpGet"] = {"path": "/health", "port": "http"}
-
-    with broken(changed("Deployment", asks_health)):
-        result = played(stage, "stalled-restart")
-    assert "the kubelet to restart" in result.gave_up
 
 
 @pytest.mark.parametrize(

@@ -334,18 +334,3 @@ def test_a_price_of_nothing_on_the_bill_is_refused_with_the_names_there_are() ->
     problem = found(prices={"hyperdisk": 0.1})["unknown-price"]
     assert problem.subject == "vllm-fleet:prices.hyperdisk"
     assert "hyperdisk-ml-capacity (USD per GiB-month)" in problem.allowed
-
-
-@each_row(
-    "arguments, reports",
-    [
-        ([], set()),
-        (["--disable-log-stats"], {"no-heartbeat"}),
-        (["--no-disable-log-stats"], set()),
-    ],
-)
-def test_a_heartbeat_needs_the_engines_metrics(arguments: list[str], reports: set[str]) -> None:
-    reasons = {"--disable-log-stats": "a test of what it does"} if "--disable-log-stats" in arguments else {}
-    server = {"engine": {"extraArgs": arguments}, "reasons": reasons}
-    assert refused(server=server) & {"no-heartbeat"} == set()
-    assert refused(server={**server, "restartStalledSeconds": 300}) == reports
