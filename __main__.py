@@ -178,7 +178,6 @@ parts = ServingStackArgs(
     batch=settings.batch.enabled,
     monitoring=settings.monitoring if settings.monitoring.enabled else None,
     signals=signals,
-    probed_model=settings.serving.served_model_name if settings.monitoring.has_probe else None,
     spending=settings.spending,
     rates=None if settings.spending is None else rates(settings),
 )

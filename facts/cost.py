@@ -91,8 +91,6 @@ class FleetShape:
     """vCPUs of KEDA's pods; 0 if this stack does not install it."""
     spending_guard_vcpus: float = 0
     """vCPUs of the spending guard; 0 without one."""
-    answers_probe_vcpus: float = 0
-    """vCPUs of the answers probe; 0 without one."""
     batch_vcpus: float = 0
     """vCPUs of a batch's client pods while it runs; 0 without batches."""
     router_vcpus: float = 0
@@ -387,8 +385,6 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _item("keda", shape.keda_vcpus, shape, stays=True)
     if shape.spending_guard_vcpus:
         yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
-    if shape.answers_probe_vcpus:
-        yield _item("answers-probe", shape.answers_probe_vcpus, shape, stays=True)
     if shape.batch_vcpus:
         yield _item("batch-clients", shape.batch_vcpus, shape, stays=False)
     if shape.router_vcpus:

@@ -24,8 +24,6 @@ BATCH_APP: Final = "batch"
 """Clients of a batch; also the name of their service account and container. KEDA counts the pods with this label."""
 SPENDING_APP: Final = "spending-guard"
 """Also the name of the guard's objects."""
-PROBE_APP: Final = "answers-probe"
-"""Also the name of the probe's Deployment, container and service account."""
 ROUTER_APP: Final = "router"
 ROUTER_FRONTEND: Final = "requests"
 ROUTER_BACKEND: Final = "servers"
@@ -37,8 +35,6 @@ _PICKER_ENDING: Final = "-epp"
 SPENDING_GUARD_VCPUS: Final = 0.05
 """CPU request of the guard's pod: Autopilot's minimum in clusters with bursting; other clusters raise it to 0.25. Source: GKE docs,
 resource requests in Autopilot."""
-ANSWERS_PROBE_VCPUS: Final = 0.05
-"""As the guard's."""
 
 BATCH_CLIENT_VCPUS: Final = 1
 BATCH_CLIENT_GIB: Final = 2
@@ -156,7 +152,7 @@ def own_server_name(name: str) -> str:
     """A server's name. Raises ValueError for the name of another workload: Services and network policies select by name, so the server
     would get that workload's traffic and permissions.
     """
-    others = (WRITER_APP, BENCHMARK_APP, BATCH_APP, SPENDING_APP, PROBE_APP, ROUTER_APP)
+    others = (WRITER_APP, BENCHMARK_APP, BATCH_APP, SPENDING_APP, ROUTER_APP)
     if name in others or name.endswith(_PICKER_ENDING):
         raise ValueError(
             f"a name other than {', '.join(others)} and names ending in {_PICKER_ENDING}, which other workloads use"

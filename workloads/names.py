@@ -15,7 +15,6 @@ from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from facts.names import FIRST_ENGINE_PORT as FIRST_ENGINE_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
 from facts.names import POD_ROUTER_METRICS_PORT as POD_ROUTER_METRICS_PORT
-from facts.names import PROBE_APP as PROBE_APP
 from facts.names import ROUTER_ADMIN_PORT as ROUTER_ADMIN_PORT
 from facts.names import ROUTER_APP as ROUTER_APP
 from facts.names import ROUTER_BACKEND as ROUTER_BACKEND

@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from settings.arguments import checked, refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
-from workloads.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
+from workloads.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, ROUTER_APP, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from workloads.space import once_created
 
@@ -140,8 +140,6 @@ def service_accounts(traffic: Traffic) -> tuple[str, ...]:
         accounts.append(BENCHMARK_ACCOUNT)
     if traffic.batch:
         accounts.append(BATCH_ACCOUNT)
-    if traffic.probe:
-        accounts.append(PROBE_APP)
     if traffic.router is not None:
         accounts.append(ROUTER_APP)
     return tuple(accounts)

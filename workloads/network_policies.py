@@ -28,7 +28,6 @@ from workloads.names import (
     GATEWAY_PORT,
     GATEWAY_TLS_PORT,
     HTTP_PORT,
-    PROBE_APP,
     ROUTER_APP,
     ROUTER_METRICS_PORT,
     SPENDING_APP,
@@ -123,7 +122,6 @@ EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))
 BENCHMARK = Pods(name="benchmark", labels=tuple(selector(BENCHMARK_APP).items()))
 BATCH = Pods(name="batch", labels=tuple(selector(BATCH_APP).items()))
-PROBE = Pods(name="answers-probe", labels=tuple(selector(PROBE_APP).items()))
 ROUTER = Pods(name="router", labels=tuple(selector(ROUTER_APP).items()))
 SPENDING_GUARD = Pods(name="spending-guard", labels=tuple(selector(SPENDING_APP).items()))
 CLIENT_PODS = Pods(name="client-pods", labels=((CLIENT_LABEL, CLIENT_VALUE),))
@@ -185,11 +183,6 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
         *(_batch(traffic, server) if traffic.batch else ()),
         *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
-        *(
-            (Flow(from_=PROBE, to=entrance, port=HTTP_PORT, why="a question a minute, whose answer is known"),)
-            if traffic.probe
-            else ()
-        ),
         *(() if traffic.canary is None else _canary(traffic, traffic.canary)),
         *(() if traffic.prefill is None else _prefill(traffic, traffic.prefill, server)),
     )

@@ -115,8 +115,6 @@ class ServingStackArgs:
     """Scraping and recording rules. None: no monitoring."""
     signals: Catalogue | None = None
     """Signals of the recording rules."""
-    probed_model: str | None = None
-    """Name of the model that the answers probe asks for; `traffic` then has `probe`. None: no probe."""
     spending: Spending | None = None
     """Limit of the spending guard. None: no guard."""
     rates: Rates | None = None
@@ -165,7 +163,6 @@ class ServingStack:
         if args.batch:
             self._add(Batch("batch", BatchArgs(space=self._space, server=self.server), self._guarded))
         self._monitoring([other for other in (canary, prefill) if other is not None], first_pods)
-        self._probe(router)
 
     def _add(self, component: _Component) -> _Component:
         self.components.append(component)
@@ -341,16 +338,3 @@ class ServingStack:
             monitoring=args.monitoring,
         )
         self._add(Monitoring("monitoring", scrapes, self._after(self.namespace, *first_pods)))
-
-    def _probe(self, router: Router | None) -> None:
-        if self._args.probed_model is None:
-            return
-        from workloads.answers.answers_probe import AnswersProbe, AnswersProbeArgs
-
-        asks = AnswersProbeArgs(
-            space=self._space,
-            server=self.server,
-            model=self._args.probed_model,
-            router=None if router is None else router.endpoint,
-        )
-        self._add(AnswersProbe("answers", asks, self._guarded))

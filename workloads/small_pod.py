@@ -1,4 +1,4 @@
-"""Small pods that run a program of this project on Python's own image: the spending guard and the answers probe."""
+"""A small pod that runs a program of this project on Python's own image: the spending guard."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def small_pod(
     app: str,
     command: Sequence[pulumi.Input[str]],
     vcpus: float,
-    ready: ProbeArgsDict | None = None,
-    mounts: Sequence[VolumeMountArgsDict] = (),
-    volumes: Sequence[VolumeArgsDict] = (),
-    uses_api: bool = False,
+    ready: ProbeArgsDict,
+    mounts: Sequence[VolumeMountArgsDict],
+    volumes: Sequence[VolumeArgsDict],
 ) -> PodSpecArgsDict:
-    """Spec of a pod with one container, without rights. `app`: also its service account. `uses_api`: mounts the account's token."""
+    """Spec of a pod with one container, without rights in its node. `app`: also its service account, whose token is mounted."""
     amounts = {"cpu": f"{vcpus * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
     container: ContainerArgsDict = {
         "name": app,
@@ -47,14 +46,12 @@ def small_pod(
             "read_only_root_filesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
+        "readiness_probe": ready,
+        "volume_mounts": list(mounts),
     }
-    if ready is not None:
-        container["readiness_probe"] = ready
-    if mounts:
-        container["volume_mounts"] = list(mounts)
-    spec: PodSpecArgsDict = {
+    return {
         "service_account_name": app,
-        "automount_service_account_token": uses_api,
+        "automount_service_account_token": True,
         "enable_service_links": False,
         "security_context": {
             "run_as_non_root": True,
@@ -62,7 +59,5 @@ def small_pod(
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "containers": [container],
+        "volumes": list(volumes),
     }
-    if volumes:
-        spec["volumes"] = list(volumes)
-    return spec

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from facts.names import PROBE_APP, ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
+from facts.names import ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
 from facts.pickers import SERIES
 from facts.signals import logs
 from facts.signals.model import Alert, LogSignal, Question, Severity, Watched
@@ -67,7 +67,7 @@ DEAR: Final = 2
 """Multiple of the planned price of a token."""
 HOUR: Final = 3600
 UNWATCHED_SECONDS: Final = 900
-"""Time to replace the node of guard or probe; the guard then counts the gap in full."""
+"""Time to replace the guard's node; it then counts the gap in full."""
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
@@ -76,13 +76,6 @@ COMPUTED: Final = "Prompt tokens that decode computes, per request"
 TRANSFERRED: Final = "Caches from prefill, bytes by seconds"
 BATCH: Final = "Documents a second"
 BATCH_USD: Final = "USD of the batch so far"
-SERVED_MINUTES: Final = 20
-"""Of available replicas until a failing answer pages: twice as long as the log is looked at, which may come minutes late."""
-SETTLED_MINUTES: Final = 30
-"""From the last updated replica until answers that differ are told: the probe takes ten to know a new release's, and the log is read
-for ten more."""
-PROBED: Final = 0.05
-"""Requests in flight, in the mean of an hour, that count as none where a probe asks: it has about 0.01 of a busy fleet. Assumed."""
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
 _SPENDING: Final[Mapping[str, tuple[tuple[str, Severity, str], ...]]] = {
@@ -248,8 +241,6 @@ def _serving(watched: Watched, of: Series) -> Iterator[Alert]:
         panel="Failed and aborted requests",
     )
     yield _stopped(watched, of)
-    if watched.probe:
-        yield from _answers(watched, of)
     if watched.routers:
         yield from _routers(of, meant)
     if watched.gateway_pool is not None:
@@ -280,48 +271,6 @@ def _stopped(watched: Watched, of: Series) -> Alert:
         question="serving",
         summary=f"{watched.server}: requests stopped, with traffic in the last hours and at this time of the day before",
         panel="Requests finished",
-    )
-
-
-def _answers(watched: Watched, of: Series) -> Iterator[Alert]:
-    """What the answers probe finds. Without replicas it gets no answer, and until its log of that time is out of sight nothing fails."""
-    available, updated = (
-        of.declared(f"kube_deployment_status_replicas_{state}", f"min_over_time({{}}[{minutes}m])")
-        for state, minutes in (("available", SERVED_MINUTES), ("updated", SETTLED_MINUTES))
-    )
-    spec = of.declared("kube_deployment_spec_replicas")
-    kinds: tuple[tuple[str, str, Severity, str, str], ...] = (
-        (
-            "Fail",
-            "failed",
-            "page",
-            "no request from inside the cluster is answered, though replicas are available",
-            f"({available} > 0)",
-        ),
-        ("Wrong", "wrong", "page", "a question with a known answer is answered wrongly", ""),
-        ("Differ", "differs", "ticket", "replicas answer the same question differently", f"({updated} >= {spec})"),
-    )
-    for name, step, severity, what, only in kinds:
-        yield _counted(
-            logs.answers(watched),
-            name=f"Answers{name}",
-            question="serving",
-            severity=severity,
-            summary=f"{watched.server}: {what}",
-            panel="Answers probe",
-            labels={"step": step},
-            only=only,
-        )
-    # It is silent while all is well: its log cannot tell.
-    serves = f"{of.declared('kube_deployment_status_replicas_available')} > 0"
-    yield Alert(
-        name="AnswersUnwatched",
-        expr=f"({_gone(watched.namespace, PROBE_APP)}) and on () ({serves})",
-        for_seconds=UNWATCHED_SECONDS,
-        severity="ticket",
-        question="serving",
-        summary=f"{watched.server}: nothing checks its answers: the answers probe is not running",
-        panel="Answers probe",
     )
 
 
@@ -679,9 +628,7 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
     running = of.of("vllm:num_requests_running")
     yield Alert(
         name="GpusIdle",
-        expr=f"sum(avg_over_time({running}[1h])) < {PROBED:g}"
-        if watched.probe
-        else f"sum(max_over_time({running}[1h])) == 0",
+        expr=f"sum(max_over_time({running}[1h])) == 0",
         for_seconds=HOUR,
         severity="ticket",
         question="cost",

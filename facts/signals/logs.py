@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from facts.names import BATCH_APP, KEDA_NAMESPACE, PROBE_APP, spending_namespace
+from facts.names import BATCH_APP, KEDA_NAMESPACE, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
@@ -33,8 +33,6 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
         yield spending(watched)
     if watched.priced_by_guard:
         yield spending_rate(watched)
-    if watched.probe:
-        yield answers(watched)
     if watched.batch:
         yield batch(watched)
         yield batch_rate(watched)
@@ -125,12 +123,6 @@ def spending_rate(watched: Watched) -> LogSignal:
         value="EXTRACT(jsonPayload.machinesUsdPerHour)",
         why="what the machines cost, each at the price of its rung, and a reservation whole",
     )
-
-
-def answers(watched: Watched) -> LogSignal:
-    """Findings of the answers probe, one JSON object each. `failed`, `wrong` and `differs` are repeated while they last."""
-    why = "answers that fail, are wrong, or are not the usual one"
-    return _steps(watched, "answers", watched.namespace, PROBE_APP, why)
 
 
 def batch(watched: Watched) -> LogSignal:

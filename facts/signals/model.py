@@ -57,8 +57,6 @@ class Watched:
     priced_by_guard: bool = False
     """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
     Nodes that are billed anyway are no machines of the guard's."""
-    probe: bool = False
-    """Whether an answers probe asks the servers."""
     batch: bool = False
     """Whether `fleet batch run` may send documents to it."""
     only_batches: bool = False

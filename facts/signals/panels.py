@@ -71,14 +71,6 @@ def _serving(watched: Watched, of: Series) -> Iterator[Panel]:
         unit="{request}/s",
         queries=(Query(expr=finished, legend="now"),),
     )
-    if watched.probe:
-        steps = logs.answers(watched).series()
-        yield Panel(
-            title="Answers probe",
-            section="serving",
-            unit="1",
-            queries=(Query(expr=f"sum by (step) (increase({steps}[1h]))", legend="{{step}}"),),
-        )
     if watched.routers:
         answered = of.routed("haproxy_frontend_http_responses_total", ROUTER_FRONTEND)
         yield Panel(

@@ -206,21 +206,21 @@ def watch(
 ) -> int:
     """Read the alerts' expressions of canary and servers and ask the canary's pods every 30 seconds; halt it at the first error.
 
-    RequestsFail and FirstTokenSlow for the time of their alert, a wrong answer to the answers probe's question or none three
+    RequestsFail and FirstTokenSlow for the time of their alert, a wrong answer to a short question or none three
     times in a row, no available replica for a minute, or three looks that failed: the route sends every request to the
     servers, and the stack file says so. Exits with 1 then, or if too few requests came. If the stack has an API key, set VLLM_API_KEY.
     """
     from fleet.cli.verify import api_key
     from fleet.rollout import soak
-    from fleet.rollout.probe import CanaryProbe
+    from fleet.rollout.canary_answers import CanaryAnswers
     from fleet.rollout.report import soaked
 
     steps, name = _open(of)
     _among_users(steps, name, "watch")
     key, prometheus = api_key(steps.settings), _prometheus(steps.settings)
-    with _kubectl(steps, name, live) as kubectl, _key_file(key) as key_file:
-        probe = CanaryProbe(kubectl, steps.settings, key_file)
-        findings = soak.watch(steps.settings, prometheus, probe.ask, seconds=60 * minutes)
+    with _kubectl(steps, name, live) as kubectl:
+        answers = CanaryAnswers(kubectl, steps.settings, key)
+        findings = soak.watch(steps.settings, prometheus, answers.ask, seconds=60 * minutes)
     show(soaked(steps.settings, findings, "watch"), "text")
     if any(one.severity == "error" for one in findings):
         _halt(steps, name, live)
@@ -370,20 +370,6 @@ def _kubectl(steps: Rollout, name: str, live: Live) -> Iterator[Kubectl]:
             outputs = stack_outputs.read(name, steps.path.parent, live.outputs)
             file = stack.enter_context(outputs.kubeconfig_file())
         yield Kubectl(namespace=steps.settings.namespace, kubeconfig=file, context=live.context)
-
-
-@contextmanager
-def _key_file(key: str | None) -> Iterator[Path | None]:
-    """The API key in a private file, as in a pod; None without a key."""
-    from fleet.clients.scratch import scratch
-
-    if key is None:
-        yield None
-        return
-    with scratch("api-key") as folder:
-        file = folder / "key"
-        file.write_text(key, encoding="utf-8")
-        yield file
 
 
 def _halt(steps: Rollout, name: str, live: Live) -> None:

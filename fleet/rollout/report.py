@@ -101,7 +101,7 @@ def weighed(change: Change) -> Outline:
 
 
 def soaked(settings: Settings, findings: Sequence[Finding], kind: str) -> Outline:
-    """What the alerts' expressions and the answers probe said of canary and servers."""
+    """What the alerts' expressions said of canary and servers, and the canary's answers."""
     stack, refused = settings.stack, speaks_against(findings)
     return Outline(
         title=f"Canary of {stack}",

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from facts.texts import plural
-from fleet.verify import questions
+from fleet.verify import judgement, questions
 from fleet.verify.ask_answers import passage_tokens
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Told
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
-from workloads.answers import judgement
-from workloads.answers.judgement import Answer, answer_of, unsound
+from fleet.verify.judgement import Answer, answer_of, unsound
 
 if TYPE_CHECKING:
     from facts.finding import Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from workloads.answers import judgement
+from fleet.verify import judgement
 
 QUESTION: Final = "What is 17 plus 25? Answer with the number alone."
 WHOLE_TOKENS: Final = 192

@@ -169,7 +169,7 @@ def _fails_and_is_halted(stage: Stage, proof: Proof, watch: AlertWatch, settings
     stage.traffic.fail(canary)
     began = now()
     stage.timeline.note("traffic", canary, "answers every request with 500", mood="bad")
-    # Its users' failures alone: in the answers probe's own time a busy machine would decide which of the two halts it.
+    # Without questions of its own: on a busy machine they would decide which of the two halts it.
     last = soak.watch(settings, watch, tuple, seconds=60 * SOAK_MINUTES, pause=stage.clock.sleep, now=now)
     wrong = {f"{one.subject} {one.id}" for one in last if one.severity == "error"}
     proof.check(

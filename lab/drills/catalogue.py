@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from lab.drills import (
-    answers,
     autoscaling,
     batch,
     bring_up,
@@ -27,7 +26,6 @@ from lab.results.result import RehearsalError
 DRILLS: tuple[Drill, ...] = (
     *bring_up.DRILLS,
     *disruption.DRILLS,
-    *answers.DRILLS,
     *shortage.DRILLS,
     *weights.DRILLS,
     *canary.DRILLS,

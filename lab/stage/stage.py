@@ -32,7 +32,6 @@ from lab.providers.kubernetes.state import ObjectRef, objects_of
 from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
-from lab.stage.answers_probes import AnswersProbes
 from lab.stage.batch_pods import BatchPods
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
@@ -168,11 +167,6 @@ class Stage:
                 routers=self.routers,
             )
         )
-
-    @cached_property
-    def answers(self) -> AnswersProbes:
-        """The answers probe's pods, if the stack has some, from first use to the end of the stage."""
-        return self.closing.enter_context(AnswersProbes(self.world, self.traffic, self.namespace))
 
     @cached_property
     def batch(self) -> BatchPods:

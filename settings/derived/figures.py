@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from facts import cost
 from facts import figures as published
 from facts.disks import throughput_floor_mibps
-from facts.names import ANSWERS_PROBE_VCPUS, BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
+from facts.names import BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
@@ -179,7 +179,6 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         epp_vcpus=gateway.epp.cpu * settings.pickers,
         epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
-        answers_probe_vcpus=ANSWERS_PROBE_VCPUS if settings.monitoring.has_probe else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         batch_vcpus=BATCH_CLIENT_VCPUS * settings.replicas if settings.batch.enabled else 0,
         # With a host name, ports 80 and 443 are a rule each.

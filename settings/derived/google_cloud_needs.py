@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, PROBE_APP, ROUTER_APP, WRITER_ACCOUNT
+from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, ROUTER_APP, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
 from settings.sections.capacity import Calendar
 
@@ -152,8 +152,6 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         # Prefill and decode on nodes of their own check no key: their routers do.
         if settings.server.transfer_role is None:
             readers |= {(account, key.name) for account in servers}
-        if settings.monitoring.has_probe:
-            readers.add((PROBE_APP, key.name))
         # vllm-router checks no key, wherever it runs, and clients may have keys of their own.
         by_router = settings.has_vllm_router or settings.server.shape is not None
         if settings.has_router and (by_router or settings.endpoint.router.clients):

@@ -116,8 +116,6 @@ class Traffic:
     """Whether client pods of batches send requests to the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
-    probe: bool = False
-    """Whether an answers probe asks the servers."""
     compile_cache: bool = False
     """Whether the servers have a compile cache in a bucket."""
     canary: CanaryTraffic | None = None
@@ -170,7 +168,6 @@ def traffic(settings: Settings) -> Traffic:
         benchmark=settings.benchmark.enabled,
         batch=settings.batch.enabled,
         monitoring=settings.monitoring.enabled,
-        probe=settings.monitoring.has_probe,
         compile_cache=settings.server.compile_cache.enabled,
         canary=None
         if settings.as_canary is None

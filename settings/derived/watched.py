@@ -48,7 +48,6 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         and settings.monitoring.alerts is not None
         and node_usd is not None
         and not counted.paid_anyway,
-        probe=settings.monitoring.has_probe,
         batch=settings.batch.enabled,
         only_batches=settings.scales_by_batch,
         canary=settings.rollout.canary is not None,

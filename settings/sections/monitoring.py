@@ -134,9 +134,6 @@ class Monitoring(Section):
     """Scrape interval in seconds."""
     dashboard: bool | None = None
     """Create a dashboard in Cloud Monitoring, free of charge. Default: only with alerts."""
-    probe: bool | None = None
-    """Run a small pod that asks the servers one short question a minute, and logs no answer, a wrong one, or another than usual.
-    Default: only with alerts, which read its log."""
     alerts: Alerts | None = None
     """Alerts and the log-based metrics they need. Default: none."""
 
@@ -144,11 +141,6 @@ class Monitoring(Section):
     def objectives(self) -> Objectives:
         """The objectives of the alerts, else the defaults."""
         return self.alerts or Objectives()
-
-    @property
-    def has_probe(self) -> bool:
-        """Whether the stack has an answers probe."""
-        return self.enabled and (self.alerts is not None if self.probe is None else self.probe)
 
     @property
     def has_dashboard(self) -> bool:

@@ -68,7 +68,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "routers": {
         "endpoint": {"kind": "leastRequest"},
         "benchmark": {"enabled": True},
-        "monitoring": {"probe": True},
     },
     "prefill nodes": PREFILL_NODES,
     "prefill nodes that download": {**PREFILL_NODES, "weights": {"source": "huggingface"}},
@@ -83,7 +82,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True, "runOnUpdate": False},
     },
     "guest with gateway": {"gateway": {"enabled": True}, "platform": {"stack": "acme/vllm-fleet/base"}},
-    "probe": {"monitoring": {"probe": True}, "apiKey": "not-a-real-key"},
     "unmonitored": {"monitoring": {"enabled": False}},
     "compile caches": {"server": {"compileCache": {"enabled": True}}},
     "a VPC with other addresses": {

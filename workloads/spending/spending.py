@@ -229,5 +229,4 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         },
         mounts=[{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
         volumes=[{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
-        uses_api=True,
     )

@@ -16,7 +16,7 @@ from fleet.report.words import format_percent
 from fleet.rollout.judge.answers import YARDSTICK, Answer, Answers, Prompt, digest, prompts, unanswered
 from fleet.rollout.judge.chance import more_by_chance
 from fleet.rollout.judge.verdict import Decision, Limits, Reason, reason
-from workloads.answers.judgement import unsound
+from fleet.verify.judgement import unsound
 
 FIRST_TOKENS: Final = 16
 """First tokens compared. Assumed: after a near tie everything differs, and longer answers have more of them."""

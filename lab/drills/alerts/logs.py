@@ -15,7 +15,6 @@ from lab.cloud.spot import PREEMPTED
 if TYPE_CHECKING:
     from facts.signals.model import LogSignal
     from lab.results.timeline import Moment
-    from lab.stage.answers_probes import Line
     from settings.stack import Settings
 
 Entry = Mapping[str, Any]
@@ -56,16 +55,6 @@ def entry_of_fallback(scaled_object: str, settings: Settings, cluster: str | Non
             "labels": {"cluster_name": cluster, "namespace_name": KEDA_NAMESPACE},
         },
         "textPayload": f"INFO\tfallback\t{logs.FALLS_BACK}\t{json.dumps(scaled)}",
-    }
-
-
-def entry_of_answers(line: Line, settings: Settings, cluster: str | None) -> Entry:
-    """The log entry of a line of the answers probe, which is JSON."""
-    labels = {"cluster_name": cluster, "namespace_name": settings.namespace, "container_name": line.container}
-    return {
-        "logName": _log(settings, "stdout"),
-        "resource": {"type": "k8s_container", "labels": labels},
-        "jsonPayload": line.payload,
     }
 
 

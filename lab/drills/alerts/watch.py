@@ -20,7 +20,7 @@ from facts.signals.catalogue import catalogue
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.control_plane.api import DEPLOYMENT, ApiUnreachableError
 from lab.drills.alerts.evaluate import Fired, Question, ask, evaluate
-from lab.drills.alerts.logs import Entry, entry_of, entry_of_answers, entry_of_fallback, labels_of, matches
+from lab.drills.alerts.logs import Entry, entry_of, entry_of_fallback, labels_of, matches
 from lab.results.timeline import Moment
 from settings.derived.figures import figures
 from settings.derived.watched import watched
@@ -51,18 +51,13 @@ class AlertWatch:
         self._stage, timing = stage, stage.traffic.load.timing
         seen = watched(stage.settings, figures(stage.settings))
         # The drill's servers have published latencies, which may exceed the stack's objectives: alert only above both.
-        signals = catalogue(
+        self.catalogue = catalogue(
             replace(
                 seen,
-                # A drill may bring the probe; without its log its alerts are silent, all but the one that misses it.
-                probe=True,
                 ttft_seconds=_bound(TTFT_BOUNDS, max(seen.ttft_seconds, timing.ttft_seconds)),
                 tpot_seconds=_bound(TPOT_BOUNDS, max(seen.tpot_seconds, timing.tpot_seconds)),
             )
         )
-        alerts = (one for one in signals.alerts if seen.probe or one.name != "AnswersUnwatched")
-        self.catalogue = replace(signals, alerts=tuple(alerts))
-        self._answers = stage.answers
         self._rules = self.catalogue.rule_groups()
         rules = [rule for group in self._rules["groups"] for rule in group["rules"]]
         self._read = {
@@ -230,9 +225,6 @@ class AlertWatch:
             entry = entry_of(moment, settings, cluster)
             if entry is not None:
                 yield moment.at_seconds, entry
-        for said in tuple(self._answers.lines):
-            if said.at_seconds >= self._began:
-                yield said.at_seconds, entry_of_answers(said, settings, cluster)
         keda = self._stage.autoscaler
         for line in () if keda is None else tuple(keda.suppressed):
             if line.at_seconds >= self._began:

@@ -1,7 +1,7 @@
 """A simulated server with a published row's timing, for the rehearsal's traffic.
 
 Every answer has the same pace, so many of these servers share one event loop cheaply. It answers completions, streamed as the traffic
-asks for them or whole as the answers probe and a batch do, whole chats, and /metrics: engines take requests in turn, count, and take no
+asks for them or whole as a batch does, whole chats, and /metrics: engines take requests in turn, count, and take no
 steps. A server with queues and caches is `EngineServer`. Nothing here knows of Kubernetes.
 """
 

@@ -105,6 +105,6 @@ class Asking:
     ) -> list[Future[Seen]]:
         """One request to each of these URLs, with answers of that many tokens."""
         body = {"model": self._model, "prompt": list(prompt), "max_tokens": tokens, "ignore_eos": True}
-        # Whole answers name their tokens, as the answers probe asks for them.
+        # Whole answers name their tokens.
         body |= {"stream": True} if stream else {"logprobs": 1}
         return [self._pool.submit(ask, url, body, headers) for url in urls]

@@ -24,7 +24,6 @@ EIGHT = Watched(
     autoscaler="keda-hpa-qwen",
     spending="pause",
     priced_by_guard=True,
-    probe=True,
     batch=True,
     spot=True,
     routers=True,
@@ -45,7 +44,6 @@ SHAPES = {
         release=(0, 33, 0),
         spending="warn",
         priced_by_guard=False,
-        probe=False,
         gateway_is_external=True,
         picker=LLM_D,
     ),
@@ -140,8 +138,6 @@ class Case:
     """Minutes; what fires before does not count: nothing is known of the time before the first sample."""
     spending: str | None = None
     """Only where the guard does this at the limit; None for all."""
-    probe: bool | None = None
-    """Only with a probe, or without; None for both."""
     decoys: bool = True
     """Whether another server of the namespace may do the opposite. Not where series tell servers of a namespace apart by nothing."""
 
@@ -527,7 +523,6 @@ def _rest() -> Iterator[Case]:
             (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
             for step in ("warned", "paused", "over", "blind")
         ),
-        ("AnswersWrong", "answers", "k8s_container", {"step": "wrong"}),
         *(
             (f"Batch{step.title()}", "batch", "k8s_container", {"step": step})
             for step in ("stalled", "late", "failing", "blind", "limit")
@@ -539,24 +534,13 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, [*around, *log(signal, resource, "3x120", **labels)], since=15)
         if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
-    yield from _answers()
     guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
-    probe = {**guard, "deployment": "answers-probe"}
     guard["namespace"] = "{namespace}-spending"
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
         there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
         yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
-        there[0] = of(values="2x120", **{**probe, "deployment": "another"})
-        yield Case("AnswersUnwatched", True, [*there, of(values=gone, **probe)], decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
-    yield Case(
-        "AnswersUnwatched", False, [*deployment("2x120", "2x120"), of(values="1x60 0x20 1x40", **probe)], decoys=False
-    )
-    others = of(values="2x120", **{**probe, "deployment": "another"})
-    yield Case(
-        "AnswersUnwatched", False, [*deployment("2x120", "0x120"), others, of(values="0x120", **probe)], decoys=False
-    )
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
     for labels in ({}, own):
         yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])
@@ -565,33 +549,11 @@ def _rest() -> Iterator[Case]:
             for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
         ]
         yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
-    for fires, ones in ((True, 3), (False, 8)):  # a thirtieth of an hour's samples, and a fifteenth
-        busy = "0x20 " + " ".join(f"1x{ones} 0x{119 - ones}" for _ in range(2)) + " 0x20"
-        yield Case("GpusIdle", fires, [of(RUNNING, "0x280"), *one(RUNNING, busy)], minutes=140, probe=True)
     yield Case("GpusIdle", True, [of(RUNNING, "0x280")], minutes=140)
     once = [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")]
-    yield Case("GpusIdle", False, once, minutes=140, probe=False)
-    yield Case("GpusIdle", True, once, minutes=140, probe=True)
+    yield Case("GpusIdle", False, once, minutes=140)
     for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour, by the guard as well
         yield Case("TokensDear", fires, [*dear(80, "5x160", tokens)], minutes=80)
-
-
-def _answers() -> Iterator[Case]:
-    def told(step: str, values: str) -> list[Of]:
-        return log("answers", "k8s_container", values, step=step)
-
-    # An update, its first half hour as well, and later.
-    late = told("differs", "_x30 0+1x80")
-    for updated, fires in (("2x10 0x50 1x60", False), ("0x40 1x30 2x50", False), ("0x20 1x20 2x80", True)):
-        yield Case("AnswersDiffer", fires, [*moving("2x120", "2x120", updated), *late])
-    for values in ("_x110 1x10", "0+1x120"):
-        yield Case("AnswersFail", True, [*deployment("2x120", "2x120"), *told("failed", values)])
-        yield Case("AnswersDiffer", True, [*moving("2x120", "2x120", "2x120"), *told("differs", values)])
-    yield Case("AnswersFail", False, [*deployment("2x120", "2x120"), *told("wrong", "0+1x120")])
-    yield Case("AnswersDiffer", False, [*moving("2x120", "2x120", "2x120"), *told("wrong", "0+1x120")])
-    # A night without replicas, and the log of it in the first minutes after.
-    yield Case("AnswersFail", False, [*deployment("0x90 2x30", "0x100 2x20"), *told("failed", "0+1x101 101x19")])
-    yield Case("AnswersFail", False, [*deployment("2x120", "0x120"), *told("failed", "0+1x120")])
 
 
 CASES = (*_serving(), *_fast(), *_full(), *_rest())

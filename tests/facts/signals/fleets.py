@@ -19,7 +19,6 @@ EVERYTHING = Watched(
     autoscaler="keda-hpa-qwen35-server",
     spending="pause",
     priced_by_guard=True,
-    probe=True,
     batch=True,
     spot=True,
     routers=True,

@@ -188,7 +188,6 @@ def test_no_alert_looks_back_further_than_cloud_monitoring_does(every: Catalogue
         ({"spending": None}, {"SpendingWarned", "SpendingPaused", "SpendingBlind", "SpendingUnwatched"}),
         ({"spending": "warn"}, {"SpendingPaused"}),
         ({"max_replicas": 1}, {"ReplicasUnequal"}),
-        ({"probe": False}, {"AnswersFail", "AnswersWrong", "AnswersDiffer", "AnswersUnwatched"}),
         ({"batch": False}, {"BatchStalled", "BatchLate", "BatchFailing", "BatchBlind", "BatchLimit"}),
         ({"only_batches": True}, OF_USERS),
         ({"spot": False}, {"SpotTaken"}),
@@ -277,7 +276,7 @@ def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
     assert "pulumi up" in runbook.section("RequestsFail", fleet)
     assert ("fleet rollout abort" in runbook.section("RequestsFail", fleet)) is fleet.canary
     # The commit of `start` has the servers' own earlier changes in it.
-    assert "git checkout COMMIT && pulumi up" in runbook.section("AnswersWrong", fleet)
+    assert "git checkout COMMIT && pulumi up" in runbook.section("RequestsFail", fleet)
 
 
 @each_row(
@@ -425,7 +424,6 @@ def test_a_canary_has_users_by_its_weight(canary: dict[str, int], has_users: boo
 @each_row(
     ("alert", "command"),
     [
-        ("AnswersUnwatched", "scale deployment answers-probe --replicas=1"),
         ("SpendingUnwatched", "scale deployment spending-guard --replicas=1"),
         ("SpendingUnwatched", "logs -l app=spending-guard --tail=50"),
         ("PickerFails", "rollout restart deployment/qwen35-pool-epp"),

@@ -11,6 +11,7 @@ import pytest
 from fleet.verify import checks_answers, questions
 from fleet.verify.ask_answers import passage_tokens
 from fleet.verify.facts import Facts, Moment, Reply, Server, Told
+from fleet.verify.judgement import LIKELIEST
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server.node import Faults, Pace
 from settings.stack import Settings
@@ -25,7 +26,6 @@ from tests.fleet.verify.stacks import (
     state_of,
 )
 from tests.support.rows import each_row
-from workloads.answers.judgement import LIKELIEST
 
 WITH_TOOLS = ("answers", "needle", "tool-call")
 

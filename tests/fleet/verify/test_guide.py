@@ -9,7 +9,7 @@ import typer.main
 
 from fleet.cli.verify import verify as command
 from fleet.report.as_json import json_text
-from fleet.verify import ask, declared, questions
+from fleet.verify import ask, declared, judgement, questions
 from fleet.verify.cluster import _node, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.questions import BURST_TOKENS, LOAD_PER_RANK
@@ -19,7 +19,6 @@ from settings.load import parse
 from settings.stack_file import read
 from tests.fleet.verify.made_cluster import node_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import ROOT, good, settings_of
-from workloads.answers import judgement
 
 GUIDE = (ROOT / "docs" / "verify.md").read_text(encoding="utf-8")
 

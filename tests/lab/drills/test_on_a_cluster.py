@@ -169,28 +169,6 @@ def test_a_cluster_that_evicts_a_server_for_a_dead_rank_fails_dead_rank(
     assert failure(played(stage, "dead-rank"), "restarts")
 
 
-@pytest.mark.parametrize(
-    ("place", "before", "after", "missed"),
-    [
-        (-3, ":8000", ":8001", "the probe's first right answer"),
-        (-1, "Qwen", "Gwen", "the probe's first right answer"),
-        (3, 'f"without {WORD}"', '""', "a wrong answer to be found"),
-    ],
-    ids=["asks where nothing listens", "asks for another model", "does not look for the word"],
-)
-def test_a_probe_that_asks_elsewhere_or_does_not_judge_fails_wrong_answer(
-    stage: Stage, place: int, before: str, after: str, missed: str
-) -> None:
-    def astray(inputs: Inputs) -> None:
-        command = inputs["spec"]["template"]["spec"]["containers"][0]["command"]
-        command[place] = command[place].replace(before, after)
-
-    with broken(changed("Deployment", astray, "answers-deployment")):
-        result = played(stage, "wrong-answer")
-    assert missed in result.gave_up
-    assert not result.passed
-
-
 def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Stage) -> None:
     def pinned(inputs: Inputs) -> None:
         hard = inputs["spec"]["hard"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from facts.names import PROBE_APP
 from facts.signals.catalogue import catalogue
-from facts.signals.logs import answers, fallbacks, gpu_faults
+from facts.signals.logs import fallbacks, gpu_faults
 from facts.signals.model import Watched
-from lab.drills.alerts.logs import entry_of, entry_of_answers, entry_of_fallback, labels_of, matches
+from lab.drills.alerts.logs import entry_of, entry_of_fallback, labels_of, matches
 from lab.results.timeline import Lane, Moment
-from lab.stage.answers_probes import Line
 from tests.facts.signals.fleets import EVERYTHING
 from tests.support.settings import make_settings
 
@@ -64,18 +62,6 @@ def test_kedas_fallback_is_counted_for_its_own_server_alone() -> None:
         lab = entry_of_fallback(name, make_settings(namespace=EVERYTHING.namespace), EVERYTHING.cluster)
         assert lab["textPayload"] == entry["textPayload"]
         assert matches(signal.filter, lab) is counts
-
-
-@pytest.mark.parametrize(
-    ("container", "event", "counts"),
-    [(PROBE_APP, "answers", True), ("another", "answers", False), (PROBE_APP, "another", False)],
-)
-def test_a_line_of_the_answers_probe_is_counted_by_its_step(container: str, event: str, counts: bool) -> None:
-    signal = answers(EVERYTHING)
-    line = Line(at_seconds=0.0, container=container, payload={"event": event, "step": "wrong", "message": "4712"})
-    entry = entry_of_answers(line, make_settings(namespace=EVERYTHING.namespace), EVERYTHING.cluster)
-    assert matches(signal.filter, entry) is counts
-    assert labels_of(signal, entry) == {"step": "wrong"}
 
 
 def test_a_label_from_what_is_no_plain_path_is_refused() -> None:

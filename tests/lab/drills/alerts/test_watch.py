@@ -7,13 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from facts.signals.catalogue import catalogue
 from lab.drills.alerts.watch import INTERVAL_SECONDS, AlertWatch
 from lab.simulators.model_server.timing import ServerTiming
-from settings.derived.figures import figures
-from settings.derived.watched import watched
 from settings.stack import Settings
-from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 BEGAN, STEP = 1000.0, 30
@@ -24,21 +20,10 @@ def watch(settings: Settings, samples: dict[int, str] | None = None) -> AlertWat
     """A watch that began at 1000 s, with these samples of one series."""
     load = SimpleNamespace(timing=ServerTiming(ttft_seconds=1.0, tpot_seconds=0.01))
     clock = SimpleNamespace(speed=1.0, now_seconds=lambda: BEGAN)
-    stage = SimpleNamespace(settings=settings, traffic=SimpleNamespace(load=load), answers=None, clock=clock)
+    stage = SimpleNamespace(settings=settings, traffic=SimpleNamespace(load=load), clock=clock)
     made = AlertWatch(cast(Any, stage))
     made._samples[f'{NAME}{{pod="a"}}'] = samples or {}
     return made
-
-
-@each_row(("probe", "not_of_the_stack"), [(True, set()), (False, {"AnswersFail", "AnswersWrong", "AnswersDiffer"})])
-def test_a_drill_may_bring_the_answers_probe_and_a_stack_without_it_does_not_miss_it(
-    probe: bool, not_of_the_stack: set[str]
-) -> None:
-    settings = make_settings(monitoring={"probe": probe})
-    seen = {one.name for one in watch(settings).catalogue.alerts}
-    own = {one.name for one in catalogue(watched(settings, figures(settings))).alerts}
-    assert seen - own == not_of_the_stack
-    assert own <= seen
 
 
 @pytest.mark.slow

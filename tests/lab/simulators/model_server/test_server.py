@@ -10,14 +10,15 @@ from typing import Any
 import aiohttp
 import pytest
 
+from fleet.verify.judgement import answer_of, difference
+from fleet.verify.questions import NEEDLE_TOKENS, needle
 from lab.results.clock import Clock
 from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.server import ModelServer, Turnstile
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
-from workloads.answers.judgement import answer_of, difference, question
-from workloads.answers.probe import PROMPT, TOKENS
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
+ASKED, TOKENS = needle(MODEL, 0, "salt"), NEEDLE_TOKENS
 QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
 
 Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
@@ -136,11 +137,11 @@ def test_nothing_is_answered_before_the_model_is_loaded() -> None:
 @pytest.mark.parametrize(
     ("kind", "word", "differs"), [("usual", "4711", False), ("other", "4711", True), ("wrong", "4712", True)]
 )
-def test_the_probes_question_is_answered_whole_with_its_tokens(kind: Kind, word: str, differs: bool) -> None:
+def test_a_question_is_answered_whole_with_its_tokens(kind: Kind, word: str, differs: bool) -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        _, usual = await post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS))
+        _, usual = await post(session, server, "/v1/completions", **ASKED)
         server.kind = kind
-        status, body = await post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS))
+        status, body = await post(session, server, "/v1/completions", **ASKED)
         assert status == 200
         answer = answer_of(body)
         assert answer is not None
@@ -159,7 +160,7 @@ def test_a_hung_engine_gives_no_whole_answer_either() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
         (engine,) = server.engines
         server.hung.add(engine)
-        asked = asyncio.create_task(post(session, server, "/v1/completions", **question(MODEL, PROMPT, TOKENS)))
+        asked = asyncio.create_task(post(session, server, "/v1/completions", **ASKED))
         while not engine.running:
             await asyncio.sleep(0.001)
         await asyncio.sleep(server.clock.wall_seconds(2 * QUICK.due_seconds(TOKENS)))

@@ -1,4 +1,4 @@
-"""What a watched canary's pods answer to the answers probe's question, and that `fleet rollout watch` halts it for a wrong answer."""
+"""What a watched canary's pods answer to a short question, and that `fleet rollout watch` halts it for a wrong answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fleet.clients.errors import LiveError
 from fleet.clients.google_api import VARIABLE
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.prometheus import ENDPOINT_VARIABLE
-from fleet.rollout.probe import ID, CanaryProbe
+from fleet.rollout.canary_answers import FAILURES, ID, CanaryAnswers
 from fleet.rollout.steps import Rollout
 from lab.simulators.bucket import TOKEN
 from lab.simulators.model_server.node import Faults
@@ -24,7 +24,6 @@ from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.clients.fake_google import fake_google
 from tests.fleet.verify.made_cluster import MadeCluster, accepted_route
 from tests.fleet.verify.stacks import KEY, node_of, served
-from workloads.answers.probe import FAILURES, Probe
 
 WRONG, DEAD = Faults(wrong_answers=True), Faults(engine_dead=True)
 
@@ -59,10 +58,10 @@ def cluster(folder: Path, settings: Settings, opened: ExitStack, *faults: Faults
     return made
 
 
-def probe(made: MadeCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch, **key: Any) -> CanaryProbe:
+def asker(made: MadeCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch, **key: Any) -> CanaryAnswers:
     monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
     kubectl = Kubectl(namespace=settings.namespace, program=str(made.folder / "bin" / "kubectl"))
-    return CanaryProbe(kubectl, settings, **key)
+    return CanaryAnswers(kubectl, settings, **key)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +69,12 @@ def probe(made: MadeCluster, settings: Settings, monkeypatch: pytest.MonkeyPatch
     [
         pytest.param((None,), 2, ("", "passed"), id="right"),
         pytest.param((None, WRONG), 1, ("-00001", "error"), id="one of two is wrong"),
-        pytest.param((DEAD,), FAILURES - 1, ("", "passed"), id="none, and the probe does not tell yet"),
+        pytest.param((DEAD,), FAILURES - 1, ("", "passed"), id="none, not told yet"),
         pytest.param((DEAD,), FAILURES, ("-00000", "error"), id="none"),
         pytest.param((), 1, ("", "unknown"), id="no pod"),
     ],
 )
-def test_an_answer_is_judged_as_by_the_standing_probe(
+def test_each_pods_answers_are_judged(
     faults: tuple[Faults | None, ...],
     asked: int,
     expected: tuple[str, str],
@@ -84,20 +83,11 @@ def test_an_answer_is_judged_as_by_the_standing_probe(
     opened: ExitStack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = probe(cluster(folder, settings, opened, *faults), settings, monkeypatch)
+    here = asker(cluster(folder, settings, opened, *faults), settings, monkeypatch)
     for _ in range(asked):
         findings = here.ask()
     server = f"{settings.server.name}-canary"
     assert [(one.id, one.subject.removeprefix(server), one.severity) for one in findings] == [(ID, *expected)]
-
-
-def test_another_answer_than_usual_is_a_warning_and_told_once(
-    folder: Path, settings: Settings, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = probe(cluster(folder, settings, opened, None), settings, monkeypatch)
-    monkeypatch.setattr(Probe, "turn", lambda self: self._tell("differs", "'b' instead of 'a'"))
-    here.ask()
-    assert [one.severity for one in here.ask()] == ["warning"]
 
 
 def test_a_pod_that_cannot_be_reached_is_no_answer(
@@ -107,7 +97,7 @@ def test_a_pod_that_cannot_be_reached_is_no_answer(
     made.forwards = {}
     made.write()
     with pytest.raises(LiveError):
-        probe(made, settings, monkeypatch).ask()
+        asker(made, settings, monkeypatch).ask()
 
 
 def test_the_key_goes_to_the_servers(
@@ -117,9 +107,7 @@ def test_the_key_goes_to_the_servers(
     assert canary is not None
     made = MadeCluster(folder / "cluster", canary, [opened.enter_context(served(node_of(canary), guarded=True))])
     made.write()
-    key_file = folder / "key"
-    key_file.write_text(KEY)
-    without, with_key = (probe(made, settings, monkeypatch, key_file=file) for file in (None, key_file))
+    without, with_key = (asker(made, settings, monkeypatch, api_key=key) for key in (None, KEY))
     for _ in range(FAILURES):
         findings = (*without.ask(), *with_key.ask())
     assert [one.severity for one in findings] == ["error", "passed"]

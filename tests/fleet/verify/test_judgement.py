@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from fleet.verify.judgement import LOOPS, NEAR_TIE, Answer, answer_of, difference, unsound
 from tests.support.rows import each_row
-from workloads.answers.judgement import LOOPS, NEAR_TIE, Answer, answer_of, difference, unsound
 
 
 def _answer(*places: tuple[str, dict[str, float]]) -> Answer:

@@ -1,1 +1,0 @@
-"""A standing question to the servers, and how its answers are judged."""
