@@ -8,7 +8,6 @@ OUT    ?= out/$(STACK)
 SPEED  ?= 60
 DRILLS ?= --fast
 PACK   ?= out/policy-pack
-SECONDS ?= 60
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
 VLLM_NEW := .venv-vllm-0.33
@@ -24,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow fuzz bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -68,9 +67,6 @@ test-slow: setup-test ## What takes too long for every commit: the pull-request 
 	@said=$$(mktemp); nice -n 5 $(SLOW) $(COMPUTING) >"$$said" 2>&1 & computing=$$!; \
 	  $(SLOW) $(COMPUTING:%=--ignore=%); failed=$$?; \
 	  wait $$computing || failed=1; cat "$$said"; rm "$$said"; exit $$failed
-
-fuzz: setup-test ## Hostile inputs for a minute: settings, YAML, config.json, files of others (SECONDS=600 INPUTS=500 SEED=1 TARGET=flags REPLAY=FILE)
-	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(SEED),--seed $(SEED)) $(if $(TARGET),--target $(TARGET)) $(if $(REPLAY),--replay $(REPLAY))
 
 lint: setup-lint ## ruff, yamllint, and the direction of imports (pyproject.toml, importlinter)
 	@$(BIN)/ruff check .

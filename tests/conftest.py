@@ -26,7 +26,7 @@ _RECORDINGS = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 # No example is judged by the clock: on a busy machine the first one, which builds schemas, takes longer than any limit that
 # would say something. Every run tries the same examples, so that a change is not refused for what it did not touch: new ones are
-# looked for with `--hypothesis-profile=new`, and by the fuzzers.
+# looked for with `--hypothesis-profile=new`.
 hypothesis.settings.register_profile("fleet", deadline=None, derandomize=True, max_examples=20)
 hypothesis.settings.register_profile("new", deadline=None, derandomize=False, max_examples=500)
 hypothesis.settings.load_profile("fleet")
