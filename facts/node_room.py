@@ -10,7 +10,6 @@ gke/reserved.go; Kubernetes autoscaler, gce/reserved.go, Container-Optimized OS.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -117,15 +116,6 @@ def boot_disk_of(machine: Machine, *, requested_gib: float, local_ssd: bool = Fa
     if machine.local_ssd == "always" or local_ssd:
         return BOOT_DISK_BESIDE_LOCAL_SSD_GIB
     return boot_disk_gib(requested_gib * GIB)
-
-
-def first_with_room(machines: Iterable[Machine], *, cpu_milli: float, memory_bytes: float) -> Machine | None:
-    """The first of these machines that has room for a pod's requests, as GKE chooses; None where none has."""
-    for machine in machines:
-        room = of_machine(machine)
-        if cpu_milli <= room.cpu_milli and memory_bytes <= room.memory_bytes:
-            return machine
-    return None
 
 
 def _stepped(amount: float, steps: tuple[tuple[float, float], ...]) -> float:

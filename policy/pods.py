@@ -289,8 +289,11 @@ class Pod:
         asked = {
             name: sum(container.requested(name) or 0 for container in self.containers) for name in ("cpu", "memory")
         }
-        fits = node_room.first_with_room(whole, cpu_milli=asked["cpu"] * 1000, memory_bytes=asked["memory"])
-        return fits or next(iter((*whole, *self.machines)), None)
+        for machine in whole:
+            room = node_room.of_machine(machine)
+            if asked["cpu"] * 1000 <= room.cpu_milli and asked["memory"] <= room.memory_bytes:
+                return machine
+        return next(iter((*whole, *self.machines)), None)
 
     def nodes_for(self, pods: int) -> int:
         """Nodes for this many pods; of eight GPUs where the machine is unknown."""

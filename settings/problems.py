@@ -72,7 +72,7 @@ def renamed_project(name: object) -> Finding:
         allowed=NAMESPACE,
         why=f"the project's name prefixes every key ({NAMESPACE}:KEY), and renaming it replaces every deployed resource",
         write=f"name: {NAMESPACE}; use one stack for each fleet: pulumi stack init NAME. "
-        "A program of your own has no such keys: fleet preview shows it (docs/own-program.md)",
+        "A program of your own has no such keys: pulumi preview shows it (docs/own-program.md)",
     )
 
 

@@ -31,8 +31,6 @@ class StackFile:
     """A stack's configuration as the engine passes it to a program: every value a string, structured ones as JSON."""
 
     path: Path
-    project: str
-    """Name of the Pulumi project, and namespace of its keys."""
     stack: str
     config: Mapping[str, str]
     """The stack's values over the stand-in values of its environments over Pulumi.yaml's values."""
@@ -58,30 +56,24 @@ class StackFile:
         return f"Pulumi ESC environments are not opened offline ({', '.join(self.environments)}): {known}."
 
 
-def project_name(root: Path) -> object:
-    """The name in Pulumi.yaml; None without one. Raises SettingsError for a file that cannot be read."""
-    path = root / "Pulumi.yaml"
-    return content(path, "").get("name") if path.is_file() else None
-
-
-def read(root: Path, stack: str, text: str | None = None, *, of_any_project: bool = False) -> StackFile:
+def read(root: Path, stack: str, text: str | None = None) -> StackFile:
     """The configuration of `stack`, merged as the engine merges it; with `text` in place of the stack file's content.
 
     The stack's own `config:` wins over the `pulumiConfig` of its environments, key by key also inside mappings; Pulumi.yaml's
     `value:` counts where both are silent. Source: pulumi, pkg/workspace/config.go (mergeConfig) and
     sdk/go/common/resource/config/object.go (Merge).
 
-    Raises SettingsError when a file is missing, broken or ambiguous, or, unless `of_any_project`, when the project has another name.
+    Raises SettingsError when a file is missing, broken or ambiguous, or when the project has another name.
     """
     if not STACK_NAME.fullmatch(stack):
         raise SettingsError(stack, [impossible_stack(stack)])
     path = root / f"Pulumi.{stack}.yaml"
-    project, of_every_stack = _project_values(root, stack, of_any_project=of_any_project)
+    of_every_stack = _project_values(root, stack)
     if text is None and not path.is_file():
         known = stack_names(root)
         source = "smoke" if "smoke" in known else next(iter(known), None)
         made_of = f"--from {source}" if source else "--machine g2-standard-12 --model Qwen/Qwen3.5-4B"
-        make = f"fleet new {stack} {made_of}" if project == NAMESPACE else f"pulumi stack init {stack}, and its keys"
+        make = f"fleet new {stack} {made_of}"
         raise SettingsError(
             stack,
             [
@@ -112,8 +104,8 @@ def read(root: Path, stack: str, text: str | None = None, *, of_any_project: boo
     stand_in = path.with_name(f"Pulumi.{stack}{ESC_OFFLINE}.yaml")
     stood_in = bool(environments) and stand_in.is_file()
     problems: list[Finding] = []
-    of_environments = _values(content(stand_in, stack), problems, project) if stood_in else {}
-    own = _values(raw, problems, project)
+    of_environments = _values(content(stand_in, stack), problems) if stood_in else {}
+    own = _values(raw, problems)
     if problems:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
@@ -123,7 +115,6 @@ def read(root: Path, stack: str, text: str | None = None, *, of_any_project: boo
             config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
     return StackFile(
         path=path,
-        project=project,
         stack=stack,
         config={key: SECRET_TEXT if value is _SEALED else _as_text(value) for key, value in config.items()},
         secret_keys=frozenset(key for key, value in config.items() if value is _SEALED),
@@ -168,11 +159,11 @@ _SEALED: Final = object()
 """Stands for a secret, which cannot be decrypted without the stack's secrets provider."""
 
 
-def _values(raw: Mapping[Any, Any], problems: list[Finding], project: str) -> dict[str, Any]:
+def _values(raw: Mapping[Any, Any], problems: list[Finding]) -> dict[str, Any]:
     """The values by their full keys. Adds problems with secrets to `problems`."""
     values: dict[str, Any] = {}
     for key, value in raw.items():
-        full = str(key) if ":" in str(key) else f"{project}:{key}"
+        full = str(key) if ":" in str(key) else f"{NAMESPACE}:{key}"
         if _is_secret(value) and form_of(str(*value.values())):
             problems.append(secret_in_plain_text(full))  # plain text in place of a ciphertext
         elif _is_secret(value):
@@ -211,8 +202,8 @@ def _environments(given: Any) -> tuple[str, ...] | None:
     return (*names, *(["(inline)"] if inline and given.get("values") else []))
 
 
-def _project_values(root: Path, stack: str, *, of_any_project: bool) -> tuple[str, dict[str, Any]]:
-    """The project's name, and Pulumi.yaml's values for every stack. Raises SettingsError for another project."""
+def _project_values(root: Path, stack: str) -> dict[str, Any]:
+    """Pulumi.yaml's values for every stack, without this project's own keys. Raises SettingsError for another project."""
     path = root / "Pulumi.yaml"
     if not path.is_file():
         raise SettingsError(
@@ -230,24 +221,18 @@ def _project_values(root: Path, stack: str, *, of_any_project: bool) -> tuple[st
         )
     document = content(path, stack)
     name = document.get("name")
-    if name != NAMESPACE and not (of_any_project and isinstance(name, str) and name):
+    if name != NAMESPACE:
         raise SettingsError(stack, [renamed_project(name)])
     given = document.get("config")
     declared = {} if given is None else given
     if not isinstance(declared, dict):
         raise SettingsError(stack, [_broken(path, _kind(declared), "`config:` must be a mapping of keys to values")])
-    values = {
-        key: (entry["value"] if "value" in entry else entry["default"]) if isinstance(entry, dict) else entry
+    return {
+        key: entry["value"] if isinstance(entry, dict) else entry
         for key, entry in declared.items()
-        if _has_value(entry, default=name != NAMESPACE)
+        # The project's own keys come from its stack files alone.
+        if ":" in key and (not isinstance(entry, dict) or "value" in entry)
     }
-    if name == NAMESPACE:  # whose own keys come from its stack files alone
-        return name, {key: value for key, value in values.items() if ":" in key}
-    return name, {key if ":" in key else f"{name}:{key}": value for key, value in values.items()}
-
-
-def _has_value(declared: Any, *, default: bool) -> bool:
-    return not isinstance(declared, dict) or "value" in declared or (default and "default" in declared)
 
 
 def content(path: Path, stack: str) -> dict[str, Any]:

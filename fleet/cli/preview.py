@@ -13,7 +13,7 @@ from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
 from fleet.cli.fields import with_fields
 from fleet.cli.options import OneStack, Root, Stacks
-from fleet.cli.project import find_root, is_own_program, require_stacks
+from fleet.cli.project import find_root, require_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,10 +67,6 @@ def preview(
     folder = find_root(root)
     names = require_stacks(folder, stack or (), every=all_stacks)
     documents = documents_of(format_)
-    if is_own_program(folder):
-        if len(names) > 1 or against is not None:
-            raise CommandError("a program of its own is previewed one stack at a time, without --against")
-        leave(_preview_program(folder, names[0], documents, out=out, ask_policies=not no_policy))
 
     with stopped_by_exception(), _baseline(against, folder, names) as baseline:
 
@@ -110,22 +106,6 @@ def preview(
     leave(code)
 
 
-def _preview_program(folder: Path, stack: str, documents: Documents, *, out: Path | None, ask_policies: bool) -> int:
-    """Preview a program outside this project; the exit code."""
-    from fleet.preview.record import quick_sdk
-
-    quick_sdk.install()
-    from fleet.preview.program_preview import preview_program
-    from fleet.preview.report.program_report import program_outline
-
-    report = preview_program(folder, stack, out=out, ask_policies=ask_policies, for_machines="json" in documents)
-    outline = program_outline(report, with_data="json" in documents)
-    for format_, file in documents.items():
-        show(outline, format_, file)
-    failed = any(diagnostic.severity == "error" for diagnostic in report.diagnostics)
-    return FINDINGS if report.policies.mandatory or failed else CLEAN
-
-
 @with_fields()
 def render(
     out: Annotated[
@@ -143,13 +123,7 @@ def render(
     quick_sdk.install()
     from fleet.preview.offline import open_stack, record_stack, write_manifests
 
-    if is_own_program(folder):
-        from fleet.preview.program_preview import open_program
-
-        recording = open_program(folder, name).record("known")
-    else:
-        recording = record_stack(open_stack(folder, name), "known")
-    files = write_manifests(recording, out)
+    files = write_manifests(record_stack(open_stack(folder, name), "known"), out)
     sys.stdout.write(f"{len(files)} files in {out}\n")
     leave(CLEAN)
 

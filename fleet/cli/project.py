@@ -39,14 +39,3 @@ def require_stacks(root: Path, given: Sequence[str], *, every: bool) -> tuple[st
     """The given stacks, each once, then all others if `every`. Raises CommandError if there are none."""
     names = dict.fromkeys((*given, *stack_names(root))) if every else dict.fromkeys(given)
     return tuple(names) or (require_stack(root, None),)
-
-
-def is_own_program(root: Path) -> bool:
-    """Whether the folder has a program outside this project, under a project name of its own. Raises SettingsError."""
-    if not (root / "__main__.py").is_file():
-        return False
-    # Imported on use: shell completion reads file names alone.
-    from settings.sections.section import NAMESPACE
-    from settings.stack_file import project_name
-
-    return project_name(root) not in (None, NAMESPACE)

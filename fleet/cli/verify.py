@@ -56,6 +56,7 @@ def verify(
     url = None if endpoint is None else base_url(endpoint)
     require_verify_packages()
     from settings.load import parse
+    from settings.sections.section import NAMESPACE
     from settings.stack_file import read
 
     file = read(folder, name)
@@ -87,7 +88,7 @@ def verify(
         seconds=timeout,
         answers=answers,
     )
-    found = look(settings, file.project, asking)
+    found = look(settings, NAMESPACE, asking)
     if canary:
         # There is no bill for the canary alone.
         found = replace(found, checks=tuple(check for check in found.checks if check[0].id != "price"))

@@ -280,7 +280,7 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     except ImportError as error:
         return f"not checked ({error})"
     try:
-        file = read(root, stack, of_any_project=True)  # a program of its own has the key too
+        file = read(root, stack)
     except SettingsError:
         return "unreadable stack file"
     project = file.config.get("gcp:project")

@@ -103,9 +103,9 @@ class JudgeChange:
     """Whether less is judged or stopped than before. Of a setting and of code, nothing here knows."""
 
 
-def head_of(root: Path, stack: str, *, or_ours: bool = False) -> Source | None:
+def head_of(root: Path, stack: str) -> Source | None:
     """The checkout's judge; None without a pack. Raises PolicyError."""
-    return _source("head", HERE, root, stack, or_ours=or_ours)
+    return _source("head", HERE, root, stack)
 
 
 def base_of(tree: Tree | None, stack: str) -> Source | None:
@@ -119,8 +119,8 @@ def base_of(tree: Tree | None, stack: str) -> Source | None:
     return None if found is None else replace(found, modules=found.pack.parent)
 
 
-def _source(side: Side, label: str, root: Path, stack: str, *, or_ours: bool = False) -> Source | None:
-    if (pack := find_pack(root, or_ours=or_ours)) is None:
+def _source(side: Side, label: str, root: Path, stack: str) -> Source | None:
+    if (pack := find_pack(root)) is None:
         return None
     file = config_file(stack)
     return Source(

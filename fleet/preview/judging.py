@@ -36,10 +36,10 @@ class Judging:
         """Start the packs. Raises PolicyError."""
         self._open = ExitStack()
         self._files: tuple[JudgeChange, ...] = ()
-        project, stack, region = file.project, file.stack, file.config.get("gcp:region", "")
+        stack, region = file.stack, file.config.get("gcp:region", "")
         try:
-            if (head := head_of(root, stack, or_ours=project != NAMESPACE)) is not None:
-                run = start(head.pack, project=project, stack=stack, config=head.config, region=region)
+            if (head := head_of(root, stack)) is not None:
+                run = start(head.pack, project=NAMESPACE, stack=stack, config=head.config, region=region)
                 self._head_run = self._open.enter_context(run)
             tree = None if against is None else against.tree
             if tree is not None:
@@ -51,7 +51,7 @@ class Judging:
                 base = None
             if base is not None:
                 run = start(
-                    base.pack, project=project, stack=stack, config=base.config, modules=base.modules, region=region
+                    base.pack, project=NAMESPACE, stack=stack, config=base.config, modules=base.modules, region=region
                 )
                 self._base_run = self._open.enter_context(run)
         except BaseException:

@@ -13,6 +13,7 @@ from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT, 
 from settings.load import check, parse
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
+from settings.sections.section import NAMESPACE
 from settings.stack import Settings
 from settings.stack_file import StackFile, read
 
@@ -69,7 +70,7 @@ def record_stack(
 
     return record(
         stack.root,
-        project=stack.file.project,
+        project=NAMESPACE,
         stack=stack.file.stack,
         config=stack.config,
         secret_keys=stack.file.secret_keys,
@@ -101,4 +102,4 @@ def _references_of(stack: OfflineStack) -> StackReferences:
         except SettingsError as error:
             raise ProgramError(str(error), error) from error
 
-    return StackReferences(stack.root, project=stack.file.project, stack=stack.file.stack, record_stack=record_other)
+    return StackReferences(stack.root, project=NAMESPACE, stack=stack.file.stack, record_stack=record_other)

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from facts.finding import Finding, Severity
 from facts.lessons.verdict import REPEATED_ON_PURPOSE, decode
-from fleet import CODE, program_folder
+from fleet import program_folder
 from fleet.preview import children
 from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
@@ -72,11 +72,10 @@ class Violation:
         )
 
 
-def find_pack(root: Path, *, or_ours: bool = False) -> Path | None:
-    """The pack beside the project's program, if there is one; with `or_ours`, this project's in its place."""
-    folders = (program_folder(root), *([CODE] if or_ours else []))
-    packs = (folder / "policy" for folder in folders)
-    return next((pack for pack in packs if (pack / PACK_FILE).is_file()), None)
+def find_pack(root: Path) -> Path | None:
+    """The pack beside the project's program, if there is one."""
+    pack = program_folder(root) / "policy"
+    return pack if (pack / PACK_FILE).is_file() else None
 
 
 def start(

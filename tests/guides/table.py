@@ -293,7 +293,10 @@ PAGES: Final[Mapping[str, Page]] = {
                 "pulumi install",
                 "needs an installed Pulumi; the test of the checkout in an environment installs with pip",
             ),
-            LeftOut("pulumi preview --stack dev", "of a program that the reader has"),
+            LeftOut(
+                "pulumi preview --stack dev --policy-pack vllm-fleet/policy --policy-pack-config policy/config/dev.json",
+                "of a program that the reader has",
+            ),
             Elsewhere("pulumi stack init example", "test_examples.py"),
         )
     ),

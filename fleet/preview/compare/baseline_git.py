@@ -29,6 +29,7 @@ from fleet.preview.record.recording import Recording
 from fleet.preview.record.recording_json import from_json
 from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT
 from settings.problems import SettingsError
+from settings.sections.section import NAMESPACE
 from settings.stack_file import content, read
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class GitBaseline:
     def _begin(self, commit: str, folder: Path) -> None:
         self._folder, self._checkout = folder, folder / "checkout"
         _check_out(commit, self._root, folder, self._checkout)
-        self._project, self._configs = _stack_files(self._checkout)
+        self._configs = _stack_files(self._checkout)
         readable = [stack for stack in self._wanted if isinstance(self._configs.get(stack), dict)]
         if readable:
-            job = {"root": str(self._checkout), "project": self._project, "stacks": readable, "configs": self._configs}
+            job = {"root": str(self._checkout), "project": NAMESPACE, "stacks": readable, "configs": self._configs}
             (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
             command = (sys.executable, "-c", _START, str(CODE), str(folder))
             self._process = children.spawn(command, cwd=self._checkout, env=_environment())
@@ -91,7 +92,7 @@ class GitBaseline:
             raise BaselineError(f"Pulumi.{stack}.yaml of {self._label} cannot be read: {config}")
         if config is None:
             nothing = Recording(
-                project=self._project, stack=stack, mode="preview", resources=(), outputs={}, diagnostics=()
+                project=NAMESPACE, stack=stack, mode="preview", resources=(), outputs={}, diagnostics=()
             )
             remark = f"{self._label} has no Pulumi.{stack}.yaml: everything is new."
             return Baseline(resources=nothing, label=self._label, remarks=(remark,))
@@ -209,19 +210,17 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def _stack_files(checkout: Path) -> tuple[str, Mapping[str, Any]]:
-    """The project's name; per stack file its configuration and secret keys, or the error."""
+def _stack_files(checkout: Path) -> Mapping[str, Any]:
+    """Per stack file its configuration and secret keys, or the error."""
     configs: dict[str, Any] = {}
-    project = ""
     for name in stack_names(checkout):
         try:
             file = read(checkout, name)
         except SettingsError as error:
             configs[name] = str(error)
             continue
-        project = file.project
         configs[name] = {"config": stood_in(file.config), "secret_keys": sorted(file.secret_keys)}
-    return project, configs
+    return configs
 
 
 def stood_in(config: Mapping[str, str]) -> dict[str, str]:

@@ -15,20 +15,14 @@ if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
     from fleet.preview.judges import Judge
-    from fleet.preview.report.model import Policies, Recorded, Report
+    from fleet.preview.report.model import Policies, Report
 
 
 def as_document(report: Report) -> dict[str, Any]:
     """The whole report. Secrets read `[secret]`, unknown values `[unknown]`."""
     changes = _created(report) if report.comparison is None else _changes(report.comparison, report.policies)
-    document = recorded_document(report) | {"changes": changes, "plan": _plan(report)}
-    return dict(Redactor(report.recording.plaintexts).value(document))
-
-
-def recorded_document(report: Recorded) -> dict[str, Any]:
-    """What a preview of any program says, secrets not yet replaced: resources, outputs, verdicts, creates."""
     recording = report.recording
-    return {
+    document = {
         "project": recording.project,
         "stack": recording.stack,
         "resources": [
@@ -55,11 +49,13 @@ def recorded_document(report: Recorded) -> dict[str, Any]:
             }
             for violation in report.policies.violations
         ],
-        "changes": _created(report),
+        "changes": changes,
+        "plan": _plan(report),
     }
+    return dict(Redactor(recording.plaintexts).value(document))
 
 
-def _created(report: Recorded) -> dict[str, Any]:
+def _created(report: Report) -> dict[str, Any]:
     """Without a comparison, every resource is a create."""
     operations = [change.operation for change in report.changes]
     return {
@@ -174,13 +170,6 @@ def _plan(report: Report) -> dict[str, Any]:
         ],
         "findings": [finding.as_json() for finding in report.findings],
         "notices": [notice.as_json() for notice in report.notices],
-        **about_program(report),
-    }
-
-
-def about_program(report: Recorded) -> dict[str, Any]:
-    """What the program said, and who judged it."""
-    return {
         "diagnostics": [
             {"severity": diagnostic.severity, "message": diagnostic.message, "urn": diagnostic.urn}
             for diagnostic in report.diagnostics
@@ -274,14 +263,13 @@ def _bill(report: Report) -> dict[str, Any]:
         "usdPerMillionOutputTokens": figures.usd_per_million_output_tokens,
         "usdPerHourAtZeroReplicas": round(bill.residual_usd_per_hour, 4),
         "usdPerMonthAfterDestroy": round(bill.after_destroy_usd_per_month, 4),
-        "items": [as_item(item) for item in bill.items],
-        "once": [as_item(item) for item in bill.once],
+        "items": [_item(item) for item in bill.items],
+        "once": [_item(item) for item in bill.once],
         "excluded": list(bill.excluded),
     }
 
 
-def as_item(item: LineItem) -> dict[str, Any]:
-    """One line of a bill."""
+def _item(item: LineItem) -> dict[str, Any]:
     return {
         "id": item.id,
         "name": item.name,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from facts.figures import Routing
 from facts.finding import Finding
@@ -119,8 +119,8 @@ class Policies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What a preview of any program has."""
+class Report:
+    """A whole preview of a stack."""
 
     recording: Recording
     tree: Branch
@@ -132,25 +132,6 @@ class Recorded:
     policies: Policies
     out: str | None = None
     """Folder of the manifests, if written."""
-
-    @property
-    def mode(self) -> Mode:
-        """Treatment of unknown values."""
-        return self.recording.mode
-
-    @property
-    def counted(self) -> Mapping[str, int]:
-        """Resources by sort: cloud resources, components, providers, the stack."""
-        counts = dict.fromkeys(("resource", "component", "provider", "stack"), 0)
-        for resource in _registered(self.recording):
-            counts[_sort(resource)] += 1
-        return counts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Recorded):
-    """A whole preview of a stack of this project."""
-
     fleet: Fleet
     figures: Figures
     dangers: tuple[str, ...]
@@ -164,31 +145,18 @@ class Report(Recorded):
     comparison: Changes | None = None
     """Differences from another state of the stack; None without a comparison."""
 
+    @property
+    def mode(self) -> Mode:
+        """Treatment of unknown values."""
+        return self.recording.mode
 
-def recorded(
-    recording: Recording,
-    policies: Policies,
-    *,
-    remarks: Sequence[str] = (),
-    repeated: Container[str] = (),
-    out: str | None,
-) -> dict[str, Any]:
-    """The fields of `Recorded`. `repeated`: findings, each on one line, that the program's own messages say again."""
-    redactor = Redactor(recording.plaintexts)
-    about = (f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording))
-    return {
-        "recording": recording,
-        "tree": _tree(recording, redactor),
-        "changes": tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
-        "remarks": tuple(redactor.text(remark) for remark in (*remarks, *about)),
-        "diagnostics": tuple(
-            replace(diagnostic, message=redactor.text(diagnostic.message))
-            for diagnostic in recording.diagnostics
-            if diagnostic.severity != "info" and _one_line(diagnostic.message) not in repeated
-        ),
-        "policies": redactor.whole(policies),
-        "out": out,
-    }
+    @property
+    def counted(self) -> Mapping[str, int]:
+        """Resources by sort: cloud resources, components, providers, the stack."""
+        counts = dict.fromkeys(("resource", "component", "provider", "stack"), 0)
+        for resource in _registered(self.recording):
+            counts[_sort(resource)] += 1
+        return counts
 
 
 def build_report(
@@ -214,10 +182,21 @@ def build_report(
 
         comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
     problems = (*problems, *_split_findings(settings, modelled))
-    remarks = tuple(_remarks(settings, stand_in_project, environments, secret_keys))
+    about = (f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording))
+    remarks = (*_remarks(settings, stand_in_project, environments, secret_keys), *about)
     notices = tuple(one for one in problems if one.severity == "note")
     return Report(
-        **recorded(recording, _rated(policies, notices), remarks=remarks, repeated=repeated, out=out),
+        recording=recording,
+        tree=_tree(recording, redactor),
+        changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
+        remarks=tuple(map(redactor.text, remarks)),
+        diagnostics=tuple(
+            replace(diagnostic, message=redactor.text(diagnostic.message))
+            for diagnostic in recording.diagnostics
+            if diagnostic.severity != "info" and _one_line(diagnostic.message) not in repeated
+        ),
+        policies=redactor.whole(_rated(policies, notices)),
+        out=out,
         fleet=_fleet(settings, stand_in_project),
         figures=figures,
         bounds=bounds(settings),

@@ -27,7 +27,7 @@ from fleet.report.table import Cell, Table, texts
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Violation
-    from fleet.preview.report.model import Policies, Recorded, Unreached
+    from fleet.preview.report.model import Policies, Report, Unreached
 
 _MOST_RULES: Final = 10
 """Policies that a first preview cannot check, listed one by one; of more, each resource's number."""
@@ -202,7 +202,7 @@ def _items(several: Sequence[Unreached]) -> Iterator[str]:
         yield f"{plural(count, 'rule')} at {name}"
 
 
-def verdict_of(report: Recorded) -> tuple[str, bool]:
+def verdict_of(report: Report) -> tuple[str, bool]:
     """Whether the stack is blocked, in one line; and whether it is."""
     if blocking := format_blocking(report.policies):
         return f"blocked by {blocking}", True

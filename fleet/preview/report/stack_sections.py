@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
@@ -24,7 +24,7 @@ from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from fleet.preview.report.model import Recorded, Report
+    from fleet.preview.report.model import Report
     from fleet.report.svg import Drawing, Format
 
 
@@ -131,17 +131,9 @@ def cost_section(report: Report) -> Section:
     total = f"{'at least ' if bill.unknown else ''}{format_usd(bill.usd_per_hour_known)}"
     reasons = {item.name: _why_unknown(item) for item in bill.items if item is not bill.nodes} | {bill.nodes.name: ""}
     what = "total" if bill.usd_per_hour is not None else "total without the nodes"
-    table = bill_table(bill, report.recording.stack, of="Bill", reasons=reasons, foot=(what, total))
-    notes = (*_unknown_prices(bill), format_per_million(figures), *format_residual(bill))
-    return Section(title="Cost", remark=format_bill_title(bill), body=(table, Items(notes), not_billed(bill)), rank=2)
-
-
-def bill_table(bill: Bill, stack: str, *, of: str, reasons: Mapping[str, str], foot: tuple[str, str]) -> Table:
-    """The bill line by line, below the name `of`. `reasons`: why a price is unknown, by item; `foot`: the total's name and value."""
-    what, total = foot
-    return Table(
-        id=f"bill-{stack}",
-        caption=f"{of}: {format_bill_title(bill)}",
+    table = Table(
+        id=f"bill-{report.recording.stack}",
+        caption=f"Bill: {format_bill_title(bill)}",
         columns=(*texts("item"), *numbers("quantity", "price of", "USD an hour")),
         rows=tuple(
             (
@@ -154,11 +146,9 @@ def bill_table(bill: Bill, stack: str, *, of: str, reasons: Mapping[str, str], f
         ),
         foot=(Cell(what), Cell(""), Cell(""), Cell(total)),
     )
-
-
-def not_billed(bill: Bill) -> Prose:
-    """What the bill leaves out."""
-    return Prose(f"Not on the bill: {'; '.join(bill.excluded)}.", "soft")
+    notes = (*_unknown_prices(bill), format_per_million(figures), *format_residual(bill))
+    not_billed = Prose(f"Not on the bill: {'; '.join(bill.excluded)}.", "soft")
+    return Section(title="Cost", remark=format_bill_title(bill), body=(table, Items(notes), not_billed), rank=2)
 
 
 def _why_unknown(item: LineItem) -> str:
@@ -181,7 +171,7 @@ def finding_sections(report: Report) -> Iterator[Section]:
         tuple(finding for finding in report.findings if (finding.severity == "deliberate") is on_purpose)
         for on_purpose in (False, True)
     )
-    said = said_by_program(report)
+    said = _said_by_program(report)
     if unexpected or said:
         body: tuple[Element, ...] = (Findings((*unexpected, *said)),)
         yield Section(title=f"Findings ({len(unexpected) + len(said)})", body=body, tone="warn", rank=1)
@@ -194,8 +184,7 @@ def finding_sections(report: Report) -> Iterator[Section]:
         yield Section(title=title, body=(Findings(report.notices),), folding="page", rank=2)
 
 
-def said_by_program(report: Recorded) -> tuple[Finding, ...]:
-    """The program's own warnings and errors."""
+def _said_by_program(report: Report) -> tuple[Finding, ...]:
     return tuple(
         Finding(
             id="program",
@@ -207,7 +196,7 @@ def said_by_program(report: Recorded) -> tuple[Finding, ...]:
     )
 
 
-def resource_section(report: Recorded) -> Section:
+def resource_section(report: Report) -> Section:
     """Every resource that is created."""
     counted = report.counted
     parts = [plural(counted["resource"], "resource"), plural(counted["component"], "component")]
@@ -217,7 +206,7 @@ def resource_section(report: Recorded) -> Section:
     return Section(title="Resources", remark=remark, body=(Tree(report.tree),), folding="page", rank=2)
 
 
-def about_section(report: Recorded) -> Section:
+def about_section(report: Report) -> Section:
     """What the reader should know about this preview itself."""
     written = [] if report.out is None else [f"Manifests: {report.out}"]
     remarks = (*report.remarks, *written)

@@ -13,7 +13,7 @@ from fleet.report.words import format_list, format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
-    from fleet.preview.report.model import Fleet, Recorded, Report
+    from fleet.preview.report.model import Fleet, Report
     from settings.derived.figures import Figures
 
 
@@ -77,7 +77,7 @@ def _nodes(fleet: Fleet) -> str:
     return f"{fewest}{plural(fleet.nodes, f'{fleet.family} node')} ({fewest and 'at most '}{fleet.gpus:,} {fleet.gpu})"
 
 
-def format_nature(reports: Sequence[Recorded]) -> str:
+def format_nature(reports: Sequence[Report]) -> str:
     """Limits of an offline preview."""
     made_up = any(report.mode == "known" for report in reports)
     return (

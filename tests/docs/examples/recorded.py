@@ -49,9 +49,13 @@ def recorded(name: str, mode: Mode = "known") -> Recording:
     """One example, recorded with no stack file of this repository in sight."""
     folder = EXAMPLES / name
     project = yaml.safe_load((folder / "Pulumi.yaml").read_text(encoding="utf-8"))["name"]
-    given = yaml.safe_load((folder / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8"))["config"]
-    config = {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
-    return record(folder, project=project, stack=STACK, config=config, mode=mode)
+    return record(folder, project=project, stack=STACK, config=configuration(name), mode=mode)
+
+
+def configuration(name: str) -> dict[str, str]:
+    """The config of the example's stack file, as the engine passes it."""
+    given = yaml.safe_load((EXAMPLES / name / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8"))["config"]
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in given.items()}
 
 
 def example_inventory(name: str) -> str:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from fleet.preview import policy
-from fleet.preview.record.recorder import Recording
+from fleet.preview.record.recorder import ProgramError, Recording, record
 from fleet.preview.record.values import paths_of_unknowns
-from tests.docs.examples.recorded import EXAMPLES, INVENTORIES, NAMES, STACK, example_inventory, recorded
+from tests.docs.examples.recorded import (
+    EXAMPLES,
+    INVENTORIES,
+    NAMES,
+    STACK,
+    configuration,
+    example_inventory,
+    recorded,
+)
 from tests.inventory import ROOT
 
 OURS = {"infra", "workloads", "settings", "facts"}
@@ -45,6 +55,18 @@ def test_nothing_complains_and_no_value_stays_unknown_once_outputs_are_known(nam
     assert [one.message for one in recording.diagnostics if one.severity == "error"] == []
     unknown = {one.urn: paths_of_unknowns(dict(one.inputs)) for one in recording.resources}
     assert {urn: paths for urn, paths in unknown.items() if paths} == {}
+
+
+def test_a_wrong_argument_names_the_programs_line_and_what_to_write(tmp_path: Path) -> None:
+    text = (EXAMPLES / "own_program" / "__main__.py").read_text(encoding="utf-8")
+    wrong = re.sub(r',\s*machine=find\("g2-standard-12"\)', "", text)
+    assert wrong != text
+    (tmp_path / "__main__.py").write_text(wrong, encoding="utf-8")
+    with pytest.raises(ProgramError) as refused:
+        record(tmp_path, project="support-bot", stack=STACK, config=configuration("own_program"), mode="known")
+    first, second, *_ = refused.value.message.splitlines()
+    assert re.fullmatch(r"__main__\.py:[0-9]+", first)
+    assert second == "✗ placement.machine is missing"
 
 
 @pytest.mark.parametrize("name", NAMES)

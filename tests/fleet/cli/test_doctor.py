@@ -234,13 +234,6 @@ def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> No
     assert check["write"] == "use another stack: batch, batch-l4, cud, dev, gateway, guest, h100, prod, smoke, spot"
 
 
-def test_a_program_of_its_own_has_its_project_id_too(tmp_path: Path) -> None:
-    folder = project(tmp_path / "project", blue="config: {gcp:project: mine}\n")
-    (folder / "Pulumi.yaml").write_text("name: support-bot\nruntime: python\n")
-    check = examined(tmp_path, "--root", str(folder), "--stack", "blue")["by_name"]["project id"]
-    assert (check["severity"], check["found"]) == ("passed", "set")
-
-
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", blue="config: [\n")
     assert "unreadable stack file" in examined(tmp_path, "--root", str(folder))["by_name"]["project id"]["found"]

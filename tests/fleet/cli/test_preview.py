@@ -191,23 +191,3 @@ def test_one_run_writes_several_formats(tmp_path: Path) -> None:
     assert (nowhere.returncode, "no such folder" in nowhere.stderr) == (2, True)
     twice = fleet(*options, "--format", "json", cwd=folder)
     assert (twice.returncode, twice.stdout) == (2, "")
-
-
-def test_a_program_of_its_own_is_previewed_from_its_folder_in_every_form() -> None:
-    folder = ROOT / "docs" / "examples" / "own_program"
-    done = fleet("preview", "--stack", "example", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "not blocked" in done.stdout
-    found = json.loads(fleet("preview", "--stack", "example", "--format", "json", "--root", str(folder)).stdout)
-    assert (found["project"], found["stack"]) == ("support-bot", "example")
-    assert found["plan"]["policies"] == "judged"
-    assert found["plan"]["bill"]["usdPerHour"] > 1
-    assert {one["type"] for one in found["resources"]} >= {"kubernetes:apps/v1:Deployment"}
-    assert found["changes"]["summary"] == {"create": len(found["resources"])}
-
-
-@pytest.mark.parametrize("arguments", [("--stack", "example", "--against", "HEAD"), ("--stack", "a", "--stack", "b")])
-def test_what_such_a_preview_cannot_do_is_refused(arguments: tuple[str, ...]) -> None:
-    done = fleet("preview", *arguments, cwd=ROOT / "docs" / "examples" / "own_program")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "program of its own" in done.stderr
