@@ -18,7 +18,7 @@ from fleet.cli.project import find_root, require_stacks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fleet.preview.compare.baseline import RunningBaseline
+    from fleet.preview.compare.baseline_git import GitBaseline
     from fleet.preview.report.model import Report
     from fleet.preview.report.several_stacks import Outcome
     from fleet.report.outline import Outline
@@ -44,8 +44,8 @@ def preview(
         str | None,
         typer.Option(
             "--against",
-            metavar="GITREF|STATE.json",
-            help="Show changes since a git reference, or from the output of `pulumi stack export`.",
+            metavar="GITREF",
+            help="Show changes since a git reference.",
         ),
     ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Skip the policy pack.")] = False,
@@ -128,13 +128,13 @@ def render(
     leave(CLEAN)
 
 
-def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[RunningBaseline | None]:
-    """What to compare with. Started first: a git reference's program is recorded while this process imports."""
+def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[GitBaseline | None]:
+    """What to compare with. Started first: the reference's program is recorded while this process imports."""
     if against is None:
         return nullcontext()
-    from fleet.preview.compare.against import start
+    from fleet.preview.compare.baseline_git import GitBaseline
 
-    return start(against, root, stacks)
+    return GitBaseline(against, root, stacks)
 
 
 def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:

@@ -109,7 +109,7 @@ def head_of(root: Path, stack: str) -> Source | None:
 
 
 def base_of(tree: Tree | None, stack: str) -> Source | None:
-    """The baseline's judge; None where the baseline has no files or no pack. Raises PolicyError."""
+    """The baseline's judge; None without a baseline or a pack. Raises PolicyError."""
     if tree is None:
         return None
     try:

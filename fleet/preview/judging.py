@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from fleet.preview.compare.baseline import RunningBaseline
+    from fleet.preview.compare.baseline_git import GitBaseline
     from fleet.preview.judges import Judge
     from fleet.preview.policy import Violation
     from fleet.preview.record.recording import Recording
@@ -31,7 +31,7 @@ class Judging:
         self,
         root: Path,
         file: StackFile,
-        against: RunningBaseline | None,
+        against: GitBaseline | None,
     ) -> None:
         """Start the packs. Raises PolicyError."""
         self._open = ExitStack()

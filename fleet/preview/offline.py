@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from fleet.preview.record.recording import NOTHING_LIVE, Live
 from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT, placeholders
 from settings.load import check, parse
 from settings.neighbours import beside_others
@@ -58,11 +57,10 @@ def record_stack(
     stack: OfflineStack,
     mode: Mode,
     references: StackReferences | None = None,
-    live: Live = NOTHING_LIVE,
     *,
     is_up: bool = False,
 ) -> Recording:
-    """Record the stack's program; other stacks that it refers to are recorded first. `live`, `is_up`: see `record`.
+    """Record the stack's program; other stacks that it refers to are recorded first. `is_up`: see `record`.
 
     Raises ProgramError.
     """
@@ -76,7 +74,6 @@ def record_stack(
         secret_keys=stack.file.secret_keys,
         mode=mode,
         stack_outputs=references or _references_of(stack),
-        live=live,
         is_up=is_up,
     )
 

@@ -7,10 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleet.preview.offline import OfflineStack, open_stack, record_stack, write_manifests
+from fleet.preview.offline import open_stack, record_stack, write_manifests
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.baseline import Baseline, RunningBaseline
+    from fleet.preview.compare.baseline import Baseline
+    from fleet.preview.compare.baseline_git import GitBaseline
     from fleet.preview.compare.changes import Changes
     from fleet.preview.judging import Judging
     from fleet.preview.record.recording import Recording
@@ -24,7 +25,7 @@ def preview_stack(
     out: Path | None = None,
     ask_policies: bool = True,
     for_machines: bool = False,
-    against: RunningBaseline | None = None,
+    against: GitBaseline | None = None,
 ) -> Report:
     """Record and report one stack; write its manifests to `out` if given.
 
@@ -47,7 +48,8 @@ def preview_stack(
         whole = record_stack(opened, "known") if (judging is not None and judging.is_taken) or out is not None else None
         baseline = None
         if against is not None:
-            shown, baseline = _on(against, opened)
+            shown = record_stack(opened, "preview", is_up=True)  # Meanwhile the other version is recorded.
+            baseline = against.wait(stack)
         else:
             shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:
@@ -72,23 +74,10 @@ def preview_stack(
     )
 
 
-def _on(against: RunningBaseline, opened: OfflineStack) -> tuple[Recording, Baseline]:
-    """The program recorded for a stack that is up, and what it is compared with."""
-    from fleet.preview.compare.baseline_state import StateFile
-
-    if not isinstance(against, StateFile):
-        shown = record_stack(opened, "preview", is_up=True)  # Meanwhile the other version is recorded.
-        return shown, against.wait(opened.file.stack)
-    from fleet.preview.compare.on_state import record_on
-
-    baseline = against.wait(opened.file.stack)
-    return record_on(against.state, lambda live: record_stack(opened, "preview", live=live)), baseline
-
-
 def _compared(baseline: Baseline, recording: Recording) -> Changes:
     from fleet.preview.compare.compare import compare
 
-    return compare(baseline.resources, recording, against=baseline.label, remarks=baseline.remarks)
+    return compare(baseline.recording, recording, against=baseline.label, remarks=baseline.remarks)
 
 
 def _policies(judging: Judging | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:

@@ -205,13 +205,6 @@ PAGES: Final[Mapping[str, Page]] = {
     "Pulumi.h100.yaml": of_stack_file("h100"),
     "Pulumi.smoke.yaml": of_stack_file("smoke"),
     "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
-    "docs/compare.md": Page(
-        (
-            Typed("pulumi stack export --stack cud --file state.json"),
-            Typed("pulumi stack export --show-secrets", ('"plaintext"',)),
-        ),
-        has={"cud": True},
-    ),
     "docs/first-up.md": Page(
         (
             Typed("pulumi stack init dev", ("Created stack 'dev'",)),

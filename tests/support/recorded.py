@@ -14,7 +14,7 @@ import pulumi
 from pulumi.runtime.proto import source_pb2
 
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
-from fleet.preview.record.recording import NOTHING_LIVE, Live, needs_of
+from fleet.preview.record.recording import needs_of
 from fleet.preview.record.values import UNKNOWN, reveal, transform
 from settings.sections.section import SECRET_KEYS
 from settings.stack import Settings
@@ -136,10 +136,9 @@ def recorded_component(
     mode: Mode = "known",
     *,
     stack: str = "test",
-    live: Live = NOTHING_LIVE,
     **sections: Any,
 ) -> Recording:
-    """What the component registers, with settings made of these sections; `live` as `record` takes it."""
+    """What the component registers, with settings made of these sections."""
     settings = make_settings(stack, **sections)
 
     def program() -> None:
@@ -150,7 +149,7 @@ def recorded_component(
 
     config = make_config(**sections)
     with without_positions():
-        return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program, live=live)
+        return record(ROOT, project="vllm-fleet", stack=stack, config=config, mode=mode, program=program)
 
 
 def objects(recording: Recording) -> dict[str, RecordedResource]:

@@ -8,9 +8,9 @@ import pulumi
 import pytest
 from pydantic import ValidationError
 
+from fleet.preview.record import synthesis
 from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
 from fleet.preview.record.recorder import record as record_program
-from fleet.preview.record.recording import NOTHING_LIVE, Live, LiveResource
 from fleet.preview.record.values import UNKNOWN
 from settings.sections.gateway import Epp
 from settings.stack import Settings
@@ -32,13 +32,10 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     return gateway
 
 
-def record(
-    mode: Mode = "known", *, gateway: dict[str, Any] | None = None, live: Live = NOTHING_LIVE, **sections: Any
-) -> Recording:
+def record(mode: Mode = "known", *, gateway: dict[str, Any] | None = None, **sections: Any) -> Recording:
     return recorded_component(
         build,
         mode,
-        live=live,
         **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},
         gateway={"enabled": True, **(gateway or {})},
     )
@@ -71,25 +68,37 @@ def test_the_endpoint_is_the_load_balancers_address_once_there_is_one() -> None:
     assert str(record("known").outputs["endpoint"]).startswith("http://203.0.113.")
 
 
-def up(one: RecordedResource, status: Any) -> Live:
-    return Live(resources={one.urn: LiveResource(id="x", outputs={**one.inputs, "status": status})})
+def up(monkeypatch: pytest.MonkeyPatch, status: Any) -> None:
+    """A Gateway that is up already, with this status."""
+    answered = synthesis.outputs_of
+
+    def outputs_of(type_: str, *arguments: Any) -> tuple[str, dict[str, Any]]:
+        id_, outputs = answered(type_, *arguments)
+        return id_, outputs | ({"status": status} if type_.endswith(":Gateway") else {})
+
+    monkeypatch.setattr(synthesis, "outputs_of", outputs_of)
 
 
 NOT_PROGRAMMED = {"conditions": [{"type": "Programmed", "status": "Unknown"}]}
 
 
 @pytest.mark.parametrize("status", [NOT_PROGRAMMED, NOT_PROGRAMMED | {"addresses": []}, None])
-def test_a_gateway_whose_wait_timed_out_has_an_unknown_address_in_the_previews_that_follow(status: Any) -> None:
-    gateway = objects(record("preview"))["Gateway/inference-gateway"]
-    again = record("preview", live=up(gateway, status))
+def test_a_gateway_whose_wait_timed_out_has_an_unknown_address_in_the_previews_that_follow(
+    monkeypatch: pytest.MonkeyPatch, status: Any
+) -> None:
+    up(monkeypatch, status)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    again = record()
     assert again.outputs["endpoint"] is UNKNOWN
-    assert again.by_urn[gateway.urn].outputs["status"] == status
+    assert objects(again)["Gateway/inference-gateway"].outputs["status"] == status
 
 
-def test_a_gateway_that_nothing_waited_for_and_that_has_no_address_says_what_to_do() -> None:
-    gateway = objects(record())["Gateway/inference-gateway"]
+def test_a_gateway_that_nothing_waited_for_and_that_has_no_address_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    up(monkeypatch, NOT_PROGRAMMED)
     with pytest.raises(ProgramError, match=r"Gateway inference-gateway has no address.*pulumi refresh"):
-        record(live=up(gateway, NOT_PROGRAMMED))
+        record()
 
 
 def test_the_gateway_is_waited_for_because_it_fails_in_silence() -> None:

@@ -1,1 +1,1 @@
-"""Compares a recording with another one, or with an exported state."""
+"""Compares a recording with another one."""

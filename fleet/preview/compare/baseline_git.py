@@ -95,7 +95,7 @@ class GitBaseline:
                 project=NAMESPACE, stack=stack, mode="preview", resources=(), outputs={}, diagnostics=()
             )
             remark = f"{self._label} has no Pulumi.{stack}.yaml: everything is new."
-            return Baseline(resources=nothing, label=self._label, remarks=(remark,))
+            return Baseline(recording=nothing, label=self._label, remarks=(remark,))
         failed, _, recorded = self._result(stack).partition("\n")
         if failed:
             raise BaselineError(
@@ -105,7 +105,7 @@ class GitBaseline:
             *_differing_pins(self._checkout, self._root, self._label),
             *_sealed_anew(self._checkout, self._root, stack, self._label),
         )
-        return Baseline(resources=from_json(recorded), label=self._label, remarks=remarks)
+        return Baseline(recording=from_json(recorded), label=self._label, remarks=remarks)
 
     def _result(self, stack: str) -> str:
         """Waits for the process's result for the stack."""
@@ -154,10 +154,7 @@ def _resolve(reference: str, root: Path) -> str:
     except FileNotFoundError:
         raise BaselineError("--against with a git reference requires git, which is not installed") from None
     if inside.returncode:
-        raise BaselineError(
-            f"{root} is not in a git repository, so {reference} cannot be read; to compare with a state: "
-            "pulumi stack export --file state.json"
-        )
+        raise BaselineError(f"{root} is not in a git repository, so {reference} cannot be read")
     commit = _commit_of(reference, root)
     if commit is None:
         shallow = run_git("rev-parse", "--is-shallow-repository", root=root).stdout.strip() == b"true"
@@ -166,7 +163,7 @@ def _resolve(reference: str, root: Path) -> str:
             if _commit_of(f"origin/{reference}", root)
             else "this clone is shallow; run git fetch --depth=1 origin BRANCH, then --against FETCH_HEAD"
             if shallow
-            else "list references with git branch --all and git tag; to compare with a state: pulumi stack export"
+            else "list references with git branch --all and git tag"
         )
         raise BaselineError(f"git reference {reference!r} not found; {hint}")
     return commit

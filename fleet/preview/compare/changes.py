@@ -174,10 +174,10 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Result of comparing two states of one stack."""
+    """Result of comparing two versions of one stack."""
 
     against: str
-    """Label of the baseline: `main (1a2b3c4d)` or `state of 2026-11-21, state.json`."""
+    """Label of the baseline: `main (1a2b3c4d)`."""
     resources: tuple[ResourceChange, ...]
     """Every resource of either side: the new side in dependency order, then deletes."""
     outputs: tuple[PropertyChange, ...] = ()

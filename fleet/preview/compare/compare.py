@@ -1,4 +1,4 @@
-"""Compares two states of one stack: the engine's operation per resource, and the effect on a running fleet.
+"""Compares two versions of one stack: the engine's operation per resource, and the effect on a running fleet.
 
 The order is the engine's: resources are matched by URN and alias, inputs are compared, changes that a provider cannot make
 in place become replacements, and dependents of replaced resources are compared again.
@@ -6,13 +6,10 @@ in place become replacements, and dependents of replaced resources are compared 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from facts.redact import plaintexts_in
-from fleet.preview.compare.baseline import StateBaseline
-from fleet.preview.compare.baseline_state import as_the_program_says
 from fleet.preview.compare.blast_radius import measure
 from fleet.preview.compare.changes import Changes, Danger, Operation, PropertyChange, ReplaceReason, ResourceChange
 from fleet.preview.compare.deltas import deltas
@@ -21,22 +18,17 @@ from fleet.preview.compare.replacement import decisive, deletes_first, reasons
 from fleet.preview.compare.structural_diff import Difference, Path, differences, path_text, touches, unknown_paths
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import KUBERNETES_SECRET, Redactor
-from fleet.preview.record.values import UNKNOWN, Secret, Value, reveal, transform
+from fleet.preview.record.values import Secret, Value
 
 _SECRET_PARTS: Final = ("data", "stringData")
 _OPTIONS: Final = ("protect", "retain_on_delete", "deleted_with")
 """Reported resource options, by attribute of RecordedResource."""
 
 
-def compare(
-    old: Recording | StateBaseline, new: Recording, *, against: str = "", remarks: Iterable[str] = ()
-) -> Changes:
-    """What `pulumi up` of `new` would do to a stack in state `old`. `new` is recorded in preview mode."""
+def compare(old: Recording, new: Recording, *, against: str = "", remarks: Iterable[str] = ()) -> Changes:
+    """What `pulumi up` of `new` would do to a stack that is as `old` says. Both are recorded in preview mode."""
     comparison = _Comparison(old, new)
     resources = comparison.run()
-    assumed = sorted(comparison.assumed)
-    if assumed:
-        remarks = (*remarks, f"Data sources and other stacks are assumed unchanged: {', '.join(assumed)}.")
     changes = with_blast_radius(
         Changes(
             against=against,
@@ -56,11 +48,6 @@ def compare(
     return comparison.redactor.whole(changes)
 
 
-def operations(old: Recording | StateBaseline, new: Recording) -> tuple[ResourceChange, ...]:
-    """The engine's operation for every resource, see `compare`."""
-    return _Comparison(old, new).run()
-
-
 def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Sequence[RecordedResource]) -> Changes:
     """The changes with their effect on a running fleet."""
     found = measure(changes, old, new)
@@ -76,8 +63,7 @@ def with_blast_radius(changes: Changes, old: Sequence[RecordedResource], new: Se
 class _Comparison:
     """A comparison in progress; a resource is decided before its dependents."""
 
-    def __init__(self, old: Recording | StateBaseline, new: Recording) -> None:
-        self.live = isinstance(old, StateBaseline)
+    def __init__(self, old: Recording, new: Recording) -> None:
         self._old, self._new = old, new
         self.old_resources = tuple(resource for resource in old.resources if resource.type != STACK_REFERENCE_TYPE)
         self.new_resources = tuple(resource for resource in new.resources if resource.type != STACK_REFERENCE_TYPE)
@@ -85,17 +71,7 @@ class _Comparison:
         self.matches = match(self.new_resources, self._old_by_urn, stack=new.stack, project=new.project)
         self._new_by_old = {old_urn: urn for urn, old_urn in self.matches.old_by_new.items()}
         self._fates: dict[str, ResourceChange] = {}
-        self.assumed: list[str] = []
-        """Live properties that come from data sources or from secrets of other stacks, which cannot be read offline."""
-        old_plaintexts = (
-            old.plaintexts
-            if isinstance(old, Recording)
-            else plaintexts_in(resource.inputs for resource in old.resources)
-        )
-        self.redactor = Redactor(new.plaintexts | old_plaintexts)
-        self._are_sources_hidden = isinstance(old, StateBaseline) and old.project_number is None
-        # A placeholder says nothing about the live secret.
-        self._stand_ins = new.secrets if self.live else frozenset()
+        self.redactor = Redactor(new.plaintexts | old.plaintexts)
 
     def run(self) -> tuple[ResourceChange, ...]:
         """The operation for every resource: new ones in order, then deletes, dependents first."""
@@ -106,9 +82,9 @@ class _Comparison:
         return (*self._fates.values(), *gone)
 
     def outputs(self) -> tuple[PropertyChange, ...]:
-        """Exports that differ. An export that is known live and unknown here does not count."""
+        """Exports that differ."""
         found = differences(dict(self._old.outputs), dict(self._new.outputs))
-        return tuple(self._printed(one, "") for one in found if not (self.live and one.kind == "may change"))
+        return tuple(self._printed(one, "") for one in found)
 
     def _fate(self, one: RecordedResource) -> ResourceChange:
         old = self._old_by_urn.get(self.matches.old_by_new.get(one.urn, ""))
@@ -151,11 +127,7 @@ class _Comparison:
 
     def _differences(self, old: RecordedResource, new: RecordedResource) -> list[Difference]:
         """Differences in the inputs; values from other resources change only if those do."""
-        before: Mapping[str, Any] = old.inputs
-        after: Mapping[str, Any] = new.inputs
-        if self.live:
-            after = {key: self._without_stand_ins(value) for key, value in after.items()}
-            before = as_the_program_says(before, after, new.type)
+        before, after = old.inputs, new.inputs
         found: list[Difference] = []
         for key in sorted(before.keys() | after.keys()):
             mine = {key: before.get(key)}, {key: after.get(key)}
@@ -163,13 +135,6 @@ class _Comparison:
             for difference in differences(*mine):
                 if difference.kind == "may change" and unsettled is False:
                     continue  # its source is unchanged
-                if (
-                    self.live
-                    and unsettled is None
-                    and _is_told_elsewhere(difference, old.property_dependencies.get(key, ()))
-                ):
-                    self.assumed.append(f"{new.name}: {path_text(difference.path)}")
-                    continue
                 found.append(difference)
             if unsettled:
                 found += _may_change(before.get(key), after.get(key), (key,), found)
@@ -183,20 +148,9 @@ class _Comparison:
         before = {urn for urn in before if urn in self._fates or urn in self._old_by_urn}
         if not now and not before:
             return None
-        # Where a data source cannot be answered, what it depends on does not show here.
-        same = now <= before if self._are_sources_hidden else now == before
         ending = ("create", "replace", "delete")
         gone = any((fate := self._fates.get(urn)) is None or fate.operation in ending for urn in now | before)
-        return gone or not same
-
-    def _without_stand_ins(self, value: Value) -> Value:
-        def plain(one: Value) -> Value:
-            return UNKNOWN if isinstance(one, str) and any(text in one for text in self._stand_ins) else one
-
-        def leaf(one: Value) -> Value:
-            return Secret(transform(reveal(one), plain)) if isinstance(one, Secret) else one
-
-        return transform(value, leaf) if self._stand_ins else value
+        return gone or now != before
 
     def _provider(self, old: RecordedResource, new: RecordedResource) -> Iterator[ReplaceReason]:
         """Replaces resources of a replaced provider, which may reach another cluster."""
@@ -240,13 +194,6 @@ class _Comparison:
             after=after,
             secret=one.hidden or bare,
         )
-
-
-def _is_told_elsewhere(one: Difference, sources: Sequence[str]) -> bool:
-    """Whether the value of a live property comes from outside of the program: a data source, or another stack's secret."""
-    if any(f"{STACK_REFERENCE_TYPE}::" in urn for urn in sources):
-        return one.kind == "may change"
-    return one.after is UNKNOWN and not sources
 
 
 def _may_change(before: Value, after: Value, path: Path, found: Sequence[Difference]) -> Iterator[Difference]:

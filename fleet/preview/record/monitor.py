@@ -20,12 +20,10 @@ from pulumi.runtime.proto import alias_pb2, engine_pb2, resource_pb2
 
 from fleet.preview.record import synthesis
 from fleet.preview.record.recording import (
-    NOTHING_LIVE,
     STACK_REFERENCE_TYPE,
     STACK_TYPE,
     Alias,
     Diagnostic,
-    Live,
     Mode,
     ProgramError,
     RecordedResource,
@@ -61,7 +59,6 @@ class RunContext:
     mode: Mode
     config: Mapping[str, str]
     stack_outputs: Callable[[str], StackOutputs] | None
-    live: Live = NOTHING_LIVE
     is_up: bool = False
 
 
@@ -93,11 +90,7 @@ class RecordingMonitor:
         inputs = decode_struct(request.object)
         outputs, id_ = inputs, ""
         body = request.object
-        there = self.context.live.resources.get(urn)
-        if there is not None:
-            id_, outputs = there.id, dict(there.outputs)
-            body = encode_struct(outputs)
-        elif request.custom and self.context.mode == "known":
+        if request.custom and self.context.mode == "known":
             id_, extra = synthesis.outputs_of(request.type, request.name, inputs, self.cloud)
             outputs = merge(inputs, extra)
             for key in request.additionalSecretOutputs:
@@ -145,11 +138,9 @@ class RecordingMonitor:
                 f"{', '.join(synthesis.ANSWERED_INVOKES)}"
             )
         self._refuse_disabled(request.tok, request.provider, request.tok)
-        answer = synthesis.answer_invoke(request.tok, decode_struct(request.args), self.cloud)
         if self.context.mode == "preview":
-            if "number" not in answer or self.context.live.project_number is None:
-                return resource_pb2.ResourceInvokeResponse(unknown=True)  # only a cloud could tell
-            answer = {**answer, "number": self.context.live.project_number}
+            return resource_pb2.ResourceInvokeResponse(unknown=True)  # only a cloud could tell
+        answer = synthesis.answer_invoke(request.tok, decode_struct(request.args), self.cloud)
         return resource_pb2.ResourceInvokeResponse(**{"return": encode_struct(answer)})
 
     def Call(self, request: resource_pb2.ResourceCallRequest) -> NoReturn:
@@ -204,7 +195,7 @@ class RecordingMonitor:
         Source: pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create).
         """
         urn = provider.rpartition("::")[0]
-        if self.context.is_up or urn in self.context.live.resources:
+        if self.context.is_up:
             return False
         if urn not in self._unconfigured:
             made = self.resources.get(urn)

@@ -26,10 +26,8 @@ from fleet import program_folder
 from fleet.clients.stopping import Stopped
 from fleet.preview.record.monitor import RecordingEngine, RecordingMonitor, RunContext, stack_exports
 from fleet.preview.record.recording import (
-    NOTHING_LIVE,
     ORGANIZATION,
     Diagnostic,
-    Live,
     Mode,
     ProgramError,
     RecordedResource,
@@ -70,15 +68,14 @@ def record(
     mode: Mode,
     stack_outputs: Callable[[str], StackOutputs] | None = None,
     program: Callable[[], None] | None = None,
-    live: Live = NOTHING_LIVE,
     is_up: bool = False,
 ) -> Recording:
     """Run the program of `root` (its `__main__.py`, or `program`) for one stack and return what it registered.
 
-    Every value of `config` is text, keyed `project:key`, structured values as JSON. `live` has what is up already, as the engine
-    tells a program from the second run on; `is_up` says that it is, though nothing of it is known: its providers are configured.
-    Raises `ProgramError` when the program fails or asks for what no offline run can give. May be called from any thread, one
-    recording at a time per process: the working folder, `sys.path` and the module `__main__` belong to the process.
+    Every value of `config` is text, keyed `project:key`, structured values as JSON. `is_up` says that the stack is up, though nothing
+    of it is known: its providers are configured. Raises `ProgramError` when the program fails or asks for what no offline run can
+    give. May be called from any thread, one recording at a time per process: the working folder, `sys.path` and the module
+    `__main__` belong to the process.
     """
     root = root.resolve()
 
@@ -90,7 +87,6 @@ def record(
             mode=mode,
             config=config,
             stack_outputs=stack_outputs,
-            live=live,
             is_up=is_up,
         )
         monitor = _run_program(context, program, secret_keys)

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from facts.redact import plaintexts_in
 from facts.user_error import UserError
@@ -52,28 +52,6 @@ class StackOutputs:
     """Plain values, `Secret` and `UNKNOWN`; None when nothing is known of that stack."""
     source: str
     """One phrase for the reader, e.g. "recorded from Pulumi.base.yaml"."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """A stack that is up, as a program sees it from its second run on."""
-
-    resources: Mapping[str, LiveResource]
-    """By URN; without those that a run would replace."""
-    project_number: str | None = None
-    """Of its Google project; None if unknown."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveResource:
-    """A resource that is up."""
-
-    id: str
-    outputs: Mapping[str, Any]
-
-
-NOTHING_LIVE: Final = Live(resources={})
-"""A first run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

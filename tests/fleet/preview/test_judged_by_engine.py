@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from facts.names import stack_names
-from fleet.preview.compare.baseline_state import StateFile
+from fleet.preview.compare.compare import compare
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
-from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource
+from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.recording_json import UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret
 from fleet.preview.report.model import Policies
@@ -93,8 +93,8 @@ class Bench:
 
     pulumi: Pulumi
     stack: str
-    state: Path
-    """Export of the stack, once it is up."""
+    before: Recording | None = None
+    """The program's, as it is up."""
 
     def preview(self) -> Outcome:
         """The engine's preview as README says, with everything that the engine knows of each resource."""
@@ -115,7 +115,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             pulumi.stage(open_stack(ROOT, HOSTS[stack]))
             assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded
         pulumi.stage(open_stack(ROOT, stack))
-        yield Bench(pulumi, stack, folder / "state.json")
+        yield Bench(pulumi, stack)
 
 
 def test_a_first_preview_and_every_change_are_the_engines(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def bring_up(bench: Bench, stack: OfflineStack) -> None:
     bench.pulumi.stage(stack)
     up = bench.pulumi.up(bench.stack, "--skip-preview")
     assert up.succeeded, up.failures
-    bench.state.write_text(json.dumps(bench.pulumi.export(bench.stack)))
+    bench.before = record_stack(stack, "preview", is_up=True)
 
 
 def differences_of_a_first_preview(bench: Bench) -> list[Any]:
@@ -157,26 +157,28 @@ def differences_of_a_first_preview(bench: Bench) -> list[Any]:
     for urn in ours.keys() & theirs.keys():
         mine, engines = registration(ours[urn]), registered(theirs[urn])
         found += [(urn, key, mine[key], engines[key]) for key in mine if mine[key] != engines[key]]
-    return found + different_findings(outcome.planned, preview_stack(root, bench.stack).policies)
+    ours_, theirs_ = findings(preview_stack(root, bench.stack).policies), findings_of_engine(outcome.planned)
+    return found + sorted(ours_ ^ theirs_)
 
 
 def differences_of_a_change(bench: Bench) -> list[Any]:
     """Operations and findings."""
     outcome = bench.preview()
-    report = preview_stack(bench.pulumi.project.folder, bench.stack, against=StateFile(bench.state, [bench.stack]))
-    findings = different_findings(outcome.planned, report.policies)
+    root = bench.pulumi.project.folder
+    wrong: list[Any] = different_verdicts(findings(preview_stack(root, bench.stack).policies), outcome.planned)
     if any(one.level == "mandatory" for one in outcome.planned.violations):
-        return findings  # The engine stops there.
+        return wrong  # The engine stops there.
     assert outcome.succeeded, outcome.failures
-    assert report.comparison is not None
-    ours = {one.urn: one.operation for one in report.comparison.resources}
+    assert bench.before is not None
+    after = record_stack(open_stack(root, bench.stack), "preview", is_up=True)
+    ours = {one.urn: one.operation for one in compare(bench.before, after).resources}
     theirs = {
         urn: operation
         for urn, operation in outcome.planned.operations.items()
         if not is_default_provider(urn) and STACK_REFERENCE_TYPE not in urn
     }
-    wrong = [(urn, ours.get(urn), theirs.get(urn)) for urn in ours.keys() | theirs.keys()]
-    return [one for one in wrong if one[1] != one[2]] + findings
+    both = [(urn, ours.get(urn), theirs.get(urn)) for urn in ours.keys() | theirs.keys()]
+    return [one for one in both if one[1] != one[2]] + wrong
 
 
 def registration(one: RecordedResource) -> dict[str, Any]:
@@ -221,17 +223,30 @@ def registered(one: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def different_findings(engines: Events, ours: Policies) -> list[Any]:
-    """Findings of one side alone; what a pack cannot judge in a preview is one of them."""
-    theirs = {
+Found = tuple[str, ...]
+
+
+def findings_of_engine(engines: Events) -> set[Found]:
+    """The findings; what a pack cannot judge in a preview is one of them."""
+    return {
         ("unreached", one.policy, one.urn)
         if "can't be known during preview" in one.message
         else (one.level, one.policy, one.urn, one.message)
         for one in engines.violations
     }
-    mine: set[tuple[str, ...]] = {(one.level, one.policy, one.urn, one.message) for one in ours.violations}
-    mine |= {("unreached", one.policy, urn) for one in ours.unreached for urn in one.urns}
-    return sorted(theirs ^ mine)
+
+
+def findings(ours: Policies) -> set[Found]:
+    """The same of a first preview here."""
+    mine: set[Found] = {(one.level, one.policy, one.urn, one.message) for one in ours.violations}
+    return mine | {("unreached", one.policy, urn) for one in ours.unreached for urn in one.urns}
+
+
+def different_verdicts(ours: set[Found], engines: Events) -> list[Found]:
+    """Findings of one side alone, apart from what one of them cannot judge: the engine knows what is up, and here nothing is."""
+    theirs = findings_of_engine(engines)
+    unreached = {found[1:3] for found in theirs if found[0] == "unreached"}
+    return sorted(one for one in ours ^ theirs if one[0] != "unreached" and one[1:3] not in unreached)
 
 
 def json_of(outcome: Outcome) -> Any:

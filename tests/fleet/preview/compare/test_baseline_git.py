@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fleet.preview import children
-from fleet.preview.compare.against import start
 from fleet.preview.compare.baseline import BaselineError
 from fleet.preview.compare.baseline_git import GitBaseline
 from fleet.preview.record.recording import Recording
@@ -58,10 +57,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 def recorded(root: Path, reference: str = "main", stack: str = "dev") -> Recording:
-    with start(reference, root, (stack,)) as baseline:
-        resources = baseline.wait(stack).resources
-    assert isinstance(resources, Recording)
-    return resources
+    with GitBaseline(reference, root, (stack,)) as baseline:
+        return baseline.wait(stack).recording
 
 
 def networks(recording: Recording) -> list[str]:
@@ -123,8 +120,8 @@ def test_several_stacks_take_one_process(repository: Path) -> None:
     git(repository, "add", "--all")
     git(repository, "commit", "--quiet", "--message", "other")
     with GitBaseline("main", repository, ("dev", "other")) as baseline:
-        both = [baseline.wait(stack).resources for stack in ("dev", "other")]
-    assert [networks(one) for one in both if isinstance(one, Recording)] == [["old-a", "old-b"], ["old-x"]]
+        both = [baseline.wait(stack).recording for stack in ("dev", "other")]
+    assert [networks(one) for one in both] == [["old-a", "old-b"], ["old-x"]]
 
 
 def test_a_tag_a_commit_and_an_ancestor_are_references(repository: Path) -> None:
@@ -132,7 +129,7 @@ def test_a_tag_a_commit_and_an_ancestor_are_references(repository: Path) -> None
     git(repository, "tag", "v1")
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
     for reference, label in (("v1", f"v1 ({commit[:8]})"), (commit, commit[:8]), ("HEAD~1", f"HEAD~1 ({commit[:8]})")):
-        with start(reference, repository, ("dev",)) as baseline:
+        with GitBaseline(reference, repository, ("dev",)) as baseline:
             assert baseline.wait("dev").label == label
 
 
@@ -157,9 +154,9 @@ def test_a_hook_of_git_may_call_it(repository: Path, monkeypatch: pytest.MonkeyP
 
 def test_without_the_stack_file_everything_is_new(repository: Path) -> None:
     (repository / "Pulumi.new.yaml").write_text(STACK)
-    with start("main", repository, ("new",)) as baseline:
+    with GitBaseline("main", repository, ("new",)) as baseline:
         found = baseline.wait("new")
-    assert found.resources.resources == ()
+    assert found.recording.resources == ()
     assert "Pulumi.new.yaml" in found.remarks[0]
 
 
@@ -194,7 +191,7 @@ def test_an_interrupted_preview_leaves_no_process_and_no_folder(repository: Path
     before = left_behind()
 
     def interrupted() -> None:
-        with start("main", repository, ("dev",)):
+        with GitBaseline("main", repository, ("dev",)):
             assert left_behind() - before
             raise KeyboardInterrupt
 
@@ -206,26 +203,26 @@ def test_an_interrupted_preview_leaves_no_process_and_no_folder(repository: Path
 
 def test_a_reference_that_is_none_says_how_to_get_one(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="git reference 'nowhere' not found"):
-        start("nowhere", repository, ("dev",))
+        GitBaseline("nowhere", repository, ("dev",))
     clone = tmp_path / "shallow"
     git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
     git(tmp_path, "clone", "--quiet", "--depth=1", repository.as_uri(), str(clone))
     with pytest.raises(BaselineError, match="this clone is shallow; run git fetch"):
-        start("HEAD~1", clone, ("dev",))
+        GitBaseline("HEAD~1", clone, ("dev",))
     git(clone, "checkout", "--quiet", "--detach")
     git(clone, "branch", "--quiet", "-D", "main")
     with pytest.raises(BaselineError, match="did you mean origin/main"):
-        start("main", clone, ("dev",))
+        GitBaseline("main", clone, ("dev",))
 
 
 def test_an_option_is_no_reference(repository: Path) -> None:
     with pytest.raises(BaselineError, match="git reference '--all' not found"):
-        start("--all", repository, ("dev",))
+        GitBaseline("--all", repository, ("dev",))
 
 
 def test_outside_of_a_repository_there_is_no_reference(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="git repository"):
-        start("main", tmp_path, ("dev",))
+        GitBaseline("main", tmp_path, ("dev",))
 
 
 def test_a_stack_file_that_cannot_be_read_is_refused(repository: Path) -> None:
@@ -243,7 +240,7 @@ def test_other_pins_and_secrets_sealed_anew_are_told(repository: Path) -> None:
     git(repository, "commit", "--quiet", "--message", "pins")
     (repository / "requirements.txt").write_text("pulumi==3.2.0  # newer\nother==1\n")
     (repository / "Pulumi.dev.yaml").write_text("encryptionsalt: v1:x\n" + secret.replace("AAA", "BBB"))
-    with start("main", repository, ("dev",)) as baseline:
+    with GitBaseline("main", repository, ("dev",)) as baseline:
         pins, sealed = baseline.wait("dev").remarks
     assert "pulumi 3.1.0" in pins
     assert "vllm-fleet:key" in sealed
