@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme picture inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -106,9 +106,6 @@ lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every e
 
 policy-readme: setup ## Write policy/README.md anew, from the rules
 	@$(BIN)/python -m docs.generate.policy_readme
-
-picture: setup ## Draw the stacks in docs/img anew, from their recordings
-	@$(BIN)/python docs/generate/stack_pictures.py
 
 inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventories/ anew; read the diff before you commit it
 	@$(BIN)/python -m tests.inventory

@@ -17,7 +17,6 @@ from fleet.preview.report.stack_sections import (
     cost_section,
     finding_sections,
     next_section,
-    picture,
     resource_section,
     stack_section,
     throughput_section,
@@ -99,7 +98,6 @@ def _head(report: Report, *, dangers_are_told: bool = False) -> Iterator[Element
         yield from effects(report.comparison, dangers_are_told=dangers_are_told)
         return
     yield from what_it_is(report)
-    yield picture(report)
 
 
 def _body(report: Report, *, alone: bool) -> Iterator[Section]:

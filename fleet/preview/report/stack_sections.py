@@ -18,14 +18,13 @@ from fleet.preview.report.wording import (
     format_residual,
     format_size,
 )
-from fleet.report.outline import Box, Element, Figure, Findings, Items, Next, Prose, Section, Tree, some
+from fleet.report.outline import Box, Element, Findings, Items, Next, Prose, Section, Tree, some
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_usd
 
 if TYPE_CHECKING:
     from facts.cost import Bill, LineItem
     from fleet.preview.report.model import Report
-    from fleet.report.svg import Drawing, Format
 
 
 def what_it_is(report: Report) -> Iterator[Element]:
@@ -43,25 +42,9 @@ def what_it_is(report: Report) -> Iterator[Element]:
         yield Box(body=(Prose(danger),))
 
 
-def picture(report: Report) -> Figure:
-    """The stack as a picture, where something can be drawn."""
-
-    def drawn(format_: Format) -> Drawing:
-        # Imported here: a terminal is spared it.
-        from fleet.preview.report.stack_drawing import stack_drawing
-        from fleet.preview.report.stack_picture import stack_picture
-
-        return stack_drawing(stack_picture(report.recording, report.figures.bill), format_)
-
-    return Figure(
-        drawn=drawn,
-        caption="Drawn from what the program registers, with list prices. Hollow nodes run only under load.",
-    )
-
-
 def stack_section(report: Report) -> Section:
     """What the stack is after a change."""
-    return Section(title="The stack", body=(*what_it_is(report), picture(report)), rank=1)
+    return Section(title="The stack", body=tuple(what_it_is(report)), rank=1)
 
 
 def throughput_section(report: Report) -> Section:
