@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-selftest bench-vllm batch-proof lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -120,9 +120,6 @@ workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly 
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
 
-batch-proof: setup-rehearsal ## Clients of a batch on this machine: 100,000 documents under faults and kills, and their overhead against a direct loop (minutes; SEED=1)
-	@$(BIN)/python -m lab.batch_proof $(if $(SEED),--seed $(SEED))
-
 $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requirements.txt
 	@echo "Installing actionlint and zizmor into $(CHECKS) (a minute, once)"
 	@PYTHON=$(PYTHON) tests/workflows/install_checkers.sh $(CHECKS)
@@ -146,14 +143,8 @@ bench-routers: setup-rehearsal ## HAProxy, vllm-router and the endpoint picker o
 	@$(BIN)/python -m lab.routers
 	@$(BIN)/python -m docs.generate.routers_page
 
-bench-selftest: setup-benchmark ## The whole benchmark on this machine against servers that count every token: sound, slow, saturated (some minutes)
-	@$(BIN)/fleet bench selftest
-	@$(BIN)/fleet bench selftest --slow-server
-	@$(BIN)/fleet bench selftest --saturate
-
-bench-vllm: setup-benchmark $(VLLM)/.installed ## The same with the client of vLLM itself (9 GB once), many of them; the report goes to out/bench-vllm
-	@rm -rf out/bench-vllm
-	@$(BIN)/fleet bench selftest --vllm $(VLLM)/bin/python --clients 6 --connections 96 --out out/bench-vllm
+bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against servers that count every token (9 GB once)
+	@$(PYTEST) -q -m slow -k true_client tests/lab/selftest/test_course.py
 
 clean: ## Remove what the other targets made
 	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) $(DOCS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

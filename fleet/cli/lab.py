@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from lab.commands.rehearse import rehearse as rehearse
-from lab.commands.selftest import selftest as selftest
 
 if TYPE_CHECKING:
     from fleet.doctor.machine import Prerequisite

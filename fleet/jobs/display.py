@@ -44,9 +44,9 @@ class State:
 class Display:
     """Plain lines: one for every new phase or reason, and progress now and then."""
 
-    def __init__(self, stream: TextIO, began: float | None = None, *, every: float = PLAIN_EVERY_SECONDS) -> None:
-        """`began`: start of the elapsed time, monotonic; default: now. `every`: seconds between progress lines."""
-        self._stream, self._every = stream, every
+    def __init__(self, stream: TextIO, began: float | None = None) -> None:
+        """`began`: start of the elapsed time, monotonic; default: now."""
+        self._stream = stream
         self._began = time.monotonic() if began is None else began
         self._last: tuple[str, str] = ("", "")
         self._told = 0.0
@@ -55,7 +55,7 @@ class Display:
         """Show a state."""
         now = time.monotonic()
         what = (state.phase, state.detail)
-        if what == self._last and now - self._told < self._every:
+        if what == self._last and now - self._told < PLAIN_EVERY_SECONDS:
             return
         if what == self._last and not state.counted():
             return
@@ -107,13 +107,11 @@ class LiveDisplay(Display):
 
 
 @contextlib.contextmanager
-def shown(
-    stream: TextIO, *, live: bool, width: int, began: float | None = None, every: float = PLAIN_EVERY_SECONDS
-) -> Iterator[Display]:
-    """A display during the block; `began` continues the elapsed time of an earlier one. `every`: as of Display."""
+def shown(stream: TextIO, *, live: bool, width: int, began: float | None = None) -> Iterator[Display]:
+    """A display during the block; `began` continues the elapsed time of an earlier one."""
     if live:
         display = LiveDisplay(stream, width, began)
         with display.line:
             yield display
     else:
-        yield Display(stream, began, every=every)
+        yield Display(stream, began)

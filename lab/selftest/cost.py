@@ -1,12 +1,10 @@
-"""CPU time of a chunk, for clients and servers."""
+"""CPU time that a client spends on a chunk."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fleet.bench.folder import CLIENT_FILE, Witness
 
@@ -23,16 +21,6 @@ class Cost:
     def us_per_chunk(self) -> float:
         """CPU time per chunk, including requests."""
         return 1e6 * self.cpu_seconds / max(1, self.chunks)
-
-    @property
-    def chunks_per_s_per_core(self) -> float:
-        """Chunks per second of one core."""
-        return self.chunks / max(1e-9, self.cpu_seconds)
-
-    @property
-    def requests_per_s_per_core(self) -> float:
-        """Requests per second of one core."""
-        return self.requests / max(1e-9, self.cpu_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,15 +47,6 @@ def client_cost(folder: Path) -> Cost:
                 requests += 1
                 chunks += 1 + len(gaps)
     return Cost(cpu_seconds=cpu, chunks=chunks, requests=requests)
-
-
-def server_cost(servers: Sequence[Mapping[str, Any]]) -> Cost:
-    """From the servers' own figures, start-up included."""
-    return Cost(
-        cpu_seconds=sum(server["cpu_seconds"] for server in servers),
-        chunks=sum(server["chunks_sent"] for server in servers),
-        requests=sum(server["accepted"] for server in servers),
-    )
 
 
 def warm_up(folder: Path, most: int) -> WarmUp:

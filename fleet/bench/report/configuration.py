@@ -181,7 +181,7 @@ def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
 def measure_again(asked: Asked) -> str:
     """The command that measures the same again."""
     if is_self_test(asked):
-        return "fleet bench selftest --out DIR"
+        return "make bench-vllm"
     return f"fleet bench run --stack {shlex.quote(asked.stack)}"
 
 

@@ -1,4 +1,4 @@
-"""`fleet bench`: run, fetch, merge, report, record, self-test."""
+"""`fleet bench`: run, fetch, merge, report, record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from fleet.cli.bench.merge import merge
 from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
-from fleet.cli.lab import selftest
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -21,4 +20,3 @@ bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Merge all clients' results and certify them.")(merge)
 bench.command(short_help="Write a page about a measurement.")(report)
 bench.command(short_help="A certified measurement as an entry of the claims ledger.")(record)
-bench.command(short_help="Try the whole benchmark on this machine, without a GPU.")(selftest)

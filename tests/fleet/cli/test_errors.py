@@ -196,7 +196,6 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
     [
         ("run", "--stack", "spot", "--outputs", "nowhere.json"),
         ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
-        ("selftest",),
         ("merge", "nowhere"),
         ("report", "nowhere"),
         ("record", "nowhere", "--id", "a", "--title", "a"),
@@ -239,7 +238,6 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
         ("rehearse", "aiohttp", "setup-rehearsal", ".[rehearsal]"),
         ("rehearse", "prometheus_client", "setup-rehearsal", ".[rehearsal]"),
         ("bench merge", "numpy", "setup-benchmark", ".[benchmark]"),
-        ("bench selftest", "aiohttp", "setup-benchmark", ".[benchmark]"),
         ("verify", "prometheus_client", "setup-benchmark", ".[benchmark]"),
     ],
 )

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lab.batch_proof.stored import ID
 from lab.simulators.bucket import LocalBucket, is_state_of_a_batch
 from lab.simulators.local_server import Answer, Request, served
+from tests.workloads.batch.stored import ID
 from workloads.batch.pods.client import Client, Options
 
 SPEED = 60.0

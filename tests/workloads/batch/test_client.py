@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.batch_proof.stored import ID, PREFIX, counted, names, read, result_lines, store_batch, store_terms
 from lab.simulators.local_server import Answer
 from tests.workloads.batch.played import answered, batches, client, run_all, said, serving
+from tests.workloads.batch.stored import ID, PREFIX, counted, names, read, result_lines, store_batch, store_terms
 from tests.workloads.batch.test_leases import age, leases, store
 from workloads.batch.pods.requesting import Outcome
 from workloads.batch.pods.shards import OpenShard, line_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lab.batch_proof.stored import PREFIX, read, store_batch, store_terms
 from lab.simulators.bucket import LocalBucket
 from tests.workloads.batch.played import batches
+from tests.workloads.batch.stored import PREFIX, read, store_batch, store_terms
 from tests.workloads.batch.test_leases import leases, store
 from workloads.batch.pods.keeper import BATCH, TERMS, Batch, Keeper, Terms
 from workloads.batch.pods.log import Log

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from lab.batch_proof.fleet import Fleet, Served
-from lab.batch_proof.stored import PREFIX, counted, custom_id, names, read, result_lines, store_batch, store_terms
 from lab.simulators.model_server.node import Faults, Pace
+from tests.workloads.batch.fleet import Fleet, Served
+from tests.workloads.batch.stored import PREFIX, counted, custom_id, names, read, result_lines, store_batch, store_terms
 
 DOCUMENTS, OF_SHARD, SERVERS, KILLS = 400, 16, 2, 9
 POISON = "poison"
@@ -18,7 +18,7 @@ ENOUGH_SECONDS = 240.0
 
 @pytest.mark.slow
 def test_every_line_has_one_result_whatever_is_killed() -> None:
-    chance = random.Random(2)  # `make batch-proof` draws others.
+    chance = random.Random(2)
     served = Served(
         pace=Pace(fixed_s=0.03), max_num_seqs=16, faults=Faults(error_share=0.03, cut_share=0.03, failing_word=POISON)
     )

@@ -3,10 +3,10 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime, timedelta
 
-from lab.batch_proof.stored import PREFIX
 from lab.simulators.bucket import LocalBucket, is_state_of_a_batch
 from tests.fleet.clients.fake_google import FakeGoogle, fake_google
 from tests.workloads.batch.played import batches
+from tests.workloads.batch.stored import PREFIX
 from workloads.batch.pods.leases import Leases, lease_name
 from workloads.batch.pods.store import Store
 

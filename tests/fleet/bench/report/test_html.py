@@ -582,7 +582,7 @@ def test_an_uncertainty_far_below_a_tick_is_not_told_to_the_nanosecond() -> None
 def test_a_self_test_is_repeated_by_a_self_test() -> None:
     page = page_of(a_self_test())
     assert [one.words for one in page.all("pre")][-2:] == [
-        "fleet bench selftest --out DIR",
+        "make bench-vllm",
         "fleet bench report bench/one",
     ]
     assert "Pulumi." not in page.words

@@ -98,17 +98,6 @@ def test_plain_lines_tell_what_is_new_and_count_now_and_then(monkeypatch: pytest
     ]
 
 
-def test_counts_come_as_often_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr("fleet.jobs.display.time.monotonic", lambda: now[0])
-    stream = io.StringIO()
-    with shown(stream, live=False, width=100, every=5.0) as display:
-        for done in range(1, 12):
-            display.state(State("running", done=done, of=20))
-            now[0] += 1.0
-    assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["1", "6", "11"]
-
-
 def test_a_command_in_a_note_is_never_cut() -> None:
     command = "kubectl --namespace vllm delete jobs --selector vllm-fleet/launch=0123456789abcdef"
     stream = io.StringIO()

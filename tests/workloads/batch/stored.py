@@ -53,7 +53,7 @@ def store_batch(bucket: LocalBucket, prompts: Sequence[str], *, of_shard: int, t
     batch = {
         "version": 1,
         "id": ID,
-        "name": "proof",
+        "name": "documents",
         "url": URL,
         "model": MODEL,
         "documents": len(prompts),

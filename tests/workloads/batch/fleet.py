@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from fleet import CODE
-from lab.batch_proof.server import READY, shared_socket
-from lab.batch_proof.stored import ID, MODEL, PREFIX
 from lab.simulators.bucket import TOKEN_PATH, LocalBucket, is_state_of_a_batch, of_error
 from lab.simulators.local_server import Answer, Request
 from lab.simulators.model_server.listener import LOOPBACK
 from lab.simulators.model_server.node import Evenly, Faults, Node, Pace
+from tests.workloads.batch.server import READY, shared_socket
+from tests.workloads.batch.stored import ID, MODEL, PREFIX
 from workloads.batch.pods.process_batch import TERMINATED_CODE
 from workloads.batch.pods.shards import tally_of_part
 
@@ -37,7 +37,7 @@ _CLIENT: Final = (
 """A client that also ends when its standard input does: with this process, however that ends."""
 
 
-class ProofError(Exception):
+class FleetError(Exception):
     """A server did not start, a client failed, or the batch did not end in time."""
 
 
@@ -102,7 +102,7 @@ class Fleet:
     # Servers
 
     def start_servers(self, *numbers: int) -> None:
-        """Start servers and wait until they are ready. Raises ProofError."""
+        """Start servers and wait until they are ready. Raises FleetError."""
         options = {
             "node": asdict(
                 Node(
@@ -119,13 +119,13 @@ class Fleet:
         }
         for number in numbers:
             asked = json.dumps({**options, "port": self._ports[number]})
-            command = [sys.executable, "-m", "lab.batch_proof.server", asked]
+            command = [sys.executable, "-m", "tests.workloads.batch.server", asked]
             self.servers[number] = _started(command, stdout=subprocess.PIPE)
         for number in numbers:
             out = self.servers[number].stdout
             assert out is not None
             if out.readline().decode().strip() != READY:
-                raise ProofError(f"server {number} did not start")
+                raise FleetError(f"server {number} did not start")
             out.close()
 
     def kill_server(self, number: int) -> None:
@@ -155,7 +155,7 @@ class Fleet:
         self.clients[number].send_signal(signal.SIGTERM)
 
     def sleep_through_leases(self, number: int, seconds: float) -> None:
-        """Stop a client until others have taken all that it had, and let it wake up. Raises ProofError after so many seconds."""
+        """Stop a client until others have taken all that it had, and let it wake up. Raises FleetError after so many seconds."""
         client = self.clients[number]
         client.send_signal(signal.SIGSTOP)
         try:
@@ -171,7 +171,7 @@ class Fleet:
         return any(json.loads(content)["holder"].startswith(f"{number}/") for content in leases)
 
     def look_after_clients(self) -> None:
-        """Note clients that ended, and start those again whose end is no success. Raises ProofError for a defect of one."""
+        """Note clients that ended, and start those again whose end is no success. Raises FleetError for a defect of one."""
         for number, client in list(self.clients.items()):
             code = client.poll()
             if code is None:
@@ -181,14 +181,14 @@ class Fleet:
             if code == TERMINATED_CODE:
                 self.start_clients(number)
             elif code:
-                raise ProofError(f"client {number} ended with {code}")
+                raise FleetError(f"client {number} ended with {code}")
 
     def wait(self, is_so: Callable[[], bool], seconds: float) -> None:
-        """Wait for a state, and look after the clients meanwhile. Raises ProofError after so many seconds."""
+        """Wait for a state, and look after the clients meanwhile. Raises FleetError after so many seconds."""
         until = time.monotonic() + seconds
         while not is_so():
             if time.monotonic() > until:
-                raise ProofError(f"not so within {seconds:g} s: {self.stored} documents have a line")
+                raise FleetError(f"not so within {seconds:g} s: {self.stored} documents have a line")
             self.look_after_clients()
             time.sleep(POLL_SECONDS)
 

@@ -1,6 +1,6 @@
 """A simulated server as a process of its own, to be killed: on a port that all servers share, and on one of its own for its metrics.
 
-python -m lab.batch_proof.server OPTIONS_AS_JSON
+python -m tests.workloads.batch.server OPTIONS_AS_JSON
 
 The kernel spreads connections over the processes that listen on the shared port. It ends when its standard input does.
 """
