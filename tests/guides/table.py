@@ -375,7 +375,6 @@ PAGES: Final[Mapping[str, Page]] = {
     "facts/signals/runbook.md": Page(
         (
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
-            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi config set --path vllm-fleet:benchmark.runOnUpdate false --stack STACK"),
             *pause("STACK"),
             Typed("pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK"),

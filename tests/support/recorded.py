@@ -52,7 +52,7 @@ class _NoServing:
     components = ()
     gateway = None
 
-    def __init__(self, name: str, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
+    def __init__(self, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
         pass
 
 
