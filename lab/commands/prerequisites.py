@@ -50,7 +50,6 @@ def go() -> Prerequisite:
         missing = (
             *(() if users_own() else ((build.PULUMI, "compiles Pulumi's engine"),)),
             (build.HELM, "of a gateway compiles Helm"),
-            (build.PROMRULES, "of alerts compiles Prometheus' rules engine"),
         )
         for source, text in missing:
             if not build.is_built(source):

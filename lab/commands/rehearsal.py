@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
 from lab.cloud.chart import Charts
-from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, promrules, pulumi
+from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, pulumi
 from lab.control_plane.custom_resources.definitions import definitions
 from lab.control_plane.modules import module_folders
 from lab.drills.runner import Runner
@@ -34,8 +34,6 @@ def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, s
     began = time.monotonic()
     opened = open_stack(root, stack)
     recording, around = prepared(opened, speed=speed, shown=shown)
-    if opened.settings.monitoring.enabled and any(one.alerts is not None for one in drills):
-        promrules(shown.step)
     shown.drills(len(drills))
     runner = Runner(
         opened,

@@ -129,14 +129,6 @@ HELM: Final = Source(
     version_variables=("helm.sh/helm/v3/internal/version.version",),
     version_option="version",
 )
-PROMRULES: Final = Source(
-    folder="promrules",
-    title="Prometheus' rules engine",
-    module="github.com/prometheus/prometheus",
-    packages={"promrules": "vllm-fleet.dev/control-plane/promrules"},
-    version_variables=("main.version",),
-)
-"""Measured: 1 minute on two busy cores, 22 MB."""
 ROUTERS: Final = Source(
     folder="routers",
     title="the endpoint picker and its load",
@@ -180,11 +172,6 @@ def binaries(progress: Progress) -> Binaries:
 def helm(progress: Progress) -> Path:
     """The `helm` command, built unless cached; for stacks with a Helm release. Raises RehearsalError."""
     return _provide(HELM, progress) / "helm"
-
-
-def promrules(progress: Progress) -> Path:
-    """The runner of alert rules, built unless cached; for drills that check alerts. Raises RehearsalError."""
-    return _provide(PROMRULES, progress) / "promrules"
 
 
 def routers(progress: Progress) -> Path:

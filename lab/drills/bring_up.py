@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from lab.stage.stage import Stage
     from lab.stage.update_report import UpReport
 
-QUIET_SECONDS = 600.0
-"""No alert may page for this long after the stack is up."""
-
 
 def _bring_up(stage: Stage, proof: Proof) -> None:
     """Check the bring-up of the running stage, which has ended when this is played."""
@@ -64,8 +61,6 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
     most = stage.meter.gpus.highest()
     paid = machines * machine.gpus
     proof.check(f"never more than {paid} GPUs at the same time", most <= paid, f"at most {most}")
-    if proof.watch is not None:
-        stage.clock.sleep(QUIET_SECONDS)
     finished = max(report.finished_seconds.values(), default=stage.began_seconds) - stage.began_seconds
     proof.figure("all replicas Ready after", round(ready / 60, 1), "min", "simulated, from the first Kubernetes object")
     proof.figure("pulumi up ends after", round(finished / 60, 1), "min")
@@ -223,7 +218,6 @@ DRILLS = (
         title="First pulumi up",
         proves="the stack comes up in dependency order, its replicas on nodes of its machine type and zones",
         play=_bring_up,
-        alerts=(),
     ),
     Drill(
         name="second-up",

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import CANARY_ENDING
 from facts.texts import plural
-from fleet.rollout import soak
-from fleet.rollout.effort import SOAK_MINUTES
+from fleet.rollout.soak import halt_in_cluster
 from lab.cloud.gateway import ROUTE_SECONDS
 from lab.cloud.spot import kill_containers
 from lab.cloud.world import restarts_of
-from lab.drills.alerts.watch import AlertWatch
 from lab.drills.conditions import (
     all_of,
     at_most_one_down,
@@ -30,7 +28,6 @@ from lab.stage.traffic.outcomes import format_losses
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
     from lab.stage.traffic.outcomes import TrafficReport
-    from settings.stack import Settings
 
 OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
 """Placeholder: the rehearsal downloads nothing."""
@@ -40,7 +37,7 @@ _CRASHES_AFTER: Final = 600.0
 """Simulated seconds."""
 _GONE_SECONDS: Final = 3_600.0
 _PERCENT: Final = 40
-"""Of the users' requests: with the sample's rate far above the floor below which alerts do not evaluate ratios."""
+"""Of the users' requests."""
 _SAMPLE_SECONDS: Final = 240.0
 
 
@@ -127,9 +124,14 @@ def _among_users(stage: Stage, proof: Proof) -> None:
         return
 
     users.start()
-    with AlertWatch(stage) as watch:
-        users.settle()
-        halted_at = _fails_and_is_halted(stage, proof, watch, _seen_by(stage, watch, declared))
+    users.settle()
+    stage.traffic.fail(canary)
+    stage.timeline.note("traffic", canary, "answers every request with 500", mood="bad")
+    users.settle()
+    done = halt_in_cluster(RehearsedKubectl(stage.api, stage.namespace), settings)
+    proof.check("the halt changes the route", done, "weight 0" if done else "the route does not lead to the canary")
+    stage.timeline.note("operator", canary, "fleet rollout halt", mood="plain")
+    halted_at = stage.clock.now_seconds()
     _until_route(stage, settings.canary_pool, lambda weight: not weight)
     proof.figure(
         "from the halt to its effect",
@@ -153,44 +155,6 @@ def _among_users(stage: Stage, proof: Proof) -> None:
     after = stage.fingerprints()
     changed = ", ".join(sorted(name for name, known in before.items() if after.get(name) != known))
     proof.check("it keeps the route as the halt left it", not changed, changed or "nothing changes")
-
-
-def _fails_and_is_halted(stage: Stage, proof: Proof, watch: AlertWatch, settings: Settings) -> float:
-    """`fleet rollout promote`, too early; `fleet rollout watch`, and what it does at an error. Returns the time of the halt."""
-    canary, now = stage.server + CANARY_ENDING, stage.clock.now_seconds
-    early = soak.look(watch, settings, now() - 60 * SOAK_MINUTES, now())
-    blocking = {one.id for one in early if soak.speaks_against((one,))}
-    proof.check(
-        "promotion is refused before its time among users",
-        blocking == {"soak-requests"},
-        ", ".join(sorted(blocking)) or "nothing speaks against it",
-    )
-
-    stage.traffic.fail(canary)
-    began = now()
-    stage.timeline.note("traffic", canary, "answers every request with 500", mood="bad")
-    # Without questions of its own: on a busy machine they would decide which of the two halts it.
-    last = soak.watch(settings, watch, tuple, seconds=60 * SOAK_MINUTES, pause=stage.clock.sleep, now=now)
-    wrong = {f"{one.subject} {one.id}" for one in last if one.severity == "error"}
-    proof.check(
-        "the watch finds that its requests fail",
-        wrong == {f"{canary} soak-RequestsFail"},
-        ", ".join(sorted(wrong)) or "no error",
-    )
-    done = soak.halt_in_cluster(RehearsedKubectl(stage.api, stage.namespace), settings)
-    proof.check("the halt changes the route", done, "weight 0" if done else "the route does not lead to the canary")
-    stage.timeline.note("operator", canary, "fleet rollout watch halts it")
-    proof.figure("from the first failure to the halt", round((now() - began) / 60, 1), "min")
-    return now()
-
-
-def _seen_by(stage: Stage, watch: AlertWatch, declared: dict[str, Any]) -> Settings:
-    """The stack with this canary, and with the objectives of the watch: published latencies may exceed the stack's own."""
-    seen = watch.catalogue.watched
-    alerts: dict[str, Any] = {"ttftSeconds": seen.ttft_seconds, "tpotMs": seen.tpot_seconds * 1000}
-    if stage.settings.monitoring.alerts is None:
-        alerts["channels"] = [{"type": "email", "address": "oncall@example.com"}]
-    return stage.varied({"rollout": {"canary": declared}, "monitoring": {"alerts": alerts}}).settings
 
 
 def _sample(stage: Stage, canary: str) -> tuple[int, TrafficReport]:
@@ -252,7 +216,7 @@ DRILLS = (
     Drill(
         name="canary-among-users",
         title="A canary among the gateway's users fails",
-        proves="it gets its share of the requests, is not promoted early, and a halt takes all of them back without loss",
+        proves="it gets its share of the requests, and a halt takes all of them back without loss",
         play=_among_users,
         skip=all_of(has_gateway, needs_servers(), room_for_one_more),
     ),

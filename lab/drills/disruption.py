@@ -9,7 +9,7 @@ from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot, simulated_servers
-from lab.drills.drill import ALONE, Drill, Proof
+from lab.drills.drill import Drill, Proof
 from lab.drills.operator import cordon, evict, replaced
 from lab.drills.requests import requests_during
 from settings.derived.scaling import scaling_policy
@@ -275,17 +275,13 @@ DRILLS = (
         title="A data-parallel rank dies",
         proves="a dead rank restarts its whole replica and no other",
         play=_dead_rank,
-        alerts=("Restarted",),
-        may_page=ALONE,
         skip=needs_servers(),
     ),
     Drill(
         name="hung-rank",
         title="A data-parallel rank hangs",
-        proves="Kubernetes does not detect it, the alert does, and the runbook's command fixes it",
+        proves="Kubernetes does not detect it, and the runbook's command fixes it",
         play=_hung_rank,
-        alerts=("EngineStalled",),
-        may_page=ALONE,
         skip=all_of(needs_servers(), simulated_servers),
     ),
     Drill(
@@ -293,8 +289,6 @@ DRILLS = (
         title="One Spot node is preempted",
         proves="its replicas are replaced on a new node, and the others stay Ready",
         play=lambda stage, proof: _preempt(1, stage, proof),
-        alerts=("SpotTaken",),
-        may_page=ALONE,
         skip=on_spot(1),
     ),
     Drill(
@@ -302,7 +296,6 @@ DRILLS = (
         title="Four Spot nodes are preempted at the same time",
         proves="four replicas are replaced; a disruption budget does not stop a preemption",
         play=lambda stage, proof: _preempt(4, stage, proof),
-        alerts=("SpotTaken",),
         skip=on_spot(4),
     ),
     Drill(
@@ -310,7 +303,6 @@ DRILLS = (
         title="A node is drained for maintenance",
         proves="the disruption budget allows one eviction at a time, and no stream is cut",
         play=_drain,
-        alerts=(),
         skip=needs_servers(2),
     ),
     Drill(
@@ -318,8 +310,6 @@ DRILLS = (
         title="A flex-start node's time is nearly over",
         proves="its replicas move to another node ahead of its end, and no stream is cut",
         play=_flex_recycled,
-        alerts=(),
-        may_page=ALONE,
         skip=all_of(_has_recycling, _always_serves),
         # A reservation that has room again would take replicas back during the next drill.
         spends_stage=True,
@@ -330,8 +320,6 @@ DRILLS = (
         title="A rolling update on scarce GPUs",
         proves="replicas are updated one at a time, without a spare node, and no stream is cut",
         play=_rolling_update,
-        alerts=(),
-        may_page=ALONE,
         skip=needs_servers(),
         fast=False,
     ),

@@ -10,7 +10,6 @@ from facts.finding import Finding, Severity
 from lab.results.result import Figure
 
 if TYPE_CHECKING:
-    from lab.drills.alerts.watch import AlertWatch
     from lab.results.result import Retained
     from lab.stage.stage import Stage
     from lab.stage.update_report import DestroyReport, UpReport
@@ -20,8 +19,6 @@ CHECK: Final = "check"
 """Id of a check until its drill's name replaces it."""
 NOT_APPLICABLE: Final = "not applicable: "
 Start = Literal["running", "empty"]
-ALONE: Final = ("NothingServes",)
-"""Pages when a stack's only replica is gone."""
 
 
 @dataclass
@@ -35,8 +32,6 @@ class Proof:
     findings: list[Finding] = field(default_factory=list)
     retained: list[Retained] = field(default_factory=list)
     """What remains after `pulumi destroy`."""
-    watch: AlertWatch | None = None
-    """The stack's alerts while they are watched."""
 
     def check(self, statement: str, held: bool, seen: str, *, empty: str = "") -> bool:
         """Record a check and return whether it held. `empty`: why it could not have failed on this stack."""
@@ -70,10 +65,6 @@ class Drill:
     """Simulated seconds per wall second, where the drill needs another clock; only with start `empty`."""
     spends_stage: bool = False
     """Whether the drill leaves nothing that another one could be played on: such a drill is played last."""
-    alerts: tuple[str, ...] | None = None
-    """Alerts that must fire; no other alert may page. None: not watched. With start `empty` the drill starts the watch itself."""
-    may_page: tuple[str, ...] = ()
-    """Alerts that may page as well, on a stack whose only replica the drill takes."""
     fast: bool = True
     """Whether `--fast` includes it."""
     skip: Callable[[Settings], str] = lambda _: ""

@@ -18,7 +18,7 @@ from lab.cloud.routers.program import LEAST_TIMEOUT_WALL_SECONDS, require_progra
 from lab.cloud.spot import kill_containers
 from lab.control_plane.api import POD
 from lab.drills.conditions import all_of, needs_servers, simulated_servers
-from lab.drills.drill import ALONE, Drill, Proof
+from lab.drills.drill import Drill, Proof
 from lab.results.result import DrillBrokenOffError
 from lab.stage.traffic.client import STREAM_WALL_SECONDS, Asking, Seen, format_statuses, in_turn, results
 from lab.stage.traffic.outcomes import format_losses
@@ -272,7 +272,6 @@ DRILLS = (
         title="A server dies behind the routers",
         proves="its own requests alone are lost, each with one clean error, and new ones go elsewhere",
         play=_server_dies,
-        may_page=ALONE,
         skip=_SKIP,
     ),
     Drill(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from fleet.clients.stopping import stopped_by_exception
 from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
-from lab.drills.alerts_during import alerts_during
 from lab.drills.drill import NOT_APPLICABLE, Drill, Proof
 from lab.results.result import DrillBrokenOffError, DrillResult
 from lab.results.timeline import Moment
@@ -157,8 +156,7 @@ class Runner:
         # The bring-up drill reports what happened since the clock started.
         since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
-            watched = alerts_during(stage, drill, proof) if drill.start == "running" else contextlib.nullcontext()
-            with _answering(stage), watched:
+            with _answering(stage):
                 drill.play(stage, proof)
         except (DrillBrokenOffError, SettingsError, ProgramError) as error:
             gave_up = str(error)

@@ -71,7 +71,6 @@ DRILLS = (
         title="Pause and resume",
         proves="zero replicas use no GPU, the weights are kept, and pulumi up resumes",
         play=_pause,
-        alerts=(),
         skip=needs_servers(),
     ),
     Drill(

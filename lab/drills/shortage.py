@@ -22,7 +22,7 @@ from lab.drills.conditions import (
     whole_machines,
     writes_weights,
 )
-from lab.drills.drill import ALONE, Drill, Proof
+from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 from lab.drills.spending import state_of
 from lab.stage.variants import varied
@@ -122,8 +122,6 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
             empty="" if before else "there is no other replica",
         )
         proof.figure("reason reported after", round(waited), "s")
-        if proof.watch is not None and scarce != "quota_nodes":
-            proof.watch.let_pass("PodLate")
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)
         stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "capacity for one more node", mood="good")
@@ -317,7 +315,6 @@ DRILLS = (
         title="One replica above the GPU quota",
         proves="the namespace's GPU quota refuses a replica too many before it costs anything",
         play=_over_quota,
-        alerts=(),
         skip=needs_servers(),
     ),
     Drill(
@@ -325,8 +322,6 @@ DRILLS = (
         title="Capacity runs out",
         proves="a replica without a node waits, reports why, and starts when there is capacity",
         play=_stock_out,
-        alerts=("StockOut", "PodLate"),
-        may_page=("ReplicasMissing", *ALONE),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(
@@ -334,7 +329,6 @@ DRILLS = (
         title="The project's GPU quota is used up",
         proves="a replica above the project's quota waits and reports the quota, not the stock, as the reason",
         play=_project_quota,
-        alerts=("StockOut",),
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(

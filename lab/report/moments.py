@@ -19,7 +19,6 @@ LANES: Final[Mapping[Lane, str]] = {
     "volume": "Disks",
     "gateway": "Gateway",
     "traffic": "Requests",
-    "alert": "Alerts",
 }
 MAX_LINES: Final = 250
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from lab.results.clock import Clock
 
-Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator", "alert"]
+Lane = Literal["apply", "node", "pod", "volume", "gateway", "capacity", "traffic", "operator"]
 """Category of a moment."""
 Mood = Literal["plain", "good", "waiting", "bad"]
 

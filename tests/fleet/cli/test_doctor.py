@@ -108,10 +108,10 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch.setattr(prerequisites, "version_of", lambda *_: None)
     programs = [
         cache.place() / one.home / name
-        for one in (*build.SOURCES, build.HELM, build.PROMRULES, build.PULUMI)
+        for one in (*build.SOURCES, build.HELM, build.PULUMI)
         for name in (*one.packages, *one.scripts)
     ]
-    *control_plane, helm, rules, engine, executor = programs
+    *control_plane, helm, engine, executor = programs
     for program in control_plane:
         program.parent.mkdir(parents=True, exist_ok=True)
         program.touch()
@@ -122,7 +122,7 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     assert not built.blocks
     assert "Helm" in built.found  # a gateway's chart still needs it
     assert "Pulumi's engine" in built.found
-    for program in (helm, rules, engine, executor):
+    for program in (helm, engine, executor):
         program.parent.mkdir(exist_ok=True)
         program.touch()
     assert not _named("go").blocks

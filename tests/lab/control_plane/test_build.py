@@ -17,7 +17,6 @@ from lab.control_plane.build import (
     HELM,
     KUBERNETES,
     KWOK,
-    PROMRULES,
     PULUMI,
     SOURCES,
     binaries,
@@ -39,12 +38,11 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in (*SOURCES, HELM, PROMRULES, PULUMI)] == [
+    assert [source.version for source in (*SOURCES, HELM, PULUMI)] == [
         "v1.36.3",
         "v0.8.0",
         "v3.6.8",
         "v3.22.0",
-        "v0.55.1",
         "v3.259.0",
     ]
 
@@ -57,8 +55,7 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
-    assert len({source.key for source in (*SOURCES, HELM, PROMRULES, PULUMI)}) == 6
-    assert [file.name for file in PROMRULES.files] == ["go.mod", "go.sum", "main.go", "memory.go", "queries.go"]
+    assert len({source.key for source in (*SOURCES, HELM, PULUMI)}) == 5
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
 

@@ -1,1 +1,0 @@
-"""Alert rules, evaluated offline by Prometheus' engine over a simulated fleet's series."""

@@ -1,0 +1,80 @@
+"""Which entries a log-based metric counts, by the filters of the catalogue itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from facts.signals.catalogue import catalogue
+from facts.signals.logs import fallbacks, gpu_faults
+from facts.signals.model import Watched
+from tests.facts.signals.fleets import EVERYTHING
+from tests.facts.signals.log_filters import Entry, labels_of, matches
+from tests.support.rows import each_row
+
+WATCHED = Watched(
+    server="s", namespace="n", stack="t", spot=True, spending="pause", cluster="fleet", zones=("zone", "other")
+)
+
+
+def no_scale_up(message: str, cluster: str) -> Entry:
+    """Source: GKE docs, "View cluster autoscaler events"."""
+    return {
+        "logName": "projects/p/logs/container.googleapis.com%2Fcluster-autoscaler-visibility",
+        "resource": {"type": "k8s_cluster", "labels": {"cluster_name": cluster}},
+        "jsonPayload": {"resultInfo": {"results": [{"errorMsg": {"messageId": message}}]}},
+    }
+
+
+def preempted(instance: str) -> Entry:
+    """Source: Compute Engine docs, "Detect if a VM was preempted"."""
+    return {
+        "logName": "projects/p/logs/cloudaudit.googleapis.com%2Fsystem_event",
+        "resource": {"type": "gce_instance", "labels": {"zone": "zone"}},
+        "protoPayload": {
+            "methodName": "compute.instances.preempted",
+            "resourceName": f"projects/p/zones/zone/instances/{instance}",
+        },
+    }
+
+
+@each_row(
+    "entry, counted",
+    [
+        (no_scale_up("scale.up.error.out.of.resources", "fleet"), {"t_scale_up_failures"}),
+        (no_scale_up("scale.up.error.quota.exceeded", "fleet"), {"t_scale_up_failures"}),
+        (no_scale_up("scale.up.error.out.of.resources", "another"), set()),
+        (no_scale_up("no.scale.up.nap", "fleet"), set()),
+        (preempted("gk3-fleet-nap-1"), {"t_spot_preemptions"}),
+        (preempted("vm-of-somebody"), set()),
+    ],
+)
+def test_an_entry_is_counted_by_the_signals_that_are_for_it(entry: dict[str, Any], counted: set[str]) -> None:
+    assert {log.name for log in catalogue(WATCHED).logs if matches(log.filter, entry)} == counted
+
+
+def test_a_clause_that_is_not_read_is_refused() -> None:
+    with pytest.raises(ValueError, match="severity>=ERROR"):
+        matches("severity>=ERROR", {"logName": ""})
+
+
+def test_kedas_fallback_is_counted_for_its_own_server_alone() -> None:
+    """Source: keda 2.20.2, pkg/fallback/fallback.go, doFallback."""
+    signal = fallbacks(EVERYTHING)
+    for name, counts in ((EVERYTHING.server, True), (f"{EVERYTHING.server}-canary", False)):
+        entry = {
+            "logName": "projects/p/logs/stderr",
+            "resource": {
+                "type": "k8s_container",
+                "labels": {"cluster_name": EVERYTHING.cluster, "namespace_name": "keda"},
+            },
+            "textPayload": "INFO\tfallback\tSuppressing error, using fallback metrics\t"
+            f'{{"scaledObject.Namespace": "{EVERYTHING.namespace}", "scaledObject.Name": "{name}"}}',
+        }
+        assert matches(signal.filter, entry) is counts
+
+
+def test_a_label_from_what_is_no_plain_path_is_refused() -> None:
+    with pytest.raises(ValueError, match="compute"):
+        labels_of(gpu_faults(EVERYTHING), {"labels": {"compute.googleapis.com/resource_name": "a"}})
