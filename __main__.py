@@ -164,7 +164,6 @@ parts = ServingStackArgs(
     canary_pool=settings.canary_pool,
     canary_weight=settings.canary_weight,
     canary_weights=weights_ending(settings),
-    prefill=None if settings.as_prefill is None else server_arguments(settings.as_prefill),
     scaling=scaling,
     keda=settings.makes_keda,
     gateway=settings.gateway if settings.gateway.enabled else None,

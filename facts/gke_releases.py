@@ -11,10 +11,6 @@ LONG_NOTICE: Final = "1.35.0-gke.1171000"
 """First version whose Spot nodes may take 120 s to shut down. Source: GKE docs, Spot VMs, graceful termination, for node pools made
 manually; for ComputeClasses the field of their definition (unverified)."""
 
-RDMA_CLAIMS: Final = "1.35.2-gke.1842000"
-"""First version of an Autopilot cluster whose pods can claim RDMA network cards (managed DRANET), by a ComputeClass with `dra.networking`.
-Source: GKE docs, Allocate network resources by using GKE managed DRANET, 2026-04-10."""
-
 
 def numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version, for comparisons."""
@@ -27,8 +23,3 @@ def has_long_notice(channel: str, min_version: str | None) -> bool:
         return True
     # A channel's lowest version is known without its patch: any version of a minor that channels had later is a later patch.
     return numbers(LOWEST[channel]) >= numbers(LONG_NOTICE)[:3]
-
-
-def has_rdma_claims(channel: str, min_version: str | None) -> bool:
-    """Whether a new cluster of this channel, or with this minimum version, has `RDMA_CLAIMS`."""
-    return any(numbers(version) >= numbers(RDMA_CLAIMS) for version in (min_version, LOWEST[channel]) if version)

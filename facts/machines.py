@@ -74,8 +74,6 @@ class Machine:
     read_mibps: int = 2_400
     """Maximum read throughput of a volume."""
     arch: Literal["amd64", "arm64"] = "amd64"
-    claims_rdma: bool = False
-    """Whether a pod with all of its GPUs can claim its RDMA network cards on Autopilot. Source: GKE docs, managed DRANET, 2026-04-10."""
 
     @property
     def family(self) -> str:
@@ -306,7 +304,6 @@ MACHINES: Final[Mapping[str, Machine]] = {
             min_gke="1.31.4-gke.1183000",
             # Source: GKE docs, Hyperdisk ML, a3-ultragpu-8g.
             read_mibps=4_000,
-            claims_rdma=True,
         ),
         Machine(
             type="a4-highgpu-8g",
@@ -321,7 +318,6 @@ MACHINES: Final[Mapping[str, Machine]] = {
             min_gke="1.32.2-gke.1422000",
             # Assumed: as a3-ultragpu-8g.
             read_mibps=4_000,
-            claims_rdma=True,
         ),
         Machine(
             type="a4x-highgpu-4g",

@@ -63,9 +63,6 @@ HTTP_PORT: Final = 8000
 """vLLM's API and metrics. Source: the article, Service `qwen35-server:8000`."""
 STATUS_PORT: Final = 9256
 """With a port per rank: health and metrics of all ranks of a pod. Source: vLLM 0.33.0's own supervisor, --data-parallel-supervisor-port."""
-TRANSFER_PORT: Final = 5600
-"""Port of a server's first engine where others ask for the addresses of its cache; the next engines have the next ones. Source: vLLM
-0.33.0, envs.py, VLLM_NIXL_SIDE_CHANNEL_PORT."""
 FIRST_ENGINE_PORT: Final = 8001
 """With prefill apart from decode: port of a pod's first server on its loopback address; each further one has the next. 8000 is the
 router's."""
@@ -86,8 +83,6 @@ ARTICLE_SERVER: Final = "qwen35-server"
 _SERVER_ENDING: Final = "-server"
 CANARY_ENDING: Final = "-canary"
 """Suffix of the servers' name for the canary's Deployment, Service and label `app`."""
-PREFILL_ENDING: Final = "-prefill"
-"""The same for servers that only read prompts."""
 MAX_SERVER_NAME: Final = 40
 """Characters of a server's name, canary included. The load balancer's Service and the picker add endings."""
 MAX_POOL_NAME: Final = 40

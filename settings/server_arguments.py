@@ -32,7 +32,6 @@ class ServerArguments(TypedDict):
     resources: Resources
     startup_minutes: int
     drain_seconds: int | None
-    rdma: bool
     rank_ports: bool
     shape: Shape | None
     shares_experts: bool
@@ -56,7 +55,6 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
-        "rdma": settings.server.transfer_role is not None,
         "rank_ports": settings.server.rank_ports,
         "shape": settings.server.shape,
         "shares_experts": DeclaredServer(settings).has_experts,

@@ -22,7 +22,7 @@ from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
-from settings.shaped_engine import apart, shaped
+from settings.shaped_engine import shaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +108,6 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         problems += explain(error, Engine, "server.engine")
     if server.shape is not None:
         engine = shaped(engine, server.shape, shape)
-    if server.transfer_role is not None:
-        engine = apart(engine, server.transfer_role, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong
     try:

@@ -1,4 +1,4 @@
-"""The engine settings that follow from `server.shape` and `server.prefillNodes`."""
+"""The engine settings that follow from `server.shape`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.lessons.serving_judged import APART_IN_A_POD, APART_ON_NODES
+from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.serving_transfer import LAYOUT
 from facts.model_config import LINEAR
 from facts.models import ModelShape
 from settings.sections.engine import Engine
-from settings.sections.shape import Role, Shape
+from settings.sections.shape import Shape
 
 if TYPE_CHECKING:
     from settings.sections.server import Server
@@ -29,11 +29,7 @@ OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)
 
 def reasons(server: Server) -> Mapping[str, str]:
     """Reasons for the options of these engines that need one."""
-    if server.shape is not None:
-        return dict.fromkeys((TRANSFER, TRANSFER_HOST), APART_IN_A_POD)
-    if server.transfer_role is not None:
-        return dict.fromkeys((TRANSFER, TRANSFER_HOST, TRANSFER_PORT), APART_ON_NODES)
-    return {}
+    return {} if server.shape is None else dict.fromkeys((TRANSFER, TRANSFER_HOST), APART_IN_A_POD)
 
 
 def answering_engines(engine: Engine, shape: Shape | None) -> int:
@@ -43,12 +39,16 @@ def answering_engines(engine: Engine, shape: Shape | None) -> int:
 
 def shaped(engine: Engine, shape: Shape, model: ModelShape | None) -> Engine:
     """The engine with its connector; rank_servers.py adds each server's role."""
-    return _connected(engine, model, {"kv_connector": shape.connector}, {TRANSFER_HOST: "127.0.0.1"})
-
-
-def apart(engine: Engine, role: Role, model: ModelShape | None) -> Engine:
-    """The engine of a server with this role; its pod says the address."""
-    return _connected(engine, model, {"kv_connector": "NixlConnector", "kv_role": role}, {})
+    transfer = {
+        "kv_connector": shape.connector,
+        # Decode reads a prompt itself whose transfer failed, instead of failing its request.
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {"kv_lease_duration": LEASE_SECONDS},
+    }
+    layout = {LAYOUT: "DS"} if model is not None and LINEAR in model.parts else {}
+    own = {**layout, TRANSFER_HOST: "127.0.0.1", KEEP_ALIVE: str(_KEEP_ALIVE_SECONDS)}
+    option = f"{TRANSFER}={json.dumps(transfer, separators=(',', ':'))}"
+    return engine.but({"extraArgs": (*engine.extra_args, option), "extraEnv": {**engine.extra_env, **own}})
 
 
 def set_twice(engine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -57,18 +57,3 @@ def set_twice(engine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     # vLLM takes underscores in names of options, and the fields of its JSON as options of their own: --kv-transfer-config.kv_role.
     yield from (("server.engine.extraArgs", name) for name in written if name.replace("_", "-").startswith(TRANSFER))
     yield from (("server.engine.extraEnv", name) for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES)
-
-
-def _connected(
-    engine: Engine, model: ModelShape | None, connector: Mapping[str, str], variables: Mapping[str, str]
-) -> Engine:
-    transfer = {
-        **connector,
-        # Decode reads a prompt itself whose transfer failed, instead of failing its request.
-        "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {"kv_lease_duration": LEASE_SECONDS},
-    }
-    layout = {LAYOUT: "DS"} if model is not None and LINEAR in model.parts else {}
-    every = {**engine.extra_env, **layout, **variables, KEEP_ALIVE: str(_KEEP_ALIVE_SECONDS)}
-    option = f"{TRANSFER}={json.dumps(transfer, separators=(',', ':'))}"
-    return engine.but({"extraArgs": (*engine.extra_args, option), "extraEnv": every})

@@ -177,17 +177,16 @@ class Settings(Section):
 
     @property
     def returns(self) -> bool:
-        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone, or one prefill node, would
-        leave nothing that serves until its successor is ready.
+        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that serves
+        until its successor is ready.
         """
-        prefill = self.as_prefill
-        return (self.least_replicas or 0) > 1 and (prefill is None or prefill.replicas > 1)
+        return (self.least_replicas or 0) > 1
 
     @property
     def gpu_ceiling(self) -> int | None:
-        """GPU quota of the namespace, canary and prefill nodes included; None if replicas are managed externally."""
+        """GPU quota of the namespace, canary included; None if replicas are managed externally."""
         is_external = self.own_replicas is None and self.server.scaling.mode == "none"
-        return None if is_external else (self.replicas + self._others) * self.gpus_per_replica
+        return None if is_external else (self.replicas + self.canary_replicas) * self.gpus_per_replica
 
     @property
     def is_scaled(self) -> bool:
@@ -216,22 +215,12 @@ class Settings(Section):
 
     @property
     def nodes(self) -> int:
-        """Nodes at full size, canary and prefill nodes included. Pods with part of a machine's GPUs share nodes."""
+        """Nodes at full size, canary included. Pods with part of a machine's GPUs share nodes."""
         return self.nodes_for(self.replicas)
 
     def nodes_for(self, replicas: int) -> int:
-        """Nodes of this number of replicas, the canary and the prefill nodes."""
-        return ceil((replicas + self._others) * self.gpus_per_replica / self.machine.gpus)
-
-    @property
-    def _others(self) -> int:
-        """Server pods beside the replicas."""
-        return self.canary_replicas + self.prefill_replicas
-
-    @property
-    def prefill_replicas(self) -> int:
-        """Pods that only read prompts; 0 without any, and while the fleet is paused."""
-        return 0 if self.as_prefill is None else self.as_prefill.replicas
+        """Nodes of this number of replicas and the canary."""
+        return ceil((replicas + self.canary_replicas) * self.gpus_per_replica / self.machine.gpus)
 
     @property
     def gpus(self) -> int:
@@ -392,8 +381,6 @@ class Settings(Section):
     @property
     def endpoint_kind(self) -> EndpointKind:
         """What chooses a server for each request."""
-        if self.endpoint.kind is None and self.server.prefill_nodes is not None:
-            return "prefillApart"
         return self.endpoint.kind or ("inferenceGateway" if self.gateway.enabled else "clusterIp")
 
     @property
@@ -404,7 +391,7 @@ class Settings(Section):
     @property
     def has_vllm_router(self) -> bool:
         """Whether the routers' pods run vllm-router, behind HAProxy."""
-        return self.endpoint_kind in ("prefixAware", "prefillApart")
+        return self.endpoint_kind == "prefixAware"
 
     @property
     def has_picker(self) -> bool:
@@ -465,14 +452,6 @@ class Settings(Section):
         return self._but(
             frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model
         )
-
-    @cached_property
-    def as_prefill(self) -> Settings | None:
-        """The stack with its prefill nodes as its servers, without endpoint, gateway, benchmark and canary. None without any."""
-        server = self.server.prefill
-        if server is None:
-            return None
-        return self._but(frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server)
 
     @property
     def without_canary(self) -> Settings:

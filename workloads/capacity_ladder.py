@@ -40,8 +40,6 @@ class CapacityLadderArgs:
     returns: bool = False
     """Whether replicas return to an earlier rung when it has capacity: a node there first, then the replica is evicted, and its successor
     starts. For two replicas or more: one alone would be down for the whole start."""
-    rdma: bool = False
-    """Whether pods claim the nodes' RDMA network cards (managed DRANET). Needs GKE 1.35.2-gke.1842000, and one zone."""
     idle_seconds: int = CLASS_IDLE_SECONDS
     """Time until GKE removes an empty node, whole minutes, 60 to 86400. Longer than a replacement pod takes to be there: at once, or, in a
     full GPU quota, `facts.capacity.FULL_QUOTA_IDLE_SECONDS`."""
@@ -73,14 +71,6 @@ class CapacityLadderArgs:
                 allowed="one or more zones of one region",
                 why="nodes must be where the weights are",
                 write='zones=["europe-west4-b"]',
-            )
-        if self.rdma and not (self.machine.claims_rdma and len(self.zones) == 1):
-            refuse_field(
-                self,
-                "rdma",
-                allowed="False, or True with an a3-ultragpu-8g or a4-highgpu-8g machine in one zone",
-                why="pods of Autopilot claim RDMA cards on these machines only, and an RDMA network lies in one zone",
-                write="rdma=False",
             )
         if self.idle_seconds % 60 or not CLASS_IDLE_SECONDS <= self.idle_seconds <= CLASS_MAX_IDLE_SECONDS:
             refuse_field(
@@ -125,8 +115,6 @@ def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
         "autoscalingPolicy": {"consolidationDelayMinutes": args.idle_seconds // 60},
         "priorities": rungs,
     }
-    if args.rdma:
-        spec["nodePoolConfig"] = {"dra": {"networking": {"enabled": True}}}
     if args.returns and len(rungs) > 1:
         # A node first, not a pod: the disruption budget lets one replica at a time go, the only one, too.
         spec["activeMigration"] = {"optimizeRulePriority": True}
@@ -139,9 +127,6 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
-    if args.rdma:
-        # GKE creates the RDMA networks of the machine type, and their nodes have the driver that offers the cards to pods.
-        node["acceleratorNetworkProfile"] = "auto"
     rungs: list[dict[str, Any]] = []
     if ladder.reservation is not None:
         reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}

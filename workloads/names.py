@@ -23,7 +23,6 @@ from facts.names import ROUTER_METRICS_PORT as ROUTER_METRICS_PORT
 from facts.names import SERVER_ACCOUNT as SERVER_ACCOUNT
 from facts.names import SPENDING_APP as SPENDING_APP
 from facts.names import STATUS_PORT as STATUS_PORT
-from facts.names import TRANSFER_PORT as TRANSFER_PORT
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 from facts.names import WRITER_APP as WRITER_APP
 from facts.names import epp_name as epp_name

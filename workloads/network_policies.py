@@ -16,7 +16,7 @@ import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
 from settings.arguments import checked
-from settings.derived.traffic import CanaryTraffic, GatewayTraffic, PrefillTraffic, RouterTraffic, Traffic, VpcRanges
+from settings.derived.traffic import CanaryTraffic, GatewayTraffic, RouterTraffic, Traffic, VpcRanges
 from workloads.names import (
     BATCH_APP,
     BENCHMARK_APP,
@@ -31,7 +31,6 @@ from workloads.names import (
     ROUTER_APP,
     ROUTER_METRICS_PORT,
     SPENDING_APP,
-    TRANSFER_PORT,
     WRITER_APP,
     epp_name,
     epp_selector,
@@ -184,27 +183,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
         *(_batch(traffic, server) if traffic.batch else ()),
         *(_scrapes(traffic, traffic.gateway, server) if traffic.monitoring else ()),
         *(() if traffic.canary is None else _canary(traffic, traffic.canary)),
-        *(() if traffic.prefill is None else _prefill(traffic, traffic.prefill, server)),
     )
-
-
-def _prefill(traffic: Traffic, prefill: PrefillTraffic, server: Pods) -> Iterator[Flow]:
-    """No client reaches them: only routers send prompts, and only servers that answer ask for caches. The caches themselves take the RDMA
-    network, which these policies do not see.
-    """
-    pods = Pods(name="prefill", labels=tuple(selector(prefill.server).items()))
-    yield Flow(from_=ROUTER, to=pods, port=HTTP_PORT, why="each prompt, and the health of every prefill server")
-    yield Flow(
-        from_=server,
-        to=pods,
-        port=TRANSFER_PORT,
-        ports=prefill.engines,
-        why="where an engine's cache is, before it is read over RDMA",
-    )
-    if not traffic.weights_writer:
-        yield from _downloads(traffic, pods)
-    if traffic.monitoring:
-        yield from _scrapes(traffic, None, pods)
 
 
 def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:

@@ -86,8 +86,6 @@ class ServingStackArgs:
     """Percent of the users' requests for `canary_pool`."""
     canary_weights: str | None = None
     """Ending of the names of the canary's weights. None: it mounts the servers'."""
-    prefill: ServerArguments | None = None
-    """Servers that only read prompts; `server` then only answers, and `router` is of the kind `prefillApart`. None: servers do both."""
     scaling: ScalingPolicy | None = None
     """Autoscaling of the servers, whose `replicas` is then None."""
     keda: bool = False
@@ -154,15 +152,14 @@ class ServingStack:
         nodes = self._ladder(weights)
         self.server = self._server("server", args.server, weights, weights.mount, nodes)
         first_pods = self._autoscaling()
-        prefill = self._prefill(weights, nodes)
-        router = self._router(prefill)
+        router = self._router()
         canary = self._canary(weights, nodes)
         self.gateway = self._gateway(canary, router)
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
         if args.batch:
             self._add(Batch("batch", BatchArgs(space=self._space, server=self.server), self._guarded))
-        self._monitoring([other for other in (canary, prefill) if other is not None], first_pods)
+        self._monitoring(canary, first_pods)
 
     def _add(self, component: _Component) -> _Component:
         self.components.append(component)
@@ -218,7 +215,6 @@ class ServingStack:
             machine=machine,
             long_notice=args.long_notice,
             returns=args.returns,
-            rdma=args.prefill is not None,
             idle_seconds=args.server["placement"].idle_seconds,
             labels=args.labels,
         )
@@ -271,19 +267,13 @@ class ServingStack:
             mount = self._add(Weights("weights-canary", release, self._guarded)).mount
         return self._server("server-canary", canary, weights, mount, nodes, beside=self.server)
 
-    def _prefill(self, weights: Weights, nodes: Sequence[pulumi.Resource]) -> Server | None:
-        prefill = self._args.prefill
-        if prefill is None:
-            return None
-        return self._server("server-prefill", prefill, weights, weights.mount, nodes, beside=self.server)
-
-    def _router(self, prefill: Server | None) -> Router | None:
+    def _router(self) -> Router | None:
         needs = self._args.router
         if needs is None:
             return None
         from workloads.router.router import Router, RouterArgs
 
-        routers = RouterArgs(space=self._space, server=self.server, prefill=prefill, **needs)
+        routers = RouterArgs(space=self._space, server=self.server, **needs)
         return self._add(Router("router", routers, self._guarded))
 
     def _gateway(self, canary: Server | None, router: Router | None) -> Gateway | None:
@@ -324,14 +314,14 @@ class ServingStack:
         )
         self._add(Benchmark("benchmark", clients, self._guarded))
 
-    def _monitoring(self, also: Sequence[Server], first_pods: Sequence[pulumi.Resource]) -> None:
+    def _monitoring(self, canary: Server | None, first_pods: Sequence[pulumi.Resource]) -> None:
         args = self._args
         if args.monitoring is None:
             return
         scrapes = MonitoringArgs(
             space=self._space,
             server=self.server,
-            also=tuple(also),
+            also=() if canary is None else (canary,),
             gateway=self.gateway,
             router=args.router is not None,
             signals=args.signals,

@@ -38,20 +38,17 @@ _APART: Final = (
 )
 
 
-def router_command(server: str, namespace: str, *, max_in_flight: int, prefill: str | None = None) -> list[str]:
-    """The program and its options in a router's pod, for the pods of `server` in `namespace`. `prefill`: the servers that read the prompts
-    for them.
-    """
-    chooses = ["--policy=cache_aware", "--selector", *_pods(server)]
-    if prefill is not None:
-        chooses = [*_APART, "--prefill-selector", *_pods(prefill), "--decode-selector", *_pods(server)]
+def router_command(server: str, namespace: str, *, max_in_flight: int) -> list[str]:
+    """The program and its options in a router's pod, for the pods of `server` in `namespace`."""
     return [
         "vllm-router",
         "--host=127.0.0.1",
         f"--port={PORT}",
         "--prometheus-host=127.0.0.1",
         f"--prometheus-port={METRICS_PORT}",
-        *chooses,
+        "--policy=cache_aware",
+        "--selector",
+        *(f"{key}={value}" for key, value in names.selector(server).items()),
         "--service-discovery",
         f"--service-discovery-port={names.HTTP_PORT}",
         f"--service-discovery-namespace={namespace}",
@@ -65,10 +62,6 @@ def router_command(server: str, namespace: str, *, max_in_flight: int, prefill: 
         "--queue-size=0",
         "--log-level=warning",
     ]
-
-
-def _pods(server: str) -> list[str]:
-    return [f"{key}={value}" for key, value in names.selector(server).items()]
 
 
 def pod_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seconds: int) -> list[str]:

@@ -16,11 +16,7 @@ OPTION_WITH_REASON: Final = "option-with-reason"
 APART_IN_A_POD: Final = (
     "prefill apart from decode (server.shape); prompts go from one engine to another of the same pod"
 )
-APART_ON_NODES: Final = (
-    "prefill and decode on nodes of their own (server.prefillNodes); network policies admit decode only"
-)
-_OF_THE_PROGRAM: Final = frozenset({APART_IN_A_POD, APART_ON_NODES})
-"""Reasons that this program gives for options that it sets: nobody wrote them, and nobody has to review them."""
+"""Reason that this program gives for options that it sets: nobody wrote it, and nobody has to review it."""
 _LONGEST: Final = 80
 """Characters of a value that are shown."""
 
@@ -100,7 +96,7 @@ def _without_reason(server: Served, _: Limits) -> Iterator[Breach]:
 def _with_reason(server: Served, _: Limits) -> Iterator[Breach]:
     for option, value, verdict in parts(server):
         given = reason(server, option)
-        if given is None or given in _OF_THE_PROGRAM:
+        if given in (None, APART_IN_A_POD):
             continue
         if needs_reason(server, verdict) or verdict.trust == "unknown":
             yield Breach(

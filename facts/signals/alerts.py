@@ -57,8 +57,7 @@ COMPUTED_PER_REQUEST: Final = 8
 """Prompt tokens that a decode engine computes itself per request. One is right, a prompt whose transfer fails counts in full. Measured:
 exactly one (vLLM 0.33.0 on H200). Assumed: more than a failure in a hundred of the article's prompts is worth a ticket."""
 TRANSFER_FLOOR_GB_S: Final = 2
-"""Bytes by seconds of the transfers. Measured: 6.7 to 60 over NVLink, 0.5 over TCP (facts/data/disaggregation.yaml). Assumed for RDMA
-between nodes."""
+"""Bytes by seconds of the transfers. Measured: 6.7 to 60 over NVLink, 0.5 over TCP (facts/data/disaggregation.yaml)."""
 DRAFTS_FLOOR: Final = 10
 """Draft or prompt tokens a second below which ratios are not evaluated."""
 HOT_CELSIUS: Final = 88

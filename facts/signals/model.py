@@ -42,8 +42,6 @@ class Watched:
     """Data-parallel engines of one pod, each with its own series."""
     prefill_engines: int = 0
     """Those of them that only read prompts. With any, each series of vLLM has the label `role`, `prefill` or `decode`."""
-    prefill_pods: bool = False
-    """Whether pods of another Deployment read the prompts (`facts.names.PREFILL_ENDING`): these pods only answer."""
     max_replicas: int | None = 1
     """Maximum declared replicas; None where replicas are managed externally."""
     release: tuple[int, int, int] = (0, 18, 1)
@@ -116,8 +114,8 @@ class Watched:
 
     @property
     def is_apart(self) -> bool:
-        """Whether prompts are read elsewhere than answers are made."""
-        return self.prefill_engines > 0 or self.prefill_pods
+        """Whether prompts are read by other engines than those that answer."""
+        return self.prefill_engines > 0
 
     @property
     def by_keda(self) -> bool:

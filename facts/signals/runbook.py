@@ -66,7 +66,6 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "lingering": watched.only_batches and not watched.reserved,
         "measuring": watched.measures_on_update and is_unused,
         "nightly": watched.autoscaler is not None and is_unused,
-        "nodes": watched.prefill_pods,
         "pause": watched.spending == "pause",
         "pausing": not watched.measures_on_update and is_unused,
         "picker": watched.gateway_pool is not None,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from facts import pickers
-from facts.names import PREFILL_ENDING
 from facts.signals.model import Watched
 
 VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
@@ -115,10 +114,10 @@ class Series:
 
     watched: Watched
 
-    def of(self, metric: str, *matchers: str, server: str | None = None) -> str:
-        """A series of the fleet's pods, or of those of another `server`."""
+    def of(self, metric: str, *matchers: str) -> str:
+        """A series of the fleet's pods."""
         watched = self.watched
-        ours = (f'app="{server or watched.server}"', f'namespace="{watched.namespace}"')
+        ours = (f'app="{watched.server}"', f'namespace="{watched.namespace}"')
         return f"{metric}{{{','.join((*ours, *matchers))}}}"
 
     def declared(self, metric: str, over: str = "{}") -> str:
@@ -169,14 +168,9 @@ class Series:
         """Matcher of the engines whose times users feel. Decode's first token is fetched, and prefill's only token has no next."""
         return self.role("prefill" if histogram == TTFT else "decode")
 
-    def _felt_at(self, histogram: str) -> str:
-        """The server whose times users feel: the first token is prefill's."""
-        own = self.watched.server
-        return own + PREFILL_ENDING if self.watched.prefill_pods and histogram == TTFT else own
-
-    def rate(self, metric: str, window: str, *matchers: str, server: str | None = None) -> str:
+    def rate(self, metric: str, window: str, *matchers: str) -> str:
         """Rate a second over the whole fleet."""
-        return f"sum(rate({self.of(metric, *matchers, server=server)}[{window}]))"
+        return f"sum(rate({self.of(metric, *matchers)}[{window}]))"
 
     def ratio(self, above: str, below: str, window: str, *, floor: float = 0) -> str:
         """Ratio of two counters over the whole fleet; empty where the divisor's rate is at most the floor."""
@@ -184,14 +178,14 @@ class Series:
 
     def late(self, histogram: str, seconds: float, window: str) -> str:
         """Share of requests above a bound; empty while there are too few requests."""
-        users, server = self._users(histogram), self._felt_at(histogram)
-        good = self.rate(f"{histogram}_bucket", window, *users, bound(seconds), server=server)
-        every = self.rate(f"{histogram}_count", window, *users, server=server)
+        users = self._users(histogram)
+        good = self.rate(f"{histogram}_bucket", window, *users, bound(seconds))
+        every = self.rate(f"{histogram}_count", window, *users)
         return f"1 - {good} / ({every} > {REQUESTS_FLOOR:g})"
 
     def quantile(self, share: float, histogram: str) -> str:
         """A percentile over the whole fleet."""
-        buckets = self.of(f"{histogram}_bucket", *self._users(histogram), server=self._felt_at(histogram))
+        buckets = self.of(f"{histogram}_bucket", *self._users(histogram))
         return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[5m])))"
 
     def of_pods(self, above: str, below: str, window: str, *, floor: float) -> str:

@@ -120,7 +120,7 @@ class Modelled:
 
 def modelled(settings: Settings) -> Modelled | None:
     """Estimate a stack. None if it is paused, its architecture unknown, model or requests do not fit, or other nodes read its prompts."""
-    if settings.replicas == 0 or settings.server.prefill_nodes is not None:
+    if settings.replicas == 0:
         return None
     serving = settings.serving
     requests = serving.requests or named_workload(countable_name(serving.workload))

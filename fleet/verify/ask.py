@@ -218,12 +218,10 @@ async def _routed(
     """
     ranks = range(settings.rank_ports) if settings.rank_ports > 1 and settings.sees_ranks else None
 
-    async def scrapes() -> list[MetricsText | None]:
-        return [page for page, _ in await asyncio.gather(*(client.metrics(pod.url, GREETING_SECONDS) for pod in pods))]
-
-    def finished(pages: list[MetricsText | None]) -> dict[str, float | None]:
+    async def finished() -> dict[str, float | None]:
+        pages = await asyncio.gather(*(client.metrics(pod.url, GREETING_SECONDS) for pod in pods))
         counts: dict[str, float | None] = {}
-        for pod, found in zip(pods, pages, strict=True):
+        for pod, (found, _) in zip(pods, pages, strict=True):
             if found is None or ranks is None:
                 counts[pod.name] = None if found is None else found.total(_FINISHED) or 0.0
             else:
@@ -232,7 +230,7 @@ async def _routed(
         return counts
 
     model = _model(settings, greeted[pods[0]]) if pods else declared.model_name(settings)
-    pages_before, seed = await scrapes(), secrets.randbits(32)
+    before, seed = await finished(), secrets.randbits(32)
     until = min(BURST_SECONDS, client.seconds_left)
     replies = await asyncio.gather(
         *(
@@ -240,16 +238,15 @@ async def _routed(
             for number in range(max(1, len(pods)) * (1 if ranks is None else len(ranks)) * questions.REQUESTS_PER_RANK)
         )
     )
-    pages_after = await scrapes()
+    ended = await finished()
     unknown = questions.short("no-such-model", seed)
     refused = {"another model": await client.post(router.url, "/v1/completions", unknown, GREETING_SECONDS)}
     if settings.guards_v1_only:
         refused["no key"] = await client.get(router.url, "/v1/models", GREETING_SECONDS, with_key=False)
         refused["a path outside /v1"] = await client.get(router.url, "/metrics", GREETING_SECONDS)
-    ended = finished(pages_after)
     counts = {
         name: None if then is None or (now := ended.get(name)) is None else round(now - then)
-        for name, then in finished(pages_before).items()
+        for name, then in before.items()
     }
     troubles = Counter(reply.summary for reply in replies if not reply.ok)
     return Routed(
@@ -259,7 +256,6 @@ async def _routed(
         troubles=tuple(words for words, _ in troubles.most_common(3)),
         shares=counts,
         refused=refused,
-        scrapes={pod.name: (before, after) for pod, before, after in zip(pods, pages_before, pages_after, strict=True)},
     )
 
 

@@ -33,11 +33,9 @@ _SPOT_LABELS: Final = ((f"{_GKE}/gke-spot", "true"), (f"{_GKE}/gke-provisioning"
 
 def replicas(facts: Facts, settings: Settings) -> Check:
     """Ready pods against declared replicas."""
-    title, prefill = "Replicas", settings.as_prefill
+    title = "Replicas"
     if facts.cluster is None:
         return not_checked("replicas", title, facts.cluster_trouble)
-    if "prefill" in facts.cluster.troubles:
-        return not_checked("replicas", title, facts.cluster.troubles["prefill"])
     pods = [pod for pod in facts.cluster.pods if not pod.going]
     ready = [pod for pod in pods if pod.ready]
     wanted = settings.server.fixed_replicas
@@ -55,13 +53,6 @@ def replicas(facts: Facts, settings: Settings) -> Check:
             difference(settings.server.name, "replicas", str(wanted), f"{len(ready)} ready"),
         )
     held = f"{len(ready)} of {wanted} ready" if wanted else "paused: none declared, none running"
-    if prefill is not None:
-        readers = [pod for pod in facts.cluster.prefill if not pod.going]
-        differences += [difference(pod.name, "pod", "ready", pod.why_not_ready) for pod in readers if not pod.ready]
-        able = sum(pod.ready for pod in readers)
-        if able != prefill.replicas:
-            differences.append(difference(prefill.server.name, "replicas", str(prefill.replicas), f"{able} ready"))
-        held += f"; {able} of {prefill.replicas} for prompts"
     return judged("replicas", title, differences, held=held, failed="the pods differ from the stack file")
 
 

@@ -20,7 +20,7 @@ from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 from settings.sections.engine import ENVIRONMENT, Engine, effective_environment, flag_fields, long_name
 from settings.sections.weights import MOUNT_PATH
-from workloads.server import rdma, split, vllm_args
+from workloads.server import split, vllm_args
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -96,9 +96,6 @@ def environment(facts: Facts, settings: Settings) -> Check:
         return not_checked("environment", title, why)
 
     wanted: dict[str, str | None] = {**effective_environment(settings.serving.engine)}
-    if settings.server.transfer_role is not None:
-        of_pod = rdma.environment(settings.serving.engine.extra_env)
-        wanted |= {str(one["name"]): str(one["value"]) if "value" in one else None for one in of_pod}
     typed = {variable: field for field, variable in ENVIRONMENT.items()}
     # Set in every pod, irrelevant for speed.
     always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]

@@ -189,8 +189,8 @@ def api_key(facts: Facts, settings: Settings) -> Check | None:
     if why := nobody(facts):
         return not_checked("api-key", title, why)
     asking = _answering(facts)
-    if settings.server.shape is not None or settings.server.prefill_nodes is not None:
-        # Routers with prefill apart drop the key, so the routers in front of them check it.
+    if settings.server.shape is not None:
+        # The pods' routers drop the key, so the routers in front of them check it.
         asking = tuple(one for one in asking if one is facts.door)
         if not asking:
             return not_checked(

@@ -11,15 +11,12 @@ from facts.texts import plural
 from fleet.clients.metrics_text import MetricsText
 from fleet.verify import declared, lessons
 from fleet.verify.ask import moved
-from fleet.verify.checks_router import why_not_routed
 from fleet.verify.checks_service import nobody
-from fleet.verify.facts import OUT_OF_TIME, Burst, Facts, Scrapes, Server
+from fleet.verify.facts import OUT_OF_TIME, Burst, Facts, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
 from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from facts.finding import Finding
     from settings.stack import Settings
 
@@ -178,38 +175,22 @@ def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) ->
     return (after.total(name, **labels) or 0.0) - (before.total(name, **labels) or 0.0)
 
 
-def _scrapes_of_bursts(facts: Facts) -> Mapping[str, Scrapes]:
-    """By server that got a burst; without counters where nothing was answered."""
-    bursts = {server.name: server.burst for server in facts.servers if server.burst is not None}
-    return {name: (one.before, one.after) if one.answered else (None, None) for name, one in bursts.items()}
-
-
-def _scrapes_through_router(facts: Facts) -> Mapping[str, Scrapes]:
-    """By server behind the asked router; without counters where nothing was answered."""
-    if facts.routed is None:
-        return {}
-    return facts.routed.scrapes if facts.routed.answered else dict.fromkeys(facts.routed.scrapes, (None, None))
-
-
 def transfers(facts: Facts, settings: Settings) -> Check | None:
     """Decode engines fetched the prompts of the burst instead of computing them, and fast; None where every engine reads prompts."""
     title = "Prompts move to decode"
-    if settings.server.shape is not None:
-        scrapes, why, way = _scrapes_of_bursts(facts), _why_no_burst(facts), "NVLink"
-        decode = {"role": "decode"}
-    elif settings.server.prefill_nodes is not None:
-        # A server asked past the routers computes every prompt, and its pod has engines of one role only.
-        scrapes, why, way = _scrapes_through_router(facts), nobody(facts) or why_not_routed(facts), "RDMA"
-        decode = {}
-    else:
+    if settings.server.shape is None:
         return None
-    if not scrapes:
-        return not_checked("transfers", title, why)
+    servers, decode = _bursts(facts), {"role": "decode"}
+    if not servers:
+        return not_checked("transfers", title, _why_no_burst(facts))
     differences: list[Finding] = []
     blind: list[str] = []
     told_of: list[str] = []
-    for name, (before, after) in scrapes.items():
-        if before is None or after is None:
+    for server in servers:
+        name, burst = server.name, server.burst
+        assert burst is not None
+        before, after = burst.before, burst.after
+        if before is None or after is None or not burst.answered:
             blind.append(name)
             continue
         requests = _grown(before, after, FINISHED, **decode)
@@ -227,14 +208,14 @@ def transfers(facts: Facts, settings: Settings) -> Check | None:
             differences.append(difference(name, "failed transfers", "none", f"{failed:.0f}"))
         speed = moved_ / seconds / 1e9 if seconds else 0.0
         if seconds and speed < TRANSFER_FLOOR_GB_S:
-            wanted = f"{TRANSFER_FLOOR_GB_S} GB/s or more, over {way}"
+            wanted = f"{TRANSFER_FLOOR_GB_S} GB/s or more, over NVLink"
             differences.append(difference(name, "bytes by seconds", wanted, f"{speed:.1f} GB/s"))
         told_of.append(f"{requests:.0f} requests, {moved_ / 1e9:.1f} GB at {speed:.1f} GB/s")
     if blind and not differences:
         return not_checked("transfers", title, f"no counters at /metrics, or no answers, from {', '.join(blind)}")
     held = f"decode computed {COMPUTED_PER_REQUEST} prompt tokens of a request at most: {'; '.join(told_of)}"
     failed_ = (
-        f"a split whose caches do not arrive, or not by {way}, costs GPUs and gains nothing: docs/prefill-apart.md"
+        "a split whose caches do not arrive, or not by NVLink, costs GPUs and gains nothing: docs/prefill-apart.md"
     )
     return judged("transfers", title, differences, held=held, failed=failed_)
 

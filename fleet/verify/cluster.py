@@ -55,8 +55,6 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
             "nodes", selector=f"cloud.google.com/gke-accelerator={settings.machine.accelerator}", seconds=READ_SECONDS
         ),
     }
-    if (prefill := settings.as_prefill) is not None:
-        reads["prefill"] = lambda: read_pods(kubectl, prefill)
     if settings.has_router:
         reads["routers"] = lambda: kubectl.list_all("pods", selector=f"app={ROUTER_APP}", seconds=READ_SECONDS)
     if gateway.enabled:
@@ -85,7 +83,6 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
             found[name] = value
     return Cluster(
         pods=found["pods"],
-        prefill=found.get("prefill", ()),
         routers=_routers(found.get("routers", [])),
         nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
         gateway=found.get("gateway"),

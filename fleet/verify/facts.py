@@ -121,8 +121,6 @@ class Twice:
     after: MetricsText | None
 
 
-Scrapes = tuple[MetricsText | None, MetricsText | None]
-"""Counters before and after; None where /metrics did not answer."""
 Moment = Literal["alone", "under load", "asked again"]
 
 
@@ -203,8 +201,6 @@ class Routed:
     """Requests that each server finished meanwhile, by pod, with a port per rank by pod and rank; None without its metrics."""
     refused: Mapping[str, Reply]
     """By what was wrong with the request."""
-    scrapes: Mapping[str, Scrapes] = field(default_factory=dict, repr=False)
-    """Each server's counters before and after, by pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +227,6 @@ class Cluster:
     """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
 
     pods: tuple[Pod, ...] = ()
-    prefill: tuple[Pod, ...] = ()
-    """Of the servers that only read prompts."""
     routers: tuple[RouterPod, ...] = ()
     nodes: tuple[Node, ...] = ()
     gateway: Manifest | None = None

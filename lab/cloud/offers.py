@@ -90,8 +90,6 @@ class Offer:
     """Whether the class moves pods to earlier priorities."""
     idle_minutes: int | None = None
     """Minutes until its class removes it when it is empty. None: the autoscaler's own."""
-    rdma: bool = False
-    """Whether pods can claim its RDMA network cards."""
     shutdown_seconds: int = SHUTDOWN_SECONDS
     """How long its kubelet delays a shutdown."""
     critical_seconds: int = CRITICAL_SECONDS
@@ -116,14 +114,6 @@ def offers(
     """Offers for up to `pods` pods with these needs, in order of preference; or why there is none."""
     name = needs.wanted(COMPUTE_CLASS)
     if name is None or name in BUILT_IN_FAMILIES or name == "Accelerator":
-        if needs.devices:
-            # No message of GKE's is documented for this.
-            return no_machine(
-                "nap.pod.devices.without.class",
-                "no node offers the claimed devices",
-                "The pod claims devices, and only nodes of a ComputeClass with nodePoolConfig.dra.networking offer RDMA network cards.",
-                "Select such a class; this program makes one with capacity.mode: ladder and server.prefillNodes.",
-            )
         if needs.amounts.gpus:
             return _gpu_offers(needs, stock, name)
         return _cpu_offers(needs, pods, stock, name)
@@ -332,7 +322,6 @@ def _class_offers(
             "Set spec.nodePoolAutoCreation.enabled: true.",
         )
     found: list[Offer] = []
-    drives = bool((((spec.get("nodePoolConfig") or {}).get("dra") or {}).get("networking") or {}).get("enabled"))
     for index, priority in enumerate(spec.get("priorities") or ()):
         rung = {**(spec.get("priorityDefaults") or {}), **priority}
         kubelet = (rung.get("nodeSystemConfig") or {}).get("kubeletConfig") or {}
@@ -343,13 +332,9 @@ def _class_offers(
             "shutdown_seconds": kubelet.get("shutdownGracePeriodSeconds", SHUTDOWN_SECONDS),
             "critical_seconds": kubelet.get("shutdownGracePeriodCriticalPodsSeconds", CRITICAL_SECONDS),
         }
-        has_cards = drives and bool(rung.get("acceleratorNetworkProfile"))
         found += [
-            replace(offer, **of_class, rdma=has_cards and _has_cards(offer.machine))
-            for offer in _rung_offers(needs, pods, stock, name, rung, flex_wait_seconds)
+            replace(offer, **of_class) for offer in _rung_offers(needs, pods, stock, name, rung, flex_wait_seconds)
         ]
-    if needs.devices:
-        found = [offer for offer in found if offer.rdma]
     if found:
         return tuple(found)
     return no_machine(
@@ -358,10 +343,6 @@ def _class_offers(
         f"No priority of the ComputeClass {name} has a node for this pod in the zone of its volume.",
         "Compare the pod's requests and zones with the class's priorities.",
     )
-
-
-def _has_cards(machine: Machine) -> bool:
-    return machine.gpus > 0 and gpu_machines.find(machine.name).claims_rdma
 
 
 def _rung_offers(

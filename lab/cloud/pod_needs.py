@@ -98,8 +98,6 @@ class PodNeeds:
     affinity: tuple[tuple[Expression, ...], ...] = ()
     """Alternative node affinity terms; empty without node affinity."""
     tolerations: tuple[Toleration, ...] = ()
-    devices: bool = False
-    """Whether the pod claims devices of its node."""
     volume_zones: frozenset[str] | None = None
     """Zones shared by the pod's volumes; None if unrestricted."""
 
@@ -153,7 +151,6 @@ def needs_of(pod: Manifest) -> PodNeeds:
     return PodNeeds(
         amounts=_requests(spec),
         selector=tuple(sorted((spec.get("nodeSelector") or {}).items())),
-        devices=bool(spec.get("resourceClaims")),
         affinity=tuple(
             tuple(
                 (expression["key"], expression["operator"], tuple(expression.get("values") or ()))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from facts.texts import plural
-from lab.cloud import network_cards
 from lab.cloud.active_migration import ActiveMigration
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
@@ -236,8 +235,6 @@ class Provisioner:
                 LOG.warning("node %s was refused: %s", order.name, refusal.message)
                 self._look_at(self._world.clock.now_seconds() + self._timings.scale_up_retry_seconds)
                 return
-        if offer.rdma:
-            network_cards.report(self._world.api, order.name, offer.machine.name)
         self._migration.watch(manifest)
         self._run_duration.watch(manifest)
         self._world.timeline.note(

@@ -18,7 +18,6 @@ from lab.cloud.keda.operator import Keda
 from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import ManagedPrometheus
-from lab.cloud.network_cards import device_class
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.routers.program import require_programs
 from lab.cloud.routers.routers import Routers
@@ -34,7 +33,6 @@ from lab.control_plane.custom_resources.install import install
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.kubernetes.waiter import SLACK_SECONDS
 from lab.results.clock import Clock
-from lab.results.result import RehearsalError
 from lab.results.timeline import Timeline
 from lab.stage.domain import Domain
 from lab.stage.meter import Meter
@@ -63,11 +61,6 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     # A declared canary would change every count; the canary drills add one themselves.
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
-    if opened.settings.server.prefill_nodes is not None:
-        raise RehearsalError(
-            "a stack with server.prefillNodes is not rehearsed: its servers' transfers over RDMA are not simulated. Rehearse it without "
-            "prefillNodes and endpoint.kind prefillApart; `fleet preview` shows every object"
-        )
     if opened.settings.has_router:
         is_inner = opened.settings.has_vllm_router or opened.settings.server.shape is not None
         require_programs("haproxy", *(("vllm-router",) if is_inner else ()))
@@ -87,7 +80,6 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         around.progress("definitions")
         install(api, around.definitions)
         install_autopilot(api)
-        api.apply(device_class())
         world = World(api, clock, timeline)
         meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
         writer, standby = Writer(world, timings), Standby(world, timings)

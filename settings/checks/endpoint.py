@@ -42,7 +42,7 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
                 id="router-without-effect",
                 subject=key("endpoint.router"),
                 found=f"(set, with kind {kind})",
-                allowed="left out, except with kind leastRequest, prefixAware or prefillApart",
+                allowed="left out, except with kind leastRequest or prefixAware",
                 why=f"with {kind} there are no routers, so it has no effect",
                 write="kind: leastRequest, or remove router",
             )

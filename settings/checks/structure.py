@@ -27,7 +27,6 @@ from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import keyed, platform_problems, window_problems
-from settings.checks.prefill import prefill_problems
 from settings.checks.ranks import rank_problems
 from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
@@ -56,7 +55,6 @@ def structural_problems(settings: Settings) -> tuple[Finding, ...]:
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
         *server_problems(settings),
-        *prefill_problems(settings),
         *_scaling(settings),
         *_secrets(settings),
         *endpoint_problems(settings),

@@ -169,11 +169,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         if weights.has_volume
         else None,
         download_gib=ceil(weights_gib)
-        * (
-            int(weights.is_written)
-            if weights.has_volume
-            else settings.replicas + settings.canary_replicas + settings.prefill_replicas
-        ),
+        * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
         benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
         benchmark_machines=0 if benchmark is None else load_of(settings).pods,
         epp_vcpus=gateway.epp.cpu * settings.pickers,

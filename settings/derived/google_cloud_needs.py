@@ -149,9 +149,7 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
         elif not settings.weights.has_volume:
             readers |= {(account, token.name) for account in servers}
     if key is not None:
-        # Prefill and decode on nodes of their own check no key: their routers do.
-        if settings.server.transfer_role is None:
-            readers |= {(account, key.name) for account in servers}
+        readers |= {(account, key.name) for account in servers}
         # vllm-router checks no key, wherever it runs, and clients may have keys of their own.
         by_router = settings.has_vllm_router or settings.server.shape is not None
         if settings.has_router and (by_router or settings.endpoint.router.clients):

@@ -110,8 +110,6 @@ def _bearing(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dic
         chosen["ranks"] = settings.rank_ports
     if settings.server.shape is not None:
         chosen["shape"] = settings.server.shape.model_dump(mode="json")
-    if settings.server.prefill_nodes is not None:
-        chosen["prefill_nodes"] = settings.server.prefill_nodes
     return {
         "benchmark": benchmark,
         "engine": settings.serving.engine.model_dump(mode="json", exclude_none=True),

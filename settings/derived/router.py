@@ -23,7 +23,7 @@ MOST_SLOTS: Final = 400
 class RouterNeeds(TypedDict):
     """Fields of `workloads.router.router.RouterArgs`, which documents them."""
 
-    kind: Literal["leastRequest", "prefixAware", "prefillApart"]
+    kind: Literal["leastRequest", "prefixAware"]
     router: Router
     max_in_flight: int
     slots: int
@@ -33,7 +33,7 @@ class RouterNeeds(TypedDict):
 def router_needs(settings: Settings) -> RouterNeeds | None:
     """The arguments of a stack's routers; None without one."""
     kind = settings.endpoint_kind
-    if kind != "leastRequest" and kind != "prefixAware" and kind != "prefillApart":
+    if kind != "leastRequest" and kind != "prefixAware":
         return None
     return {
         "kind": kind,

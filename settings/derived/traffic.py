@@ -71,17 +71,6 @@ class CanaryTraffic:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrefillTraffic:
-    """Connections of servers that only read prompts."""
-
-    server: str
-    """Value of the label `app` of their pods."""
-    engines: int = 1
-    """Engines of a pod, each with a port for the servers that answer."""
-
-
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Required connections of a namespace with one model's servers; everything else is denied.
 
@@ -120,8 +109,6 @@ class Traffic:
     """Whether the servers have a compile cache in a bucket."""
     canary: CanaryTraffic | None = None
     """The canary, if any."""
-    prefill: PrefillTraffic | None = None
-    """The servers that only read prompts, if any."""
 
     def __post_init__(self) -> None:
         try:
@@ -176,7 +163,4 @@ def traffic(settings: Settings) -> Traffic:
             server_account=server_account(settings.as_canary),
             pool=settings.canary_pool,
         ),
-        prefill=None
-        if settings.as_prefill is None
-        else PrefillTraffic(server=settings.as_prefill.server.name, engines=settings.serving.engine.data_parallel_size),
     )

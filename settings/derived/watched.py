@@ -40,7 +40,6 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         prefill_engines=0
         if settings.server.shape is None
         else settings.server.shape.prefill_gpus // engine.tensor_parallel_size,
-        prefill_pods=settings.as_prefill is not None,
         max_replicas=settings.server.scaling.max if settings.is_scaled else settings.own_replicas,
         autoscaler=_autoscaler(settings),
         spending=None if settings.spending is None else settings.spending.then,

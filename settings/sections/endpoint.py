@@ -8,7 +8,7 @@ from pydantic import Field
 
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
 
-EndpointKind = Literal["clusterIp", "leastRequest", "prefixAware", "prefillApart", "inferenceGateway"]
+EndpointKind = Literal["clusterIp", "leastRequest", "prefixAware", "inferenceGateway"]
 ROUTER_PRE_STOP_SECONDS: Final = 15
 """Pause before a router's stop signal: every load balancer has removed it by then. Assumed, as for the servers; a router refuses
 nothing in it."""
@@ -44,7 +44,7 @@ class RouterClient(Section):
 
 
 class Router(Section):
-    """The pods that choose a server, for the kinds leastRequest, prefixAware and prefillApart."""
+    """The pods that choose a server, for the kinds leastRequest and prefixAware."""
 
     replicas: Annotated[int, Field(ge=1, le=20)] = 2
     """Routers. Each chooses by the requests that it has itself; all of them serve."""
@@ -65,7 +65,7 @@ class Router(Section):
     """Seconds that open streams have when a router is stopped; longer ones are cut. Default: 580, with a pause and the exit Autopilot's
     maximum."""
     image: RouterImage | None = None
-    """Image with vllm-router 0.1.17 and Python, for prefixAware and prefillApart: no release of it is published as an image.
+    """Image with vllm-router 0.1.17 and Python, for prefixAware: no release of it is published as an image.
     docs/endpoint.md has the three lines that build one."""
     clients: Annotated[tuple[RouterClient, ...], Field(max_length=50)] = ()
     """Clients with keys of their own; requires `server.apiKeySecret`, the servers' key, which the routers then send. Default: every client
@@ -77,8 +77,7 @@ class Endpoint(Section):
 
     kind: EndpointKind | None = None
     """`clusterIp`: the Service, for each connection. `leastRequest`: routers, the server with the fewest requests. `prefixAware`: routers,
-    the server that saw the prompt's beginning. `prefillApart`: routers, a server that reads the prompt and one that answers, for
-    `server.prefillNodes`. `inferenceGateway`: the gateway's endpoint picker. Default: `prefillApart` with `server.prefillNodes`, else
-    `inferenceGateway` with `gateway.enabled`, else `clusterIp`."""
+    the server that saw the prompt's beginning. `inferenceGateway`: the gateway's endpoint picker. Default: `inferenceGateway` with
+    `gateway.enabled`, else `clusterIp`."""
     router: Router = Router()
     """The routers."""

@@ -15,7 +15,7 @@ from facts.advisories import every
 from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.machines import Machine
-from facts.names import ARTICLE_SERVER, PREFILL_ENDING, own_server_name
+from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
 from facts.sizing import POD_ROUTER_DISK_GIB, VLLM_IMAGE_UNPACKED_GIB
 from facts.texts import nearest
@@ -23,7 +23,7 @@ from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
-from settings.sections.shape import Role, Shape, ShapeRouter
+from settings.sections.shape import Shape, ShapeRouter
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecimal digits in lowercase")]
 
@@ -239,10 +239,6 @@ class Server(Section):
     drain_seconds: Annotated[int, Field(ge=LEAST_DRAIN_SECONDS, le=MAX_GRACE_SECONDS - EXIT_SECONDS)] | None = None
     """Seconds that requests in flight have when a server is stopped: at a scale-in, an update or a drained node. Longer requests are cut.
     5 to 590. Default: 120, twice the record's slowest request; with one API server, until they are done."""
-    prefill_nodes: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Nodes that only read prompts and hand each cache over RDMA to the replicas, which then only answer: `replicas` are the decode nodes.
-    Needs `endpoint.kind: prefillApart`, vLLM 0.33.0, B200 or H200 machines of a ladder in one zone, and a GKE version with DRANET. Not
-    tried on a cloud. Default: every replica does both."""
     rank_ports: bool = False
     """Serve each data-parallel rank on a port of its own, 8000 and up, so that a gateway or router sees the requests of each rank and
     chooses among ranks instead of pods. Needs one that does, and vLLM's default of an API server per rank."""
@@ -265,20 +261,6 @@ class Server(Section):
         return Server.model_construct(self.model_fields_set, **{**given, "name": name})
 
     @property
-    def transfer_role(self) -> Role | None:
-        """What these servers do with a request's cache; None if they read and answer themselves."""
-        return None if self.prefill_nodes is None else "kv_consumer"
-
-    @property
-    def prefill(self) -> PrefillServer | None:
-        """The servers that only read prompts; None without any. They pause with the others."""
-        if self.prefill_nodes is None:
-            return None
-        given = {field: getattr(self, field) for field in self.model_fields_set}
-        own = {"name": self.name + PREFILL_ENDING, "replicas": self.prefill_nodes if self.replicas else 0}
-        return PrefillServer.model_construct(**{**given, **own, "prefill_nodes": None})
-
-    @property
     def fixed_replicas(self) -> int | Literal["external"]:
         """Number of server pods, or `external` if kubectl or an autoscaler changes it."""
         return self.replicas if self.scaling.mode == "none" or self.replicas == 0 else "external"
@@ -287,12 +269,3 @@ class Server(Section):
     def size_key(self) -> str:
         """The key of this section that the rest of the stack is sized for."""
         return "replicas" if self.scaling.mode == "none" else "scaling.max"
-
-
-class PrefillServer(Server):
-    """Servers that read prompts for others. Not a section: it follows from `server`."""
-
-    @property
-    def transfer_role(self) -> Role:
-        """They produce caches."""
-        return "kv_producer"

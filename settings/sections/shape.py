@@ -9,8 +9,6 @@ from pydantic import Field
 from settings.sections.endpoint import MOST_CPU, RouterImage
 from settings.sections.section import Section
 
-Role = Literal["kv_producer", "kv_consumer"]
-"""vLLM's names of the two sides: prefill produces a request's cache, decode consumes it."""
 Connector = Literal["NixlConnector", "NixlPushConnector"]
 
 

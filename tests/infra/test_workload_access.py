@@ -10,7 +10,7 @@ from fleet.preview.record.values import reveal
 from settings.derived.compile_cache import cache_key, server_account
 from settings.derived.google_cloud_needs import secret_readers
 from tests.support.recorded import BENCHMARK, ROOT, all_of, named, only, recorded_platform
-from tests.support.settings import PREFILL_NODES, make_config, make_settings
+from tests.support.settings import make_config, make_settings
 
 BATCH = {"enabled": True, "onDone": "keep"}
 KEPT = {"compileCache": {"enabled": True}}
@@ -142,10 +142,6 @@ def test_nothing_is_granted_for_a_file_of_the_internet_or_a_benchmark_that_is_of
         (
             {"weights": {"tokenSecret": "hf"}, "server": {"apiKeySecret": "key"}, "benchmark": BENCHMARK},
             (("benchmark", "hf"), ("benchmark", "key"), ("vllm-server", "key"), ("weights-writer", "hf")),
-        ),
-        (
-            PREFILL_NODES | {"server": {**PREFILL_NODES["server"], "apiKeySecret": "key"}},
-            (("router", "key"),),
         ),
         (
             {"weights": {"source": "huggingface", "tokenSecret": "same"}, "server": {"apiKeySecret": "same"}},

@@ -11,7 +11,7 @@ from typing import Any
 from facts.names import stack_names
 from fleet.preview.record.recorder import Recording, record
 from fleet.preview.record.values import reveal
-from tests.support.settings import PREFILL_NODES, make_config
+from tests.support.settings import make_config
 from tests.support.stacks import recorded_stack
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,7 +62,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
         "benchmark": {"enabled": True},
     },
-    "prefill and decode on nodes of their own": PREFILL_NODES,
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }
 NOT_SERVED: dict[str, dict[str, Any]] = {

@@ -14,15 +14,6 @@ BASE: dict[str, Any] = {
     "server": {"replicas": 12},
 }
 
-PREFILL_NODES: dict[str, Any] = {
-    "capacity": {"mode": "ladder", "flexStartSeconds": None},
-    "cluster": {"minVersion": "1.35.2-gke.1842000"},
-    "server": {"profile": "serve-chat", "replicas": 2, "prefillNodes": 1, "engine": {"version": "0.33.0"}},
-    "endpoint": {"router": {"image": f"europe-docker.pkg.dev/fleet-tests/images/vllm-router:0.1.17@sha256:{'a' * 64}"}},
-    "labels": {"environment": "trial"},
-}
-"""Prefill and decode on nodes of their own."""
-
 
 def make_config(*, project: str = "fleet-tests", region: str = "europe-west4", **sections: Any) -> dict[str, str]:
     """A stack's configuration as the engine passes it; sections given replace the base's."""

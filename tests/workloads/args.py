@@ -62,7 +62,6 @@ def ladder_args(settings: Settings) -> CapacityLadderArgs:
         machine=settings.machine,
         long_notice=settings.has_long_notice,
         returns=settings.returns,
-        rdma=settings.as_prefill is not None,
         idle_seconds=settings.placement.idle_seconds,
         labels=settings.object_labels,
     )

@@ -20,7 +20,7 @@ from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, benchmark_args, server_args
 from workloads.benchmark.benchmark import Benchmark
 from workloads.benchmark.job import config_map_manifest, fingerprint, job_manifest, job_name
@@ -154,20 +154,6 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
         for one in FOR_EVERY_WORKLOAD
     }
     assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
-
-
-def test_another_number_of_prefill_nodes_is_another_measurement() -> None:
-    one, two = (
-        make_settings(
-            **{
-                **PREFILL_NODES,
-                "benchmark": {"enabled": True},
-                "server": {**PREFILL_NODES["server"], "prefillNodes": number},
-            }
-        )
-        for number in (1, 2)
-    )
-    assert fingerprint(measurement(one)) != fingerprint(measurement(two))
 
 
 def test_a_measurement_says_which_file_its_requests_come_from() -> None:

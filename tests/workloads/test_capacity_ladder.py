@@ -12,7 +12,7 @@ from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRAC
 from settings.sections.capacity import Ladder
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 from tests.workloads.args import ladder_args
 from workloads.capacity_ladder import CapacityLadder, compute_class_spec
 
@@ -128,14 +128,6 @@ def test_a_refused_pod_is_tried_again_before_its_node_is_removed() -> None:
 def test_replicas_return_to_an_earlier_rung_where_others_serve_meanwhile(server: dict[str, Any], returns: bool) -> None:
     expected = {"optimizeRulePriority": True} if returns else None
     assert spec(capacity=FULL, server=server).get("activeMigration") == expected
-
-
-@pytest.mark.parametrize(("prefill", "returns"), [(1, False), (2, True)])
-def test_the_only_prefill_node_is_not_evicted_for_an_earlier_rung(prefill: int, returns: bool) -> None:
-    server = {**PREFILL_NODES["server"], "prefillNodes": prefill}
-    ladder = {**FULL, **PREFILL_NODES["capacity"]}
-    found = spec(**{**PREFILL_NODES, "capacity": ladder, "server": server})
-    assert ("activeMigration" in found) is returns
 
 
 def test_a_single_rung_has_no_way_back() -> None:

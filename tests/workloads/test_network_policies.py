@@ -20,7 +20,7 @@ from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
 from tests.workloads.network_policy_semantics import Endpoint, address_of, allowed, between, network_of
 from workloads.network_policies import (
@@ -69,8 +69,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "endpoint": {"kind": "leastRequest"},
         "benchmark": {"enabled": True},
     },
-    "prefill nodes": PREFILL_NODES,
-    "prefill nodes that download": {**PREFILL_NODES, "weights": {"source": "huggingface"}},
     "routers behind the gateway": {**GATEWAY, "endpoint": {"kind": "leastRequest"}},
     "routers by prefix": {"endpoint": {"kind": "prefixAware", "router": {"image": f"r.example/r:1@sha256:{'a' * 64}"}}},
     "gateway with a name": {

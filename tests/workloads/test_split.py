@@ -321,7 +321,6 @@ def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
 @each_row(
     ("changed", "said"),
     [
-        ({"endpoint": {"kind": "prefillApart"}}, ["shape-without-proxy"]),
         ({"server": {"profile": "record"}}, ["shape-release"]),
     ],
 )

@@ -60,11 +60,8 @@ class RouterArgs:
     """Namespace, labels, image source. The namespace's `Traffic` has `router`, for account and network policies."""
     server: Server
     """The servers to choose from."""
-    prefill: Server | None = None
-    """Servers that only read prompts, for `prefillApart`; `server` then only answers."""
-    kind: Literal["leastRequest", "prefixAware", "prefillApart"]
-    """How a server is chosen: the one with the fewest requests, the one that saw the prompt's beginning, or one that reads the prompt and
-    one that answers."""
+    kind: Literal["leastRequest", "prefixAware"]
+    """How a server is chosen: the one with the fewest requests, or the one that saw the prompt's beginning."""
     router: RouterSection = field(default_factory=RouterSection)
     """Replicas, resources, limits, timeouts and clients."""
     max_in_flight: int
@@ -75,15 +72,6 @@ class RouterArgs:
     """Secret Manager secrets with the clients' keys, by client's name."""
 
     def __post_init__(self) -> None:
-        if (self.kind == "prefillApart") != (self.prefill is not None):
-            refuse_field(
-                self,
-                "prefill",
-                found="no servers" if self.prefill is None else "servers",
-                allowed="servers with kind prefillApart, None with the others",
-                why="with that kind each prompt is read by a server of its own",
-                write='prefill=Server("prefill", ...), kind="prefillApart"',
-            )
         if self.has_vllm_router and self.router.image is None:
             refuse_field(
                 self,
@@ -107,7 +95,7 @@ class RouterArgs:
     @property
     def has_vllm_router(self) -> bool:
         """Whether the pods run vllm-router, behind HAProxy."""
-        return self.kind in ("prefixAware", "prefillApart")
+        return self.kind == "prefixAware"
 
 
 class Router(pulumi.ComponentResource):
@@ -269,7 +257,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
             for client in chosen.clients
         ),
         hides_errors=vllm_routed,
-        one_answer=args.prefill is not None or args.server.has_pod_router,
+        one_answer=args.server.has_pod_router,
         health_path=vllm_router.HEALTH_PATH if vllm_routed else haproxy.HEALTH_PATH,
     )
 
@@ -350,7 +338,6 @@ def _vllm_router(args: RouterArgs) -> ContainerArgsDict:
         *vllm_router.router_command(
             args.server.name,
             "$(NAMESPACE)",
-            prefill=None if args.prefill is None else args.prefill.name,
             max_in_flight=args.max_in_flight * args.slots,
         )
     ]

@@ -26,7 +26,7 @@ from settings.sections.shape import Shape
 from settings.serving import version_problems
 from workloads import names, secret_files
 from workloads.manifest import Manifest
-from workloads.server import api_key, compile_cache, ranks, rdma, split, vllm_args
+from workloads.server import api_key, compile_cache, ranks, split, vllm_args
 from workloads.space import Space
 from workloads.weights import hf_token
 from workloads.weights.weights import WeightsMount
@@ -106,9 +106,6 @@ class ServerPod:
     drain_seconds: int | None = None
     """Seconds that requests in flight have when a server is stopped, 5 to 590. None: 120 with several API servers; with one, until they
     are done, within the placement's grace period."""
-    rdma: bool = False
-    """Whether the pod claims the RDMA network cards of its node, over which it hands caches to other servers or takes them. For an `engine`
-    with `--kv-transfer-config`, and a `placement` by a ladder's class with `rdma`. The pod checks no API key: routers in front of it do."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shape: Shape | None = None
@@ -205,11 +202,6 @@ class ServerPod:
         return None if self.shape is None else split.split(self.shape, self.engine.tensor_parallel_size)
 
     @property
-    def mounts_key(self) -> bool:
-        """Whether the servers check the API key: not on nodes of their own, whose routers drop it."""
-        return self.api_key is not None and not self.rdma
-
-    @property
     def _ranks(self) -> int:
         return self.engine.data_parallel_size if self.rank_ports else 1
 
@@ -217,7 +209,7 @@ class ServerPod:
 def pod_template(args: ServerPod, api_key_version: pulumi.Input[str] | None = None) -> PodTemplateSpecArgsDict:
     """The Deployment's pod template. Secrets are read once, at start, so a new version changes the template."""
     versions = {
-        API_KEY_VERSION: api_key_version if args.mounts_key else None,
+        API_KEY_VERSION: api_key_version,
         HF_TOKEN_VERSION: args.hf_token_version if args.weights is None else None,
     }
     annotations = {**args.annotations, **{name: version for name, version in versions.items() if version is not None}}
@@ -253,8 +245,6 @@ def pod_spec(args: ServerPod) -> PodSpecArgsDict:
     if args.compile_cache is not None:
         image = args.space.image(args.image.reference)
         spec["init_containers"] = [compile_cache.saver(args.compile_cache, image, mounts(args), args.status_port)]
-    if args.rdma:
-        spec["resource_claims"] = rdma.pod_claims(args.name)
     if len(placement.zones) > 1:
         # Spread over the zones with the weights; a replica in a fuller zone is better than none.
         spec["topology_spread_constraints"] = [
@@ -281,7 +271,7 @@ def container(args: ServerPod) -> ContainerArgsDict:
         "args": arguments(args),
         "env": environment(args),
         "ports": container_ports(args),
-        "resources": resources(args.asks_for, args.placement.gpus, claims_rdma=args.rdma),
+        "resources": resources(args.asks_for, args.placement.gpus),
         "security_context": {
             "allow_privilege_escalation": False,
             "capabilities": {"drop": ["ALL"]},
@@ -299,15 +289,12 @@ def container(args: ServerPod) -> ContainerArgsDict:
 
 
 def container_ports(args: ServerPod) -> list[ContainerPortArgsDict]:
-    """Ports of the vLLM container: with a shape, the API's is the router's; with RDMA, those where other servers ask for caches."""
+    """Ports of the vLLM container: with a shape, the API's is the router's."""
     if args.shape is not None:
         return [ranks.status_port()]
     if args.rank_ports:
         return ranks.container_ports(len(args.ports))
-    own: list[ContainerPortArgsDict] = [
-        {"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}
-    ]
-    return [*own, *(rdma.ports(args.engine.data_parallel_size) if args.rdma else ())]
+    return [{"name": names.HTTP_PORT_NAME, "container_port": names.HTTP_PORT, "protocol": "TCP"}]
 
 
 def router(args: ServerPod) -> list[ContainerArgsDict]:
@@ -322,7 +309,7 @@ def router(args: ServerPod) -> list[ContainerArgsDict]:
             args.drain,
             startup_minutes=minutes,
             period_seconds=PROBE_PERIOD_SECONDS,
-            has_key=args.mounts_key,
+            has_key=args.api_key is not None,
         )
     ]
 
@@ -359,7 +346,7 @@ def command(args: ServerPod) -> list[pulumi.Input[str]]:
         plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts)
     if args.split is not None:
         plain = ranks.serving(plain, args.engine.data_parallel_size, options=split.options(args.split, args.drain))
-    if args.mounts_key:
+    if args.api_key is not None:
         plain = api_key.command_with_key("VLLM_API_KEY", plain)
     return [*plain] if args.compile_cache is None else compile_cache.restoring(args.compile_cache, plain)
 
@@ -372,14 +359,12 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
     variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
-    if args.rdma:
-        variables += rdma.environment(args.engine.extra_env)
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
 
 
-def resources(asked: PodResources, gpus: int, *, claims_rdma: bool = False) -> ResourceRequirementsArgsDict:
+def resources(asked: PodResources, gpus: int) -> ResourceRequirementsArgsDict:
     """Equal requests and limits: required for GPUs; Autopilot would change the rest, which would be a permanent diff."""
     amounts = {
         "cpu": str(asked.cpu),
@@ -387,10 +372,7 @@ def resources(asked: PodResources, gpus: int, *, claims_rdma: bool = False) -> R
         "ephemeral-storage": f"{asked.ephemeral_storage_gib}Gi",
         "nvidia.com/gpu": str(gpus),
     }
-    asks: ResourceRequirementsArgsDict = {"requests": amounts, "limits": dict(amounts)}
-    if claims_rdma:
-        asks["claims"] = [{"name": rdma.CLAIM}]
-    return asks
+    return {"requests": amounts, "limits": dict(amounts)}
 
 
 def probes(startup_minutes: int, drain: Drain, port: str) -> dict[str, ProbeArgsDict]:
@@ -435,7 +417,7 @@ def volumes(args: ServerPod) -> list[VolumeArgsDict]:
         pod_volumes.append(args.weights.volume())
     elif args.hf_token is not None:
         pod_volumes.append(hf_token.token_volume(args.hf_token))
-    if args.mounts_key and args.key_store is not None:
+    if args.key_store is not None:
         pod_volumes.append(api_key.volume(args.key_store))
     if args.compile_cache is not None:
         pod_volumes += compile_cache.volumes(args.name)
@@ -457,7 +439,7 @@ def mounts(args: ServerPod) -> list[VolumeMountArgsDict]:
         volume_mounts.append(args.weights.volume_mount())
     elif args.hf_token is not None:
         volume_mounts.append(hf_token.token_mount())
-    if args.mounts_key:
+    if args.api_key is not None:
         volume_mounts.append(api_key.mount())
     if args.compile_cache is not None:
         volume_mounts.append(compile_cache.program_mount())

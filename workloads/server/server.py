@@ -17,7 +17,7 @@ from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
 from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
-from workloads.server import api_key, compile_cache, ranks, rdma
+from workloads.server import api_key, compile_cache, ranks
 from workloads.server.pod import ServerPod, pod_template
 from workloads.space import once_created
 
@@ -119,16 +119,6 @@ class Server(pulumi.ComponentResource):
             for what, in_pod in programs.items()
             if in_pod is not None
         ]
-        if args.rdma:
-            # Immutable, and of a fixed content: a new one would need another name.
-            needed.append(
-                k8s.resource.v1.ResourceClaimTemplate(
-                    f"{name}-rdma",
-                    metadata=metadata | {"name": rdma.template_name(args.name)},
-                    spec=rdma.template_spec(),
-                    opts=child,
-                )
-            )
         key_version = None if self.stored_key is None else self.stored_key.version
         # Pulumi would wait ten minutes for the Service's first ready pod. A first start takes longer, a paused fleet has
         # none, and the Deployment already waits for its pods.

@@ -81,8 +81,6 @@ class Fleet:
     """How prefill is apart from decode; empty where it is not."""
     canary: str = ""
     """Canary pods and their release; empty without a canary."""
-    prefill: str = ""
-    """Nodes that only read prompts; empty without any."""
 
     @property
     def bought(self) -> str:
@@ -270,7 +268,6 @@ def _fleet(settings: Settings, stand_in_project: bool) -> Fleet:
         stand_in_project=stand_in_project,
         shape=_shape(settings),
         canary=_canary(settings),
-        prefill=f"{settings.prefill_replicas} of the nodes only for prompts" if settings.prefill_replicas else "",
     )
 
 

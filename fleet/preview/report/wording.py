@@ -64,8 +64,8 @@ def _quantity(item: LineItem) -> str:
 
 
 def format_size(fleet: Fleet) -> str:
-    """Size of a fleet: `12 A4 nodes (96 B200)`, with the shares of canary and prefill."""
-    return ", ".join(filter(None, (_nodes(fleet), fleet.canary, fleet.prefill)))
+    """Size of a fleet: `12 A4 nodes (96 B200)`, with the canary's share."""
+    return ", ".join(filter(None, (_nodes(fleet), fleet.canary)))
 
 
 def _nodes(fleet: Fleet) -> str:

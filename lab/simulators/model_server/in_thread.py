@@ -15,7 +15,7 @@ _START_SECONDS = 10.0
 
 
 @contextmanager
-def serving(make: Callable[[], S], *, host: str = LOOPBACK, port: int = 0, ready: bool = True) -> Iterator[S]:
+def serving(make: Callable[[], S], *, port: int = 0, ready: bool = True) -> Iterator[S]:
     """Start the server that `make` builds; stop it at the end of the block. Raises errors of `make` and of the port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="model-server", daemon=True)
@@ -23,7 +23,7 @@ def serving(make: Callable[[], S], *, host: str = LOOPBACK, port: int = 0, ready
 
     async def start() -> S:
         server = make()
-        await server.start(host, port)
+        await server.start(LOOPBACK, port)
         server.ready = ready
         return server
 

@@ -50,7 +50,6 @@ FLEETS = {
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),
     "prefill apart": replace(EVERYTHING, release=(0, 33, 0), prefill_engines=4),
     "a pair": replace(LITTLE, release=(0, 33, 0), engines_per_pod=2, prefill_engines=1),
-    "prefill on nodes of its own": replace(EVERYTHING, release=(0, 33, 0), prefill_pods=True),
     "only batches": replace(EVERYTHING, only_batches=True),
     "somebody else scales": replace(EVERYTHING, max_replicas=None, autoscaler=None),
 }

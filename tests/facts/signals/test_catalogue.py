@@ -26,7 +26,6 @@ from facts.signals.series import (
     ROUTER,
     SERVER,
     TPOT_BOUNDS,
-    TTFT,
     TTFT_BOUNDS,
     VLLM,
     bound,
@@ -108,9 +107,7 @@ def test_every_series_is_the_fleets_own(every: Catalogue) -> None:
                     f'{key}="{one}"' in inner for key in ("namespace", "namespace_name") for one in own
                 ), expr
             if name in VLLM or name.startswith(("fleet:", "vllm:")):
-                # With prefill on nodes of its own, users wait there for their first token.
-                at_prefill = fleet.prefill_pods and f'app="{fleet.server}-prefill"' in inner
-                assert f'app="{fleet.server}"' in inner or (at_prefill and name.startswith(TTFT)), expr
+                assert f'app="{fleet.server}"' in inner, expr
 
 
 @pytest.mark.parametrize("every", ALL)
@@ -226,20 +223,6 @@ def test_where_prefill_is_apart_users_are_asked_about_where_they_wait_and_the_re
     assert not any("role=" in expr for expr in expressions(together))
     # One decode engine has nobody to share with.
     assert "EnginesUnequal" not in named(catalogue(FLEETS["a pair"]).alerts)
-
-
-def test_between_nodes_the_runbook_looks_where_connector_router_and_path_are() -> None:
-    """The router is in its own pods, and caches go over the nodes' cards; one pod has both, and NVLink."""
-    nodes, pod = FLEETS["prefill on nodes of its own"], FLEETS["prefill apart"]
-    reads, slow = (runbook.section(name, nodes) for name in ("DecodeReadsPrompts", "TransfersSlow"))
-    pods = f"app in ({nodes.server},{nodes.server}-prefill,router)"
-    assert re.search(rf'-l "{re.escape(pods)}" .* grep -E ".*vllm-pd-disaggregation', reads)
-    assert "rc_mlx5" in slow
-    assert "RDMA between nodes was not measured" in " ".join(slow.split())
-    assert not {"cuda_ipc", "one container"} & set(re.findall(r"cuda_ipc|one container", slow))
-    alone = runbook.section("TransfersSlow", pod)
-    assert "cuda_ipc" in alone
-    assert "rc_mlx5" not in alone
 
 
 def test_the_guide_lists_every_alert_with_its_severity() -> None:

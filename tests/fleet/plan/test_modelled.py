@@ -8,7 +8,7 @@ from facts.figures import match, published
 from fleet.plan.modelled import Modelled, modelled
 from settings.derived.figures import serving_shape
 from tests.support.rows import each_row
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 
 
 def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_basis() -> None:
@@ -49,10 +49,6 @@ def test_an_estimate_with_a_picker_of_which_nothing_is_published_says_what_it_as
 
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
-
-
-def test_a_stack_whose_prompts_other_nodes_read_has_no_estimate() -> None:
-    assert modelled(make_settings(**PREFILL_NODES)) is None
 
 
 def test_the_estimate_is_at_full_load_and_names_both_readings() -> None:

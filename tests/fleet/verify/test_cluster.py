@@ -43,7 +43,7 @@ from tests.fleet.verify.stacks import (
 )
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 
 
 @pytest.fixture(scope="module")
@@ -443,28 +443,6 @@ def test_a_missing_replica_is_told_with_why(gateway: Settings) -> None:
     ]
 
 
-def test_nodes_for_prompts_are_replicas_too() -> None:
-    apart = make_settings(**PREFILL_NODES)
-    prefill = apart.as_prefill
-    assert prefill is not None
-    ready = _pod(pod_of(prefill, 0))
-    assert said_in(checks_cluster.replicas(_facts(apart, prefill=(ready,)), apart)).endswith("1 of 1 for prompts")
-    missing = checks_cluster.replicas(_facts(apart), apart)
-    assert [(one.subject, one.allowed, one.found) for one in differing(missing)] == [
-        ("qwen35-server-prefill · replicas", "1", "0 ready")
-    ]
-    unread = _facts(apart, troubles={"prefill": "forbidden"})
-    assert state_of(checks_cluster.replicas(unread, apart)) == "unknown"
-
-
-def test_servers_behind_a_router_with_prefill_apart_are_not_asked_for_a_key() -> None:
-    apart = make_settings(**{**PREFILL_NODES, "server": {**PREFILL_NODES["server"], "apiKeySecret": "k"}})
-    asked = replace(_facts(apart), pods=(Server(name="one", health=Reply(status=200)),))
-    check = checks_service.api_key(asked, apart)
-    assert check is not None
-    assert "routers in front" in said_in(check)
-
-
 def test_pods_that_go_are_not_counted(gateway: Settings) -> None:
     going = pod_of(gateway, 2)
     going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
@@ -702,23 +680,6 @@ def test_an_environment_of_an_older_update_is_named_and_no_secret_shown(
     assert state_of(check) == "error"
     assert [(name_of(one), (one.found, one.allowed)) for one in differing(check)] == [(name, found_declared)]
     assert SECRET not in str(check)
-
-
-@each_row(
-    ("variables", "differs"),
-    [
-        ({}, []),
-        ({"VLLM_NIXL_SIDE_CHANNEL_HOST": "10.0.0.1"}, ["VLLM_NIXL_SIDE_CHANNEL_HOST"]),
-        ({"VLLM_NIXL_SIDE_CHANNEL_HOST": None}, ["VLLM_NIXL_SIDE_CHANNEL_HOST"]),
-        ({"VLLM_NIXL_SIDE_CHANNEL_PORT": "5601"}, ["VLLM_NIXL_SIDE_CHANNEL_PORT"]),
-        ({"UCX_TLS": "tcp,cuda_copy"}, ["UCX_TLS"]),
-    ],
-)
-def test_servers_on_nodes_of_their_own_have_the_addresses_and_transports_of_transfers(
-    variables: dict[str, Any], differs: list[str]
-) -> None:
-    check = _environment(make_settings(**PREFILL_NODES), variables)
-    assert [name_of(one) for one in differing(check)] == differs
 
 
 @pytest.mark.parametrize(

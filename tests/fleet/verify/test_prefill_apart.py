@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from dataclasses import replace
@@ -12,10 +11,9 @@ from typing import Any
 import pytest
 
 from fleet.clients.metrics_text import parse as scrape
-from fleet.verify.ask import _routed
 from fleet.verify.checks_service import api_key
 from fleet.verify.checks_traffic import transfers
-from fleet.verify.facts import Burst, Facts, Reply, Routed, Scrapes, Server, Target
+from fleet.verify.facts import Burst, Facts, Reply, Server
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server.timing import Request, ServerTiming
 from lab.stage.traffic.traffic import Load
@@ -27,7 +25,6 @@ from tests.fleet.verify.stacks import ROOT, check_of, differing, name_of, said_i
 from tests.lab.cloud.routers.play import objects_of, playing
 from tests.lab.cloud.routers.split import NEEDS_VLLM_ROUTER, PAIR
 from tests.support.rows import each_row
-from tests.support.settings import PREFILL_NODES, make_settings
 
 
 @pytest.fixture(scope="module")
@@ -83,78 +80,6 @@ def test_what_the_counters_of_a_burst_say(pair: Settings, after: str | None, sta
 def test_only_stacks_with_the_shape_are_asked(pair: Settings, dev: Settings) -> None:
     assert transfers(facts(page(8, 512)), dev) is None
     assert state_of(transfers(replace(facts(None), pods=()), pair)) == "unknown"
-
-
-# On nodes of their own
-
-NODES = make_settings(**PREFILL_NODES)
-
-
-def counters(requests: int, computed: int, gb: float = 0.0, seconds: float = 0.0) -> Scrapes:
-    """Of a pod with one kind of engine, whose series have no role."""
-    before, after = (
-        "".join(
-            line.replace('{role="decode"}', "").replace(',role="decode"', "") for line in lines if "prefill" not in line
-        )
-        for lines in (page(0, 0).splitlines(True), page(requests, computed, gb, seconds).splitlines(True))
-    )
-    return scrape(before), scrape(after)
-
-
-def routed(scrapes: dict[str, Scrapes], answered: int = 8) -> Routed:
-    shares = dict.fromkeys(scrapes, 4)
-    return Routed(
-        router="router-a", asked=8, answered=answered, troubles=(), shares=shares, refused={}, scrapes=scrapes
-    )
-
-
-@each_row(
-    ("found", "state", "differs"),
-    [
-        (routed({"a": counters(4, 4, 0.8, 0.1), "b": counters(4, 4, 0.8, 0.1)}), "passed", []),
-        (
-            routed({"a": counters(4, 4, 0.8, 0.1), "b": counters(4, 256)}),
-            "error",
-            ["prompt tokens that decode computes, per request"],
-        ),
-        (routed({"a": counters(4, 4, 0.8, 1.6)}), "error", ["bytes by seconds"]),  # TCP
-        (routed({"a": counters(4, 4, 0.8, 0.1), "b": (None, None)}), "unknown", []),
-        (routed({"a": counters(4, 256)}, answered=0), "unknown", []),
-        (None, "unknown", []),
-    ],
-)
-def test_nodes_are_judged_by_what_came_through_a_router(found: Routed | None, state: str, differs: list[str]) -> None:
-    """A burst past the router moves nothing: `facts` has one whose every prompt decode computed."""
-    check = transfers(replace(facts(page(8, 512)), routed=found), NODES)
-    assert state_of(check) == state
-    assert [name_of(one) for one in differing(check)] == differs
-
-
-def test_a_burst_through_a_router_has_the_counters_around_it() -> None:
-    class Played:
-        """A client whose servers have answered as many requests as it sent."""
-
-        seconds_left = 60.0
-        sent = 0
-
-        async def metrics(self, _url: str, _seconds: float) -> tuple[Any, str]:
-            return counters(self.sent, self.sent)[1], ""
-
-        async def post(self, *_request: object) -> Reply:
-            self.sent += 1
-            return Reply(status=200)
-
-        async def get(self, *_request: object, **_more: object) -> Reply:
-            return Reply(status=404)
-
-    pod = Target(name="a", url="http://127.0.0.1:1")
-    played: Any = Played()
-    found = asyncio.run(_routed(played, NODES, pod, [pod], {pod: Server(name="a", health=Reply(status=200))}))
-    before, after = found.scrapes["a"]
-    assert before is not None
-    assert after is not None
-    name = "vllm:request_success_total"
-    assert (before.total(name), after.total(name), found.shares) == (0, 4, {"a": 4})
 
 
 def test_pods_behind_their_own_router_are_asked_for_no_key() -> None:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.cloud.kubelet_stages import EXIT_CODE, kubelet_stages
-from lab.cloud.network_cards import API, DRIVER, RESOURCE_SLICE, device_class
-from lab.cloud.offers import COMPUTE_CLASS_KIND
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.spot import kill_containers, preempt
 from lab.cloud.standby import Standby
@@ -20,7 +18,7 @@ from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.world import VOLUMES_ATTACHED, World, condition, is_ready
 from lab.cloud.writer import Writer
-from lab.control_plane.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Kind, Manifest
+from lab.control_plane.api import DEPLOYMENT, EVENT, JOB, NODE, PERSISTENT_VOLUME, POD, ClusterApi, Manifest
 from lab.results.clock import Clock
 from lab.results.timeline import Timeline
 from tests.lab.cloud.fake_world import GKE, GPU_TOLERATIONS, SPOT
@@ -164,40 +162,6 @@ def test_twelve_servers_on_twelve_spot_machines(scene: Scene) -> None:
     (status,) = scene.pods()[0]["status"]["containerStatuses"]
     assert (status["ready"], status["started"], status["restartCount"]) == (True, True, 0)
     assert "running" in status["state"]
-
-
-def test_prefill_and_decode_get_nodes_whose_network_cards_they_claim(scene: Scene) -> None:
-    """The rendered objects, by Kubernetes' own schemas, claim controller and scheduler."""
-    found = manifests("prefill and decode on nodes of their own")
-    (class_,) = [manifest for manifest in found if manifest["kind"] == "ComputeClass"]
-    scene.api.apply(device_class())
-    scene.api.apply(class_)
-    for manifest in found:
-        if manifest["kind"] == "ResourceClaimTemplate":
-            scene.apply(manifest)
-        elif manifest["kind"] == "Deployment" and "-server" in manifest["metadata"]["name"]:
-            without_weights(manifest)
-            scene.apply(manifest)
-    scene.until_ready(3)
-    assert scene.machines() == ["a4-highgpu-8g"] * 3
-    nodes = {pod["spec"]["nodeName"] for pod in scene.pods()}
-    claims = scene.api.list_all(Kind(API, "ResourceClaim"), scene.space)
-    allotted = [claim["status"]["allocation"]["devices"]["results"] for claim in claims]
-    assert [len({card["device"] for card in cards}) for cards in allotted] == [8] * 3
-    assert {card["pool"] for cards in allotted for card in cards} == nodes
-
-    # A node that offers no cards takes no such pod, whatever else is free on it.
-    (prefill,) = [pod for pod in scene.pods() if "-prefill-" in pod["metadata"]["name"]]
-    scene.api.delete(RESOURCE_SLICE, f"{prefill['spec']['nodeName']}-{DRIVER}")
-    scene.api.delete(POD, prefill["metadata"]["name"], scene.space)
-
-    def refusal() -> bool:
-        waiting = [pod for pod in scene.pods() if not pod["spec"].get("nodeName")]
-        said = [one.get("message", "") for pod in waiting for one in pod["status"].get("conditions") or ()]
-        return any("cannot allocate all claims" in message for message in said)
-
-    scene.until(refusal, "the scheduler's refusal")
-    scene.api.delete(COMPUTE_CLASS_KIND, class_["metadata"]["name"])
 
 
 def test_a_thirteenth_without_stock_waits_and_says_why(scene: Scene) -> None:

@@ -36,7 +36,6 @@ SERVERS = {
     "a canary of another revision": [(A4, "reservation")],
     "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
     "short ladder": [(A4, "flex-start")],
-    "prefill and decode on nodes of their own": [SPOT_NODE],
     "every kind at once": [(A4, "flex-start"), SPOT_NODE],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],
@@ -102,7 +101,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
             assert template(offer, needs(one)).unmet(needs(one)) == ""
         seen[app] = one
     servers = [value for app, value in seen.items() if app not in expected]
-    assert len(servers) == (2 if "canary" in shape or "prefill" in shape else 1)
+    assert len(servers) == (2 if "canary" in shape else 1)
     assert all(server["spec"]["terminationGracePeriodSeconds"] <= MAX_GRACE_SECONDS for server in servers)
 
 
@@ -365,29 +364,3 @@ def test_a_rung_brings_the_machine_that_it_names(rung: Manifest, amounts: dict[s
     one = pod("server", amounts, nodeSelector={f"{GKE}/compute-class": "rungs"}, tolerations=GPU_TOLERATIONS)
     found = ask(one, rungs=ladder({**rung, "spot": True}))
     assert (None if isinstance(found, Trouble) else found[0].machine.name) == expected
-
-
-CARDS: Manifest = {"resourceClaims": [{"name": "rdma", "resourceClaimTemplateName": "cards"}]}
-OFFERS_CARDS: Manifest = {"nodePoolConfig": {"dra": {"networking": {"enabled": True}}}}
-WITH_NETWORKS = {**RUNG, "acceleratorNetworkProfile": "auto", "spot": True}
-
-
-@pytest.mark.parametrize(
-    ("class_", "has"),
-    [
-        (ladder(WITH_NETWORKS, **OFFERS_CARDS), True),
-        (ladder({**RUNG, "spot": True}, WITH_NETWORKS, **OFFERS_CARDS), True),
-        (ladder(WITH_NETWORKS), False),
-        (ladder({**RUNG, "spot": True}, **OFFERS_CARDS), False),
-    ],
-)
-def test_a_pod_that_claims_network_cards_gets_a_node_that_has_some(class_: Manifest, has: bool) -> None:
-    claims = in_class(**CARDS)
-    if has:
-        assert [offer.rdma for offer in offered(claims, rungs=class_)] == [True]
-    else:
-        assert refused(claims, rungs=class_).code == "no.scale.up.nap.ccc.pod.incompatible"
-
-
-def test_a_pod_that_claims_network_cards_without_a_class_gets_no_node() -> None:
-    assert "RDMA" in refused(gpu_pod(nodeSelector=FLEX, **CARDS)).message

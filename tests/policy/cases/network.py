@@ -277,7 +277,7 @@ CASES = (
     _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
     _broken(
         "prefix-router-reachable",
-        "before nodes of prefill and decode",
+        "before prefill and decode of other pods",
         _prefix_router("--host=0.0.0.0", "--port=8100", "--vllm-pd-disaggregation"),
     ),
     _sound("prefix-router-reachable", "of a split pod", _SPLIT, stack="dev"),

@@ -13,7 +13,7 @@ from settings.load import check
 from settings.problems import SettingsError
 from settings.sections.batch import Batch
 from tests.support.rows import each_row
-from tests.support.settings import PREFILL_NODES, make_settings
+from tests.support.settings import make_settings
 
 SCALED: dict[str, Any] = {"server": {"profile": "serve-batch", "scaling": {"mode": "batch", "max": 4}}}
 FIXED: dict[str, Any] = {"server": {"profile": "serve-batch", "replicas": 2}}
@@ -45,7 +45,6 @@ def test_a_fleet_for_batches_only_needs_no_channel_for_pages() -> None:
         (KEEP, FIXED),
         (KEEP, {"server": {"replicas": "external"}}),
         (KEEP, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}),
-        (KEEP, PREFILL_NODES),
         ({}, {"server": {"scaling": {"mode": "batch"}, "replicas": 0}}),
         ({}, {**SCALED, "gateway": {"enabled": True}}),
         ({}, {**SCALED, "endpoint": {"kind": "leastRequest"}}),
@@ -114,12 +113,6 @@ def test_what_a_batch_could_not_do_is_refused(
 def test_the_batch_alone_decides_how_many_servers_run(scaling: dict[str, Any], said: str, subject: str) -> None:
     finding = found({}, {"server": {"scaling": {"mode": "batch", **scaling}}})[said]
     assert (finding.severity, finding.subject) == ("error", f"vllm-fleet:server.scaling.{subject}")
-
-
-def test_prefill_nodes_and_servers_for_a_batch_only_exclude_each_other() -> None:
-    server = {**PREFILL_NODES["server"], "scaling": {"mode": "batch"}}
-    del server["replicas"]
-    assert found({}, {**PREFILL_NODES, "server": server})["prefill-with-scaling"].severity == "error"
 
 
 def test_a_ceiling_needs_a_known_price_of_the_nodes() -> None:
