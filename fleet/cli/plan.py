@@ -15,7 +15,7 @@ from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.options import Root
-from fleet.cli.project import find_root, require_stack
+from fleet.cli.project import find_root
 from fleet.plan.asked import ANY_MACHINE, Asked, Place
 
 if TYPE_CHECKING:
@@ -33,12 +33,9 @@ class Wanted:
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare purchase options, with and without the gateway.")
     ] = False
-    day: Annotated[bool, typer.Option("--day", help="Simulate a week of load with the goal as its peak.")] = False
     prefill_apart: Annotated[
         bool, typer.Option("--prefill-apart", help="Show what prefill on engines of its own would change.")
     ] = False
-    # Not the shared option, which also reads PULUMI_STACK: that would change what a goal means.
-    stack: Annotated[str | None, typer.Option(metavar="NAME", help="With --day: the fleet of Pulumi.NAME.yaml.")] = None
     format_: Annotated[list[str] | None, format_option("text", "json", "html")] = None
     out: Annotated[
         Path | None,
@@ -77,8 +74,6 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     region = _region(asked.region, place.zone, write=wanted.write is not None)
     if asked.machine == ANY_MACHINE or (asked.machine is None and not any(_of_one_machine(asked, wanted).values())):
         return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
-    if wanted.stack is not None:
-        return _day_of_stack(wanted.stack, asked, formats, wanted.root)
     if wanted.write is not None and wanted.prefill_apart:
         # What a split needs in front of its pods is part of the plan: its size and its price.
         asked = replace(asked, routers=True)
@@ -117,47 +112,11 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     return CLEAN
 
 
-def _day_of_stack(stack: str, asked: Asked, formats: Documents, root: Path | None) -> int:
-    """Simulate a week of a stack's fleet."""
-    if replace(asked, requests_per_second=None) != Asked() or "html" in formats:
-        raise CommandError(
-            "--stack can only be combined with --day, --requests-per-second (the peak) and --format text or json"
-        )
-    peak = asked.requests_per_second
-    if peak is not None and peak <= 0:
-        raise CommandError(f"--requests-per-second {peak:g}: must be above 0")
-    from fleet.plan.day.comparison import comparisons, subject_of_stack
-    from fleet.plan.report.day import outline
-    from settings.load import parse
-    from settings.stack_file import read
-
-    folder = find_root(root)
-    name = require_stack(folder, stack)
-    content = read(folder, name)
-    from fleet.plan.question.goals import PlanImpossibleError
-
-    settings = parse(name, content.config, content.unopened)
-    if settings.scales_by_batch:
-        raise CommandError(
-            f"--stack {name}: its servers follow batches (server.scaling.mode: batch), not the load of a day; "
-            f"for a file of documents run: fleet batch plan FILE --stack {name}"
-        )
-    try:
-        subject = subject_of_stack(settings, peak)
-        found = comparisons(subject)
-    except (PlanImpossibleError, LookupError, ValueError) as error:
-        raise CommandError(f"Pulumi.{name}.yaml: {error}") from None
-    _deliver(outline(subject, found, stack=name), formats)
-    return CLEAN
-
-
 def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
     """Raises CommandError for options that would do nothing."""
     writes = wanted.write is not None
-    if wanted.day and (wanted.compare or writes or asked.documents is not None):
-        raise CommandError("--day cannot be combined with --compare, --write or --documents")
-    if wanted.prefill_apart and (wanted.compare or wanted.day):
-        raise CommandError("--prefill-apart cannot be combined with --compare or --day")
+    if wanted.prefill_apart and wanted.compare:
+        raise CommandError("--prefill-apart and --compare cannot be combined")
     if wanted.prefill_apart and writes and place.router_image is None:
         raise CommandError(
             "--prefill-apart --write requires --router-image HOST/PATH/vllm-router:0.1.17@sha256:DIGEST: no release of vllm-router is "
@@ -170,8 +129,6 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
         )
     if place.router_image is not None and not wanted.prefill_apart:
         raise CommandError("--router-image requires --prefill-apart")
-    if wanted.stack is not None and not wanted.day:
-        raise CommandError("--stack requires --day")
     if asked.machine == ANY_MACHINE:
         for option, there in _of_one_machine(asked, wanted).items():
             if there:
@@ -189,7 +146,6 @@ def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
         "--write": wanted.write is not None,
         "--compare": wanted.compare,
         "--format html": "html" in wanted.formats(),
-        "--day": wanted.day,
         "--prefill-apart": wanted.prefill_apart,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
         f"--capacity {asked.capacity}": _is_unlisted(asked),
@@ -266,21 +222,11 @@ def _print(
     commands: Sequence[str],
     wanted: Wanted,
 ) -> None:
-    week = None
-    if wanted.day:
-        from fleet.plan.day.comparison import comparisons, subject_of_plan
-
-        subject = subject_of_plan(answer)
-        try:
-            week = subject, comparisons(subject)
-        except ValueError as error:
-            raise CommandError(f"--day: {error}") from None
-    from fleet.plan.report import day as of_week
     from fleet.plan.report import outline
 
-    whole = outline.outline(answer, alternatives, week, written=written, commands=commands)
-    # A terminal shows what was asked for, a week, a comparison or a split, without the plan.
-    short = of_week.outline(*week) if week else outline.comparison(alternatives) if alternatives else whole
+    whole = outline.outline(answer, alternatives, written=written, commands=commands)
+    # A terminal shows what was asked for, a comparison or a split, without the plan.
+    short = outline.comparison(alternatives) if alternatives else whole
     if wanted.prefill_apart and not written:
         short = outline.split(answer)
     _deliver(whole, formats, in_text=short)

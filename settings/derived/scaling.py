@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 GROWTH_DURING_LEAD: Final = 1.41
-"""Growth of load in 20 minutes, 95th percentile. Source: ServeGen (Apache-2.0), m-large, 14 days in steps of ten minutes; the 99th
-percentile is 1.74."""
+"""Growth of load in 20 minutes, 95th percentile. Source: ServeGen (github.com/alibaba/ServeGen, commit f891d11),
+data/language/m-large, the rates of all clients summed, 14 days in steps of ten minutes; the 99th percentile is 1.74."""
 EARLY_SECONDS: Final = 600
 """A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
 BATCH_POLL_SECONDS: Final = 15

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -43,17 +43,11 @@ _ESTIMATES = (
 )
 
 
-def plan_document(
-    plan: Plan,
-    alternatives: Sequence[Alternative] = (),
-    week: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The plan, with alternatives or the simulated week, `day_document`, if requested."""
+def plan_document(plan: Plan, alternatives: Sequence[Alternative] = ()) -> dict[str, Any]:
+    """The plan, with alternatives if requested."""
     document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
     if alternatives:
         document["alternatives"] = [_alternative(alternative) for alternative in alternatives]
-    if week is not None:
-        document["day"] = week
     return camel_case(document)
 
 

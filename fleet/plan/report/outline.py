@@ -14,7 +14,6 @@ from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.question.goals import Budget
 from fleet.plan.report import (
-    day,
     document,
     drawn,
     market,
@@ -64,7 +63,6 @@ from fleet.report.words import (
 
 if TYPE_CHECKING:
     from fleet.plan.anywhere import Beside
-    from fleet.plan.day.comparison import Comparison, Subject
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Medium
 
@@ -83,7 +81,6 @@ _STARTS = {"nothing": "nothing", "cluster": "a cluster without weights", "weight
 def outline(
     plan: Plan,
     alternatives: Sequence[Alternative] = (),
-    week: tuple[Subject, Sequence[Comparison]] | None = None,
     *,
     written: Sequence[str] = (),
     commands: Sequence[str] = (),
@@ -125,7 +122,6 @@ def outline(
                 if alternatives
                 else None,
             ),
-            *(day.sections(*week) if week is not None else ()),
             _cost(plan),
             _memory(plan),
             _way(plan),
@@ -144,7 +140,7 @@ def outline(
             "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "
             "fleet. The model and its errors: `docs/planner-model.md`; sources of every figure: `docs/provenance.md`.",
         ),
-        data=document.plan_document(plan, alternatives, day.day_document(*week) if week is not None else None),
+        data=document.plan_document(plan, alternatives),
     )
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from fleet.plan.day.keda import COOLDOWN_SECONDS, POLLING_SECONDS, fallback_value, own_replicas
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
 from lab.cloud.keda.endpoints import endpoints
 from lab.cloud.keda.in_flight import InFlight
+from lab.cloud.keda.replicas import COOLDOWN_SECONDS, POLLING_SECONDS, fallback_value, own_replicas
 from lab.cloud.keda.triggers import (
     Reading,
     Sources,

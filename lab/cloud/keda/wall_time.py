@@ -10,9 +10,19 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Any, Final
 
-from fleet.plan.day.hpa import SCALE_DOWN, SCALE_UP, SYNC_SECONDS, Behavior
 from lab.control_plane.api import Manifest
 
+SYNC_SECONDS: Final = 15
+"""Interval of the control loop. Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
+_DOUBLE: Final[Manifest] = {"type": "Percent", "value": 100, "periodSeconds": 15}
+DEFAULTS: Final[Mapping[str, Manifest]] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _DOUBLE],
+    },
+    "scaleDown": {"stabilizationWindowSeconds": 300, "policies": [_DOUBLE]},
+}
+"""Of a behavior's directions. Source: kubernetes v1.36.3, pkg/apis/autoscaling/v2/defaults.go."""
 SHORTEST_SYNC_WALL_SECONDS: Final = 0.1
 """Minimum of the sync period, wall time. Assumed: a sync takes milliseconds."""
 
@@ -25,19 +35,12 @@ def sync_wall_seconds(speed: float) -> float:
 def on_the_wall(behavior: Mapping[str, Any] | None, speed: float) -> Manifest:
     """A behavior with Kubernetes' defaults, converted from simulated to wall seconds."""
     converted: Manifest = {}
-    for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-        rules = {**_rules(defaults), **((behavior or {}).get(direction) or {})}
+    for direction, defaults in DEFAULTS.items():
+        rules = {**defaults, **((behavior or {}).get(direction) or {})}
         window = rules["stabilizationWindowSeconds"]
         policies = [{**policy, "periodSeconds": _wall(policy["periodSeconds"], speed)} for policy in rules["policies"]]
         converted[direction] = {**rules, "stabilizationWindowSeconds": _wall(window, speed), "policies": policies}
     return converted
-
-
-def _rules(defaults: Behavior) -> Manifest:
-    policies = [
-        {"type": rate.type, "value": rate.value, "periodSeconds": rate.period_seconds} for rate in defaults.rates
-    ]
-    return {"stabilizationWindowSeconds": defaults.window_seconds, "policies": policies}
 
 
 def _wall(seconds: int, speed: float) -> int:

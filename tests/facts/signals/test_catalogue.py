@@ -312,13 +312,11 @@ def test_a_command_that_reads_logs_names_the_project() -> None:
             assert f"--project {fleet.project or '$(gcloud config get project)'}" in command, name
 
 
-@each_row(("replicas", "simulates"), [(1, False), (4, True)])
-def test_only_a_stack_with_several_servers_is_told_to_simulate_its_day(replicas: int, simulates: bool) -> None:
-    """`fleet plan --day` has nothing to scale with one server."""
+@each_row(("replicas", "fewer"), [(1, False), (4, True)])
+def test_only_a_stack_with_several_servers_is_told_to_run_fewer(replicas: int, fewer: bool) -> None:
     settings = make_settings(server={"replicas": replicas})
-    fleet = watched(settings, figures(settings))
-    for name in ("FirstTokenBudget", "OutputBudget", "TokensDear"):
-        assert ("fleet plan --day" in runbook.section(name, fleet)) is simulates, name
+    text = runbook.section("TokensDear", watched(settings, figures(settings)))
+    assert ("server.replicas" in text) is fewer
 
 
 @pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)

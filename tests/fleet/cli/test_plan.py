@@ -159,13 +159,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--out", "x.html"), "--format html"),
         (("--users", "10", "--force"), "--force requires --write"),
-        (("--users", "10", "--stack", "prod"), "--stack requires --day"),
-        (("--day", "--users", "10", "--compare"), "--compare"),
-        (("--day", "--stack", "prod", "--users", "10"), "--requests-per-second"),
-        (("--day", "--stack", "batch"), "fleet batch plan FILE --stack batch"),
-        (("--day", "--stack", "prod", "--requests-per-second", "-1"), "above 0"),
-        (("--day", "--stack", "prod", "--requests-per-second", "0"), "above 0"),
-        (("--day", "--users", "10"), "nothing to scale"),
         (("--users", "10", "--project", "my-project"), "--project requires --write"),
         (("--users", "10", "--write", "a", "--compare"), "--write and --compare"),
         (("--users", "10", "--machine", "any", "--write", "a"), "--machine any"),
@@ -179,7 +172,7 @@ def test_an_impossible_goal_is_a_document_too() -> None:
             "--prefill-apart --write cannot be combined with --gateway",
         ),
         (("--users", "10", "--router-image", "a"), "--router-image requires --prefill-apart"),
-        (("--users", "10", "--prefill-apart", "--day"), "--prefill-apart cannot be combined"),
+        (("--users", "10", "--prefill-apart", "--compare"), "--prefill-apart and --compare"),
         (("--users", "10", "--machine", "tpu"), "allowed: any, g2-standard-4"),
         (("--users", "10", "--machine", "h100"), "did you mean a3-highgpu-1g?"),
         (("--users", "10", "--profile", "chat"), "did you mean serve-chat?"),
@@ -404,18 +397,6 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
 def test_a_plan_loads_neither_pulumi_nor_the_settings() -> None:
     heavy = {"pulumi", "grpc", "settings.stack", "fleet.preview"}
     assert not heavy & {*loaded_by("plan", *USERS, "--format", "json")}
-
-
-@pytest.mark.slow
-def test_a_simulated_week_stands_beside_the_plan_on_the_page_and_in_the_document(tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-    assert fleet("plan", *USERS, "--day", "--format", "html", "--out", str(page)).returncode == 0
-    text = page.read_text(encoding="utf-8")
-    assert all(
-        f'id="day-{shape}"' in text and f'id="day-picture-{shape}-wide"' in text for shape in ("bursty", "daily")
-    )
-    document = json.loads(fleet("plan", *USERS, "--day", "--format", "json").stdout)
-    assert document["plan"]["machines"] == document["day"]["shapes"][0]["ways"][0]["policy"]["replicas"]
 
 
 @pytest.mark.slow

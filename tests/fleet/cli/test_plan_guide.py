@@ -1,4 +1,4 @@
-"""docs/plan.md, docs/scaling-day.md and docs/prefill-apart.md show what the command prints, and name the document's keys."""
+"""docs/plan.md and docs/prefill-apart.md show what the command prints, and name the document's keys."""
 
 from __future__ import annotations
 
@@ -13,11 +13,8 @@ from tests.fleet.cli.command import ROOT, fleet
 pytestmark = pytest.mark.slow
 
 GUIDE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-DAY_GUIDE = (ROOT / "docs" / "scaling-day.md").read_text(encoding="utf-8")
 APART_GUIDE = (ROOT / "docs" / "prefill-apart.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(
-    r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + DAY_GUIDE + APART_GUIDE, re.MULTILINE | re.DOTALL
-)
+EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + APART_GUIDE, re.MULTILINE | re.DOTALL)
 
 
 def test_there_is_an_example_of_every_goal() -> None:
@@ -41,23 +38,6 @@ def test_the_keys_of_the_document_are_those_described() -> None:
     assert _named(rows["question"]) == set(document["question"])
     assert _named(rows["plan"]) == set(document["plan"])
     assert _named(rows["alternatives"]) == set(document["alternatives"][0])
-
-
-def test_the_keys_of_a_simulated_week_are_those_described() -> None:
-    day = json.loads(fleet("plan", "--day", "--stack", "prod", "--format", "json").stdout)["day"]
-    rows = dict(re.findall(r"^\| (`(?:day|ways|week)`[^|]*) \| (.*) \|$", DAY_GUIDE, re.MULTILINE))
-    of_day, of_ways, of_week = (_named(row) for row in rows.values())
-    shape = day["shapes"][0]
-    assert of_day == {*day, *(one["shape"] for one in day["shapes"])}
-    assert of_ways == set(shape["ways"][0])
-    assert of_week == set(shape["ways"][0]["week"])
-
-
-def test_the_shipped_stack_with_an_objective_meets_it_in_the_simulated_week() -> None:
-    day = json.loads(fleet("plan", "--day", "--stack", "prod", "--format", "json").stdout)["day"]
-    for shape in day["shapes"]:
-        [own] = [way for way in shape["ways"] if way["name"] == "the stack's"]
-        assert own["week"]["sloAttainment"] >= day["objective"], shape["shape"]
 
 
 def _named(row: str) -> set[str]:

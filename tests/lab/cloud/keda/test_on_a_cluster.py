@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from facts.names import PAUSED_REPLICAS
-from fleet.plan.day.keda import POLLING_SECONDS
 from lab.cloud.keda.operator import AUTOSCALER, SCALED_OBJECT
+from lab.cloud.keda.replicas import POLLING_SECONDS
 from lab.control_plane.api import DEPLOYMENT, ApiRefusedError, Manifest
 from lab.control_plane.build import Binaries
 from tests.lab.cloud.keda.played import SPACE, played, scaled_object

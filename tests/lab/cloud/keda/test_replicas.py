@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.plan.day.keda import fallback_value, own_replicas
+from lab.cloud.keda.replicas import fallback_value, own_replicas
 from tests.support.rows import each_row
 
 

@@ -1,4 +1,4 @@
-"""KEDA's arithmetic beside the HPA's: a fallback's metric, and the replicas that KEDA writes itself. For plans and rehearsals.
+"""KEDA's arithmetic beside the HPA's: a fallback's metric, and the replicas that KEDA writes itself.
 
 Source: keda v2.20.2, pkg/fallback/fallback.go (above the failure threshold the query returns replicas times target),
 pkg/scaling/executor/scale_scaledobjects.go (from zero when a trigger is active; to zero in one step after the cooldown).

@@ -1,1 +1,0 @@
-"""Simulate a week of autoscaling: load, scaling policy, cost and missed requests."""
