@@ -21,7 +21,6 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 EVERYWHERE: Final = "any"
 """Region of a price that is the same in all regions."""
 FILE: Final = DATA_FOLDER / "prices.csv"
-COLUMNS: Final = ("what", "region", "zones", *MODES, "date", "source")
 OLD_AFTER_DAYS: Final = 180
 """Assumed: half a year. On-demand prices and commitments did not change from 2025-12 to 2026-07; Spot changed up to twice a month."""
 

@@ -1,7 +1,7 @@
 """Regions and zones of Google Cloud.
 
 Source: Google Cloud, "Regions and zones" and Memorystore, "Supported regions" (zones), read in November 2026. A region that the price list
-has is known too, so an update of the prices (`fleet prices --update`) adds new ones.
+has is known too, so a row of a new one adds it.
 """
 
 from __future__ import annotations

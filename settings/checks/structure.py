@@ -514,7 +514,7 @@ def _prices(settings: Settings) -> Iterator[Finding]:
             found=dates[0],
             allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own prices",
             why=f"prices change, Spot prices up to twice a month; out of date: {', '.join(item.name for item in old)}",
-            write="fleet prices --update SKUS.json, with a downloaded price list",
+            write="newer rows in facts/data/prices.csv (docs/google-cloud.md#prices), or your prices",
             severity="warning",
         )
     known = priced_items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -12,7 +13,8 @@ import yaml
 
 from facts import ledger, prices
 from facts.ledger import LedgerError
-from facts.machines import B200
+from facts.machines import B200, MACHINES
+from facts.sizing import BENCHMARK_MACHINES
 
 
 def test_an_unknown_file_is_refused_with_the_files_there_are() -> None:
@@ -69,7 +71,11 @@ def test_every_dispute_named_anywhere_exists_and_keeps_at_least_two_values() -> 
 def test_every_row_of_the_price_list_has_a_source_a_date_and_a_place_of_its_own() -> None:
     rows = prices.rows()
     known = set(ledger.section("prices", "items"))
+    heading = next(line for line in prices.FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    assert heading.split(",") == ["what", "region", "zones", *prices.MODES, "date", "source"]
     for row in rows:
+        assert row.what in known | MACHINES.keys() | BENCHMARK_MACHINES.keys(), row
+        assert row.region == prices.EVERYWHERE or re.fullmatch(r"[a-z]+-[a-z]+\d+", row.region), row
         assert ledger.source(row.source), row
         assert date.fromisoformat(row.date) > date(2020, 1, 1), row
         assert all(usd > 0 for usd in row.usd.values()), row

@@ -82,7 +82,7 @@ def outline(found: Known) -> Outline:
                     Prose(
                         "A price does not mean capacity. Zones are those with the machine in July 2026; empty if unknown."
                     ),
-                    Prose("Sources: docs/provenance.md. `fleet prices --update` reads a downloaded SKU list."),
+                    Prose("Sources: docs/provenance.md. A newer price is a row of facts/data/prices.csv."),
                     *some(Prose(moves, "warn") if old else None),
                 ),
             ),

@@ -112,7 +112,7 @@ WRONG = (
     "preview --stack blue --format sarif",
     "models --format xml",
     "plan --users abc",
-    "prices --update",
+    "prices --mode",
     "new blue --from green",
     "plan",
     "verify --stack blue --endpoint 127.0.0.1:8000",

@@ -1,36 +1,21 @@
-"""What `fleet prices` shows, and the file it rewrites."""
+"""What `fleet prices` shows."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from facts import prices
 from facts.user_error import UserError
-from fleet.cli.prices import prices as command
 from fleet.plan.prices.report import known, outline
 from fleet.report.as_json import json_text
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
-from tests.fleet.plan.prices.made_up_skus import DAY, SKUS
 
 TODAY = date(2026, 8, 20)
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the price list in the place of the real one."""
-    copy = tmp_path / "prices.csv"
-    copy.write_bytes(prices.FILE.read_bytes())
-    monkeypatch.setattr(prices, "FILE", copy)
-    yield copy
-    prices.rows.cache_clear()
 
 
 def test_regions_and_ways_are_compared_cheapest_first() -> None:
@@ -81,31 +66,3 @@ def test_the_wording(golden: Any) -> None:
         outline(known("a4-highgpu-8g", "us-central1", None, TODAY)),
     )
     golden("prices/us-central1.txt", stream.getvalue())
-
-
-def test_a_downloaded_list_rewrites_the_file_and_the_bill_follows(
-    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    skus = tmp_path / "skus.json"
-    skus.write_text(json.dumps({"skus": SKUS}))
-    assert command(update=skus) == 0
-    assert DAY in capsys.readouterr().out
-    assert file.read_text().startswith("# ")
-    prices.rows.cache_clear()
-    prices._newest.cache_clear()
-    try:
-        found = prices.find("a4-highgpu-8g", "europe-west4", "spot")
-        assert found is not None
-        assert (found.usd, found.date) == (40.0, DAY)
-    finally:
-        prices._newest.cache_clear()
-
-
-def test_a_wrong_list_leaves_the_file_alone(file: Path, tmp_path: Path) -> None:
-    before = file.read_bytes()
-    skus = tmp_path / "skus.json"
-    skus.write_text("{}")
-    with pytest.raises(UserError, match="skus"):
-        command(update=skus)
-    assert file.read_bytes() == before
-    assert not list(tmp_path.glob("*.new"))

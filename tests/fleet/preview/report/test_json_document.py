@@ -108,7 +108,7 @@ def test_prices_that_nobody_looked_at_for_half_a_year_are_a_finding(monkeypatch:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1798761600")  # 2027-01-01
     found = next(one for one in document()["plan"]["findings"] if one["id"] == "old-prices")
     assert found["found"] == "2026-07-03"
-    assert "fleet prices --update" in found["write"]
+    assert "facts/data/prices.csv" in found["write"]
 
 
 def test_findings_carry_id_path_and_purpose() -> None:
