@@ -22,7 +22,7 @@ from fleet.cli.lab import rehearse
 from fleet.cli.models import models
 from fleet.cli.new import new
 from fleet.cli.plan import plan
-from fleet.cli.preview import preview, render
+from fleet.cli.preview import preview
 from fleet.cli.prices import prices
 from fleet.cli.rollout import rollout
 from fleet.cli.spending import spending
@@ -142,7 +142,6 @@ _add(_RUN, "Show how much of a stack's spending limit is used.", spending)
 app.add_typer(
     bench, name="bench", short_help="Benchmark a live stack; certify and report the results.", rich_help_panel=_MEASURE
 )
-app.command(hidden=True)(render)  # a preview's --out without the report
 for _group in (app, batch, config, rollout, bench):
     for _info in _group.registered_commands:
         _info.cls = _Command

@@ -31,7 +31,6 @@ def schema() -> int:
     return CLEAN
 
 
-@config.command(hidden=True)  # the name before `fleet check`
 @with_fields()
 def check(of: OneStack, format_: Format = "text") -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.

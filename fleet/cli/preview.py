@@ -11,8 +11,7 @@ import typer
 
 from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CHANGES, CLEAN, FINDINGS, CommandError, error_text, exit_code, leave
-from fleet.cli.fields import with_fields
-from fleet.cli.options import OneStack, Root, Stacks
+from fleet.cli.options import Root, Stacks
 from fleet.cli.project import find_root, require_stacks
 
 if TYPE_CHECKING:
@@ -104,28 +103,6 @@ def preview(
         files = ", ".join(map(str, documents.values()))
         sys.stderr.write(f"fleet: {outline.title}: {outline.verdict}; written to {files}\n")
     leave(code)
-
-
-@with_fields()
-def render(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", file_okay=False, help="Output folder; created if missing.")
-    ],
-    of: OneStack,
-) -> int:
-    """Write a stack's manifests, as `fleet preview --out` does, without a report.
-
-    Cloud ids, addresses and secrets are placeholders.
-    """
-    folder, name = of.find()
-    from fleet.preview.record import quick_sdk
-
-    quick_sdk.install()
-    from fleet.preview.offline import open_stack, record_stack, write_manifests
-
-    files = write_manifests(record_stack(open_stack(folder, name), "known"), out)
-    sys.stdout.write(f"{len(files)} files in {out}\n")
-    leave(CLEAN)
 
 
 def _baseline(against: str | None, root: Path, stacks: Sequence[str]) -> AbstractContextManager[GitBaseline | None]:

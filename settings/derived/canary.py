@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from settings.derived.added_later import SINCE_RELEASES, unset
-
 if TYPE_CHECKING:
     from settings.stack import Settings
 
@@ -17,11 +15,10 @@ ENDING_DIGITS = 7
 def release(settings: Settings) -> dict[str, Any]:
     """Everything of a server's pod that a canary can change."""
     serving = settings.serving
-    later = unset(serving.engine, SINCE_RELEASES)
     return {
         "image": serving.image.reference,
         "model": [serving.model.id, serving.model.revision],
-        "engine": serving.engine.model_dump(mode="json", by_alias=True, exclude=later),
+        "engine": serving.engine.model_dump(mode="json", by_alias=True),
         "resources": asdict(settings.resources),
         **({} if settings.server.shape is None else {"shape": settings.server.shape.model_dump(mode="json")}),
     }

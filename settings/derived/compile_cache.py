@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from facts.machines import DRIVER_VERSION
 from facts.names import SERVER_ACCOUNT
-from settings.derived.added_later import SINCE_CACHES, unset
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -28,13 +27,13 @@ def cache_key(settings: Settings) -> str | None:
     """
     if not settings.server.compile_cache.enabled:
         return None
-    model, engine = settings.serving.model, settings.serving.engine
+    model = settings.serving.model
     parts: dict[str, object] = {
         "format": FORMAT,
         "image": settings.serving.image.reference,
         "model": [model.id, model.revision],
         "mounted": settings.weights.has_volume,
-        "engine": engine.model_dump(mode="json", exclude=unset(engine, SINCE_CACHES)),
+        "engine": settings.serving.engine.model_dump(mode="json"),
         "machine": [settings.machine.type, settings.gpus_per_replica, DRIVER_VERSION],
     }
     if settings.has_rank_servers:  # a folder for each rank

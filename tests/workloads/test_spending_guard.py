@@ -60,7 +60,6 @@ class Cluster:
         self.sets: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, dict[str, Any]] = {}
         self.state: str | None = None
-        self.former: str | None = None
         self.is_there = True
         self.version = 1
         self.quota: dict[str, Any] | None = None
@@ -106,8 +105,6 @@ class Cluster:
                 return {"items": list(self.sets.values())}
             case "PATCH", ["vllm", "replicasets", name, "status"]:
                 self.sets[name]["status"] |= body["status"]
-            case "GET", ["vllm", "configmaps", "spending"]:
-                return None if self.former is None else {"data": {"state": self.former}}
             case "GET", ["vllm-spending", "configmaps", "spending"] if self.is_there:
                 data = {} if self.state is None else {"data": {"state": self.state}}
                 return {"metadata": {"resourceVersion": str(self.version)}, **data}
@@ -700,14 +697,14 @@ def test_a_new_process_counts_from_a_spoilt_sum_as_unknown(cluster: Cluster, gua
     assert cluster.kept["unknown"]
 
 
-FORMER: dict[str, Any] = {
+STORED: dict[str, Any] = {
     "usd": 748.0,
     "counted": 50.0,
     "since": None,
     "from": "2027-01-01T00:00:00Z",
     "nodes": {"n1": [50.0, True]},
 }
-FORMER |= {
+STORED |= {
     "warned": 0.5,
     "reason": "",
     "owed": 0.0,
@@ -716,42 +713,20 @@ FORMER |= {
     "wakeUntil": 0.0,
     "at": START - 3600,
 }
-FORMER |= {"usdPerHour": 41.0}
-
-
-def test_the_sum_that_an_earlier_version_kept_beside_the_servers_is_taken_up_once(
-    cluster: Cluster, guarding: Any
-) -> None:
-    cluster.pod("a", "n1")
-    cluster.former = json.dumps(FORMER)
-    cluster.refuses = {("GET", "vllm/spending")}
-    guard = guarding()
-    guard.turn()
-    assert cluster.state is None
-    cluster.refuses = set()
-    guard.turn()
-    assert cluster.kept["usd"] == pytest.approx(748 + 41)
-    assert cluster.kept["from"] == FORMER["from"]
-    cluster.former = json.dumps({**FORMER, "usd": 0.0})
-    guarding().turn()
-    assert cluster.kept["usd"] == pytest.approx(748 + 41)
-    cluster.spoil(None)
-    guard.turn()
-    assert guarding(since="2027-02-01T00:00:00Z").steps() == ["started"]
-    assert cluster.kept["usd"] == 0
+STORED |= {"usdPerHour": 41.0}
 
 
 def test_a_sum_reads_what_it_writes() -> None:
-    found = Sum.read(json.dumps(FORMER))
+    found = Sum.read(json.dumps(STORED))
     assert Sum.read(found.text()) == found
-    assert json.loads(found.text()) == FORMER
+    assert json.loads(found.text()) == STORED
 
 
-@each_row("name", FORMER)
+@each_row("name", STORED)
 def test_no_value_of_a_stored_sum_is_believed(name: str) -> None:
     lists, truths = ([1], {"n1": [1e300, True]}, {"n1": [1, 1]}, {"n1": 3}), (True, False)
     for wrong in (-1, 1e300, float("nan"), [], {}, "much", None, "x" * 10**6, *lists, *truths):
-        text = json.dumps({**FORMER, name: wrong})
+        text = json.dumps({**STORED, name: wrong})
         try:
             found = Sum.read(text)
         except DamagedSumError as error:
@@ -899,7 +874,7 @@ def test_what_is_shipped_is_the_program() -> None:
     space: dict[str, Any] = {"__name__": __name__}
     exec(compile(code, "guard", "exec"), space)
     assert space["CLOSED"] == program.CLOSED
-    assert space["Sum"].read(json.dumps(FORMER)).usd == FORMER["usd"]
+    assert space["Sum"].read(json.dumps(STORED)).usd == STORED["usd"]
     assert '"""' not in code
     assert "workloads" not in code
 

@@ -164,8 +164,6 @@ def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
         (["create", "patch", "delete"], ["list", "delete"]) if spending.then == "pause" else (["delete"], ["list"])
     )
     return [
-        # Where guards of earlier versions kept the sum.
-        {"api_groups": [""], "resources": ["configmaps"], "resource_names": [STATE], "verbs": ["get"]},
         {"api_groups": [""], "resources": ["resourcequotas"], "resource_names": [QUOTA], "verbs": quota},
         # Its own role, which owns the quota.
         {
@@ -221,7 +219,7 @@ def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
         app=SPENDING_APP,
         command=["python3", "-B", "-c", code, f"--config={told}"],
         vcpus=SPENDING_GUARD_VCPUS,
-        # Ready means counting: `pulumi up` waits for it before it deletes the sum of an earlier version.
+        # Ready means counting: `pulumi up` waits for it.
         ready={
             "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
             "period_seconds": 10,

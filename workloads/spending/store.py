@@ -49,8 +49,6 @@ class Store:
     def __init__(self, requests: Requests, terms: Terms) -> None:
         self._requests = requests
         self._path = f"/api/v1/namespaces/{terms.home}/configmaps/{STATE}"
-        # Guards of earlier versions kept the sum beside the servers.
-        self._former_path = f"/api/v1/namespaces/{terms.namespace}/configmaps/{STATE}"
         self._version = self._text = ""
         self.must_read = True
         """Whether the ConfigMap must be read before it is written: at first, and after a conflict."""
@@ -62,19 +60,14 @@ class Store:
         config_map = self._requests.ask("read the sum", "GET", self._path)
         if config_map is REFUSED:
             return None
-        text = _text_of(config_map)
-        if text is None and is_first:
-            former = self._requests.ask("read the sum", "GET", self._former_path)
-            if former is REFUSED:
-                return None
-            text = _text_of(former)
+        text = ((config_map or {}).get("data") or {}).get("state")
         self._version = config_map["metadata"]["resourceVersion"] if config_map else ""
         self.must_read = False
         if not text:
             # Pulumi creates the ConfigMap without data for the first guard.
             return Stored(None, "" if config_map and is_first else "is missing")
         try:
-            return Stored(Sum.read(text), "")
+            return Stored(Sum.read(str(text)), "")
         except DamagedSumError as error:
             return Stored(None, f"is damaged: {error}")
 
@@ -97,8 +90,3 @@ class Store:
         if written:
             self._version, self._text, self.usd = written["metadata"]["resourceVersion"], text, total.usd
         return not self.must_read
-
-
-def _text_of(config_map: Any) -> str | None:
-    text = ((config_map or {}).get("data") or {}).get("state")
-    return None if text is None else str(text)

@@ -1,4 +1,4 @@
-"""What the report says to machines, as JSON data; its keys are a contract (docs/preview.md)."""
+"""What the report says to machines, as JSON data; with the keys that docs/preview.md lists."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_version_is_that_of_the_package() -> None:
 def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
     canary = CANARIES["hugging-face"]
     folder = project(tmp_path, blue=f"{SMALL_STACK}  vllm-fleet:labels: {{team: {canary}}}\n", green=SMALL_STACK)
-    for command in (("check",), ("preview", "--format", "json"), ("render", "--out", "out")):
+    for command in (("check",), ("preview", "--format", "json")):
         assert "secret" in refused(*command, "--stack", "blue", cwd=folder)
         assert not shown(refused(*command, "--stack", "blue", cwd=folder))
     assert not shown(refused("preview", "--stack", "green", "--against", canary, cwd=folder))
@@ -48,7 +48,7 @@ def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
 
 def test_a_missing_stack_option_lists_the_stacks(tmp_path: Path) -> None:
     folder = project(tmp_path, blue="", green="")
-    for command in (("preview",), ("render", "--out", "out"), ("check",)):
+    for command in (("preview",), ("check",)):
         message = refused(*command, cwd=folder)
         for named in ("--stack", "blue", "green"):
             assert named in message
@@ -59,7 +59,7 @@ def test_the_stack_may_come_from_the_environment(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [("preview",), ("check",), ("render", "--out", "out")])
+@pytest.mark.parametrize("command", [("preview",), ("check",)])
 def test_an_unknown_stack_is_told_with_those_there_are(command: tuple[str, ...]) -> None:
     message = refused(*command, "--stack", "sopt")
     assert "Pulumi.sopt.yaml" in message

@@ -1,4 +1,4 @@
-"""`fleet preview` and `fleet render` on the project's own stacks, as a user runs them."""
+"""`fleet preview` on the project's own stacks, as a user runs them."""
 
 from __future__ import annotations
 
@@ -61,16 +61,6 @@ def test_a_folder_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "not empty" in done.stderr
     assert (tmp_path / "precious.txt").read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_render_writes_every_manifest_and_counts_them(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = fleet("render", "--stack", "spot", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    files = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    assert done.stdout == f"{len(files)} files in {out}\n"
-    assert list(out.glob("google-cloud/*cluster*.json"))
 
 
 @pytest.mark.slow
