@@ -61,7 +61,7 @@ def rehearse(
             "-o",
             metavar="DIR",
             file_okay=False,
-            help="Also write rehearsal.html and rehearsal.json to this folder.",
+            help="Also write the report to this folder, as rehearsal.md and rehearsal.json.",
         ),
     ] = None,
 ) -> int:
@@ -100,8 +100,7 @@ def _run(
     from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import shown
 
-    with shown(stdout_paper(), quiet=format_ == "json") as progress:
-        report = play(root, stack, drills, speed=speed, shown=progress)
+    report = play(root, stack, drills, speed=speed, shown=shown(stdout_paper(), quiet=format_ == "json"))
     written, trouble = ((), None) if out is None else _written(report, out)
     from lab.report.outline import outline
 
@@ -131,14 +130,14 @@ def _prepare(out: Path) -> None:
 
 def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
     """The written files, and the error of the others: the report is printed in any case."""
-    from fleet.report.as_html import html_text
     from fleet.report.as_json import json_text
+    from fleet.report.as_markdown import markdown_text
     from lab.report.outline import outline
 
     written: list[str] = []
     whole = outline(report)
     try:
-        for name, text in (("rehearsal.html", html_text(whole)), ("rehearsal.json", json_text(whole))):
+        for name, text in (("rehearsal.md", markdown_text(whole)), ("rehearsal.json", json_text(whole))):
             write_whole(out / name, text.encode(errors="backslashreplace"))
             written.append(str(out / name))
     except OSError as error:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,20 +35,17 @@ _QUIET: Final[Mapping[str, tuple[str, ...]]] = {
 _END_SECONDS: Final = 10.0
 
 
-def open_shell(
-    root: Path, stack: str, commands: Sequence[str], *, speed: float, shown: AbstractContextManager[Shown]
-) -> int:
+def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float, shown: Shown) -> int:
     """Start a control plane and a simulated cloud for the stack, and run the user's shell, or these commands, in it.
 
-    `shown` is left before the shell starts. Returns the exit code of the shell, or of the first command that fails.
+    Returns the exit code of the shell, or of the first command that fails.
     Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     opened = open_stack(root, stack)
     with contextlib.ExitStack() as opening:
-        with shown as progress:
-            _, around = prepared(opened, speed=speed, shown=progress)
-            progress.starts("start the control plane")
-            stage = opening.enter_context(started(opened, replace(around, progress=lambda _: None)))
+        _, around = prepared(opened, speed=speed, shown=shown)
+        shown.starts("start the control plane")
+        stage = opening.enter_context(started(opened, replace(around, progress=lambda _: None)))
         updates = stage.updates
         variables = environment(
             updates.pulumi, kubeconfig=stage.control_plane.kubeconfig, upsert=updates.upsert_variables, stack=stack

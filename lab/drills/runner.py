@@ -14,7 +14,6 @@ from fleet.preview.record.recording import ProgramError
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills.drill import NOT_APPLICABLE, Drill, Proof
 from lab.results.result import DrillBrokenOffError, DrillResult
-from lab.results.timeline import Moment
 from lab.stage.start import started
 from settings.problems import SettingsError
 
@@ -124,9 +123,7 @@ class Runner:
         except DrillBrokenOffError as error:
             self._never_came_up = str(error)
             proof = Proof(findings=list(stage.history.first_report.findings))
-            result = result_of(
-                drill, proof, gave_up=str(error), simulated_seconds=stage.clock.now_seconds(), stage=stage
-            )
+            result = result_of(drill, proof, gave_up=str(error), simulated_seconds=stage.clock.now_seconds())
             self._end_stage()
             return result
         return stage
@@ -170,8 +167,6 @@ class Runner:
             proof,
             gave_up=gave_up,
             simulated_seconds=stage.clock.now_seconds() - since,
-            stage=stage,
-            since_seconds=since,
         )
 
 
@@ -194,10 +189,8 @@ def result_of(
     gave_up: str = "",
     skipped: str = "",
     simulated_seconds: float = 0.0,
-    stage: Stage | None = None,
-    since_seconds: float = 0.0,
 ) -> DrillResult:
-    """Result from a proof, with the stage's moments since then. A drill whose checks could not fail counts as skipped."""
+    """Result from a proof. A drill whose checks could not fail counts as skipped."""
     if not gave_up and proof.checks and all(check.severity == "note" for check in proof.checks):
         skipped = str(proof.checks[0].found).removeprefix(NOT_APPLICABLE)
     return DrillResult(
@@ -207,12 +200,7 @@ def result_of(
         checks=tuple(replace(check, id=drill.name) for check in proof.checks),
         figures=(*proof.figures, *proof.requests),
         findings=tuple(proof.findings),
-        moments=_moments(stage, since_seconds) if stage is not None else (),
         simulated_seconds=simulated_seconds,
         gave_up=gave_up,
         skipped=skipped,
     )
-
-
-def _moments(stage: Stage, since_seconds: float) -> tuple[Moment, ...]:
-    return (*stage.timeline.moments(since_seconds), *stage.story.moments(since_seconds))

@@ -1,4 +1,4 @@
-"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, each drill with its timeline, limits.
+"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, each drill, limits.
 
 The JSON document's keys are a contract: docs/command-line.md describes them.
 """
@@ -27,13 +27,11 @@ from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_elapsed, sentence
 from lab.report import wording
 from lab.report.model import advice, is_advice
-from lab.report.moments import table_lines
 
 if TYPE_CHECKING:
     from facts.finding import Finding
     from lab.report.model import RehearsalReport
     from lab.results.result import DrillResult
-    from lab.results.timeline import Moment
 
 _SUMMARY_FIGURES = 6
 
@@ -74,7 +72,7 @@ def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
 def _drills(report: RehearsalReport) -> Section:
     rows = tuple(
         (
-            Cell(f"{wording.MARKS[wording.state_of(drill)]} {drill.name}", link="" if drill.skipped else drill.name),
+            Cell(f"{wording.MARKS[wording.state_of(drill)]} {drill.name}"),
             Cell(drill.title, note=_summary(report, drill)),
             Cell("" if drill.skipped else format_elapsed(drill.wall_seconds)),
         )
@@ -139,7 +137,7 @@ def _left(report: RehearsalReport) -> Section:
 
 
 def _drill(drill: DrillResult) -> Section:
-    """On pages alone: a terminal shows the table of drills."""
+    """In Markdown alone: a terminal shows the table of drills."""
     state = wording.state_of(drill)
     ran = f"{wording.format_simulated(drill.simulated_seconds)} simulated in {format_elapsed(drill.wall_seconds)} of wall time"
     body: tuple[Element, ...] = (
@@ -149,7 +147,6 @@ def _drill(drill: DrillResult) -> Section:
             Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
             Findings(drill.checks) if drill.checks else None,
             _figures(drill),
-            _timeline(drill),
         ),
     )
     return Section(
@@ -157,7 +154,7 @@ def _drill(drill: DrillResult) -> Section:
         id=drill.name,
         tone="bad" if state == "failed" else "plain",
         body=body,
-        only=("markdown", "html"),
+        only=("markdown",),
     )
 
 
@@ -168,34 +165,6 @@ def _figures(drill: DrillResult) -> Tiles | None:
         if not is_advice(one)
     )
     return Tiles(tiles) if tiles else None
-
-
-def _timeline(drill: DrillResult) -> Section | None:
-    if not drill.moments:
-        return None
-    lines, left_out = table_lines(drill.moments)
-    table = Table(
-        id=f"moments-{drill.name}",
-        caption="What happened",
-        columns=texts("time", "lane", "subject", "what happened"),
-        rows=tuple(
-            (
-                Cell(line.time),
-                Cell(line.lane),
-                Cell(line.subject, style="mono"),
-                Cell(line.text, style="bad" if line.mood == "bad" else ""),
-            )
-            for line in lines
-        ),
-    )
-    more = f"; {left_out:,} more are in rehearsal.json" if left_out else ""
-    return Section(
-        title="What happened",
-        remark=f"{plural(len(lines), 'line')}{more}",
-        body=(table,),
-        folding="always",
-        only=("markdown", "html"),
-    )
 
 
 # The JSON document ----------------------------------------------------------------------------------------------------
@@ -244,18 +213,6 @@ def _drill_data(drill: DrillResult) -> dict[str, Any]:
             }
             for figure in drill.figures
         ],
-        "moments": [_moment(moment) for moment in drill.moments],
         "wallSeconds": round(drill.wall_seconds, 3),
         "simulatedSeconds": round(drill.simulated_seconds, 3),
-    }
-
-
-def _moment(moment: Moment) -> dict[str, Any]:
-    return {
-        "lane": moment.lane,
-        "subject": moment.subject,
-        "text": moment.text,
-        "atSeconds": round(moment.at_seconds, 3),
-        "untilSeconds": None if moment.until_seconds is None else round(moment.until_seconds, 3),
-        "mood": moment.mood,
     }

@@ -1,35 +1,30 @@
-"""Progress of a rehearsal: a live line on a terminal, plain lines in a log, nothing with `--format json`."""
+"""Progress of a rehearsal: a line for each start, end and step; nothing with `--format json`."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from fleet.report.live_line import LEAST_WIDTH, LiveLine
+from fleet.report.live_line import LEAST_WIDTH
 from fleet.report.words import format_elapsed
 from lab.report.wording import MARKS, state_of, why_failed
 
 if TYPE_CHECKING:
-    from fleet.report.terminal import Paper, Part
-    from lab.report.wording import State
+    from fleet.report.terminal import Paper
     from lab.results.clock import Clock
     from lab.results.result import DrillResult
 
 LEAST_GAP_SECONDS: Final = 1.0
-"""In a log, steps that follow the previous line sooner are left out."""
-_STYLES: Final[dict[State, str]] = {"passed": "green", "failed": "bold red", "skipped": "dim"}
+"""Steps that follow the previous line sooner are left out."""
 
 
 class Shown:
-    """Progress that is tracked but not shown; base class of the others. Thread-safe."""
+    """Progress that is tracked but not shown. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._drill_began = self._began
         self._clock: Clock | None = None
         self.drill = ""
         """Name of the current drill or preparation."""
@@ -50,7 +45,6 @@ class Shown:
         """A drill or a preparation starts."""
         with self._lock:
             self.drill, self.text = name, ""
-            self._drill_began = time.monotonic()
         self._on_start(name)
 
     def drill_starts(self, name: str) -> None:
@@ -126,28 +120,6 @@ class PlainLines(Shown):
         self._write(f"{_ended(result)}")
 
 
-class Live(Shown):
-    """Ended drills as lines, with a live line below them."""
-
-    def __init__(self, paper: Paper) -> None:
-        super().__init__()
-        self._width = max(LEAST_WIDTH, paper.width)
-        self.line = LiveLine(paper.stream, paper.width, self._state)
-
-    def _state(self) -> tuple[list[Part], str]:
-        times = [f"simulated {self.simulated}"] if self.simulated else []
-        times.append(format_elapsed(time.monotonic() - self._drill_began))
-        what: list[Part] = [(_counted(self), "dim"), (self.drill, "bold")]
-        room = self._width - len(_counted(self)) - len(self.drill) - len(" · ".join(times)) - 6
-        return [*what, f"  {shortened(self.text, max(1, room))}" if self.text else ""], " · ".join(times)
-
-    def _on_end(self, result: DrillResult) -> None:
-        state = state_of(result)
-        rest = f"  {result.skipped}" if result.skipped else f"  {format_elapsed(result.wall_seconds)}"
-        why = f"  {' '.join(why_failed(result).splitlines())}" if why_failed(result) else ""
-        self.line.above((f"{MARKS[state]} ", _STYLES[state]), (result.name, "bold"), (rest, "dim"), (why, "red"))
-
-
 def shortened(text: str, width: int) -> str:
     """The text in one line of that width, with an ellipsis if cut."""
     line = " ".join(text.splitlines())
@@ -165,14 +137,6 @@ def _ended(result: DrillResult) -> str:
     return f"{MARKS[state]} {result.name}: {rest}{f': {why}' if why else ''}"
 
 
-@contextmanager
-def shown(paper: Paper, *, quiet: bool = False) -> Iterator[Shown]:
-    """Show progress on `paper` while the block runs: live on a terminal, lines elsewhere, nothing if `quiet`."""
-    if quiet:
-        yield Shown()
-    elif paper.styled and paper.knows_unicode and paper.stream.isatty():
-        live = Live(paper)
-        with live.line:
-            yield live
-    else:
-        yield PlainLines(paper)
+def shown(paper: Paper, *, quiet: bool = False) -> Shown:
+    """Progress as lines on `paper`, or nothing if `quiet`."""
+    return Shown() if quiet else PlainLines(paper)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from facts.finding import Finding, block
 from facts.user_error import UserError
-from lab.results.timeline import Moment
 
 
 class RehearsalError(UserError):
@@ -35,7 +34,6 @@ class DrillResult:
     figures: tuple[Figure, ...] = ()
     findings: tuple[Finding, ...] = ()
     """Defects of the stack that a real `pulumi up` would hit. The subject is a resource's URN or `Kind/name`."""
-    moments: tuple[Moment, ...] = ()
     wall_seconds: float = 0.0
     simulated_seconds: float = 0.0
     gave_up: str = ""

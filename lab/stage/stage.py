@@ -36,7 +36,6 @@ from lab.stage.batch_pods import BatchPods
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.meter import Meter
-from lab.stage.story import Story
 from lab.stage.traffic.driver import PATH
 from lab.stage.traffic.traffic import Traffic, load_of
 from lab.stage.update_report import DestroyReport, UpReport
@@ -109,7 +108,6 @@ class Stage:
     control_plane: ControlPlane
     world: World
     meter: Meter
-    story: Story
     stock: Stock
     provisioner: Provisioner
     gateway: GatewayController

@@ -37,7 +37,6 @@ from lab.results.timeline import Timeline
 from lab.stage.domain import Domain
 from lab.stage.meter import Meter
 from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
-from lab.stage.story import Story
 from lab.stage.traffic.traffic import load_of
 from lab.stage.updates import updating
 from lab.stage.variants import varied
@@ -81,7 +80,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         install(api, around.definitions)
         install_autopilot(api)
         world = World(api, clock, timeline)
-        meter, story, stock = Meter(world, settings.server.name), Story(world), Stock.for_settings(settings)
+        meter, stock = Meter(world, settings.server.name), Stock.for_settings(settings)
         writer, standby = Writer(world, timings), Standby(world, timings)
         guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
         # Elsewhere than on Linux, a machine has one loopback address.
@@ -124,7 +123,6 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             control_plane=control_plane,
             world=world,
             meter=meter,
-            story=story,
             stock=stock,
             provisioner=provisioner,
             gateway=gateway,

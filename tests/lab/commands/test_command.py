@@ -258,14 +258,13 @@ def test_text_has_progress_and_then_the_report(run: Run) -> None:
 
 
 @pytest.mark.usefixtures("stand_in")
-def test_out_writes_the_page_and_the_document_and_names_them(run: Run, tmp_path: Path) -> None:
+def test_out_writes_the_report_and_the_document_and_names_them(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
     ended = run("--stack", "dev", "--out", str(folder))
     assert ended.code == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["rehearsal.html", "rehearsal.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["rehearsal.json", "rehearsal.md"]
     assert json.loads((folder / "rehearsal.json").read_text())["drills"]
-    assert (folder / "rehearsal.html").read_text().lstrip().lower().startswith("<!doctype html>")
-    assert "rehearsal.html" in ended.out
+    assert "rehearsal.md" in ended.out
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -296,7 +295,7 @@ def test_an_out_folder_of_somebody_else_is_told_before_too(
 
 def test_a_report_that_cannot_be_written_in_the_end_is_still_shown(stand_in: Played, run: Run, tmp_path: Path) -> None:
     def answer(_: Any) -> RehearsalReport:
-        (tmp_path / "rehearsal.html").mkdir()
+        (tmp_path / "rehearsal.md").mkdir()
         return passing()
 
     stand_in.answer = answer
@@ -330,7 +329,7 @@ def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run
     document = json.loads((tmp_path / "rehearsal.json").read_text())
     assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
     assert len(document["drills"]) == len(passing().drills)
-    assert (tmp_path / "rehearsal.html").is_file()
+    assert (tmp_path / "rehearsal.md").is_file()
 
 
 def test_ctrl_c_is_130_and_says_nothing(stand_in: Played, run: Run) -> None:

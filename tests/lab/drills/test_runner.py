@@ -18,7 +18,7 @@ from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
 from lab.results.clock import Clock
 from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
-from lab.results.timeline import Moment, Timeline
+from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
 
 FOUND = Finding(id="operation-failed", subject="Job/download", found="it waits for ever", write="bind the claim")
@@ -47,7 +47,6 @@ def fake_stage(script: Script) -> type:
             self.number = script.stages
             self.clock = Clock(60)
             self.timeline = Timeline(self.clock)
-            self.story = SimpleNamespace(moments=lambda _since: (a_moment("story"),))
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
             self.updates = SimpleNamespace(pulumi="the engine")
@@ -77,10 +76,6 @@ def fake_stage(script: Script) -> type:
                 raise DrillBrokenOffError(script.restore_fails.pop(0))
 
     return FakeStage
-
-
-def a_moment(text: str) -> Moment:
-    return Moment(lane="pod", subject="pod", text=text, at_seconds=0.0)
 
 
 @pytest.fixture
@@ -163,7 +158,6 @@ def test_the_findings_of_a_bring_up_that_failed_are_told_once_with_what_happened
     script.bring_up_fails = ["no"]
     found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
     assert found["a"].findings == (FOUND,)
-    assert [moment.text for moment in found["a"].moments] == ["story"]
     assert found["b"].findings == ()
 
 

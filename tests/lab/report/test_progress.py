@@ -2,38 +2,28 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 from typing import Any
 
 from fleet.report.terminal import Paper
 from lab.report import progress
-from lab.report.progress import Live, PlainLines, Shown, shown
+from lab.report.progress import PlainLines, Shown, shown
 from lab.results.clock import Clock
-from tests.lab.report.samples import bring_up, gateway_skipped, stock_out
+from tests.lab.report.samples import bring_up, stock_out
 
 
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
-
-
-def paper(stream: Any, *, styled: bool = False, width: int = 80) -> Paper:
-    return Paper(stream=stream, width=width, styled=styled)
+def paper(stream: Any, *, width: int = 80) -> Paper:
+    return Paper(stream=stream, width=width, styled=False)
 
 
 def test_in_a_log_each_beginning_and_end_is_a_line() -> None:
     out = io.StringIO()
-    with shown(paper(out)) as live:
-        live.starts("control plane")
-        live.drills(2)
-        live.drill_starts("bring-up")
-        live.drill_ended(bring_up())
-        live.drill_starts("stock-out")
-        live.drill_ended(stock_out())
+    live = shown(paper(out))
+    live.starts("control plane")
+    live.drills(2)
+    live.drill_starts("bring-up")
+    live.drill_ended(bring_up())
+    live.drill_starts("stock-out")
+    live.drill_ended(stock_out())
     lines = [line.partition("] ")[2] for line in out.getvalue().splitlines()]
     assert lines == [
         "control plane",
@@ -65,50 +55,14 @@ def test_a_line_fits_the_log() -> None:
 
 
 def test_for_a_machine_nothing_is_printed() -> None:
-    out = Terminal()
-    with shown(paper(out, styled=True), quiet=True) as live:
-        live.drill_starts("bring-up")
-        live.step("a step")
-        live.drill_ended(bring_up())
+    out = io.StringIO()
+    live = shown(paper(out), quiet=True)
+    live.drill_starts("bring-up")
+    live.step("a step")
+    live.drill_ended(bring_up())
     assert type(live) is Shown
     assert out.getvalue() == ""
     assert live.number == 1
-
-
-def test_on_a_terminal_the_line_lives_and_ended_drills_stay() -> None:
-    out = Terminal()
-    with shown(paper(out, styled=True)) as live:
-        assert isinstance(live, Live)
-        live.drills(3)
-        live.watch(Clock(60.0))
-        live.drill_starts("bring-up")
-        live.step("12 of 61 applied")
-        time.sleep(0.6)  # some refreshes
-        live.drill_ended(bring_up())
-        live.drill_starts("gateway-without-subnet")
-        live.drill_ended(gateway_skipped())
-    text = out.getvalue()
-    assert "12 of 61 applied" in text
-    assert "simulated 0:00:" in text
-    assert "43 s" in text
-    assert gateway_skipped().skipped in text
-    assert text.count("\x1b[?25l") == text.count("\x1b[?25h") == 1  # the cursor is given back
-
-
-def test_the_cursor_is_given_back_when_the_run_fails() -> None:
-    out = Terminal()
-    try:
-        with shown(paper(out, styled=True)) as live:
-            live.starts("control plane")
-            raise KeyboardInterrupt
-    except KeyboardInterrupt:
-        pass
-    assert "\x1b[?25h" in out.getvalue()
-
-
-def test_a_pipe_that_wants_colours_still_gets_lines() -> None:
-    with shown(paper(io.StringIO(), styled=True)) as live:
-        assert isinstance(live, PlainLines)
 
 
 def test_many_threads_may_tell_at_once() -> None:
