@@ -13,8 +13,6 @@ import yaml
 from lab.control_plane.custom_resources.definitions import own_definitions
 
 KUBERNETES_VERSION = "1.36"
-CRD_FOLDER = Path(__file__).resolve().parents[3] / "shared" / "crds"
-"""Beside the repository: Google's definitions. The project's own are compared with them where the folder is."""
 # Its reader parses megabytes anew for each manifest.
 kubernetes_validate.utils.schema_contents = functools.cache(kubernetes_validate.utils.schema_contents)
 _OTHERS = Path(__file__).with_suffix(".yaml")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gzip
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from lab.control_plane.custom_resources.install import FIELD_MANAGER, install
 from lab.results.result import RehearsalError
 from tests.lab.control_plane.custom_resources.samples import GOOD, WRONG, Wrong, changed, good
 from tests.lab.shapes import SHAPES, STACKS, distinct, manifests
-from tests.support.schemas import CRD_FOLDER
 
 if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.slow
 PLURALS = {
     definition["spec"]["names"]["kind"]: definition["spec"]["names"]["plural"] for definition in own_definitions()
 }
+REAL = Path(__file__).with_name("real")
+"""Google's and Kubernetes' own files, unmodified (THIRD-PARTY.md has repository, commit and date of each)."""
 BESIDE = "beside."
 """Before the group of the real definitions, so that both can be on one API server."""
 
@@ -37,8 +40,6 @@ def api(control_plane: ControlPlane, custom_resources: list[Manifest]) -> Cluste
 @pytest.fixture(scope="module")
 def real(api: ClusterApi) -> Iterator[ClusterApi]:
     """The real definitions of the kinds that ours stand for, under a group of another name."""
-    if not CRD_FOLDER.is_dir():
-        pytest.skip("the real definitions are not beside the repository (../shared/crds)")
     made = [_beside(definition) for definition in own_definitions()]
     install(api, made)
     yield api
@@ -161,10 +162,8 @@ def _custom_kinds(api: ClusterApi) -> dict[str, str]:
 
 def _beside(ours: dict[str, Any]) -> dict[str, Any]:
     group, plural = ours["spec"]["group"], ours["spec"]["names"]["plural"]
-    (path,) = CRD_FOLDER.rglob(f"{group}_{plural}.yaml")
-    found: dict[str, Any] = yaml.load(
-        path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    )
+    text = gzip.decompress((REAL / f"{group}_{plural}.yaml.gz").read_bytes())
+    found: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     found["spec"]["group"] = BESIDE + group
     found["metadata"]["name"] = f"{plural}.{BESIDE}{group}"
     return found
