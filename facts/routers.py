@@ -1,4 +1,4 @@
-"""Size of routers, from what real ones cost on loopback: facts/data/routers.yaml.
+"""Size of routers, from what HAProxy costs on loopback: facts/data/routers.yaml.
 
 The processor time of a request, of its prompt and of a chunk adds up. Measured on one machine with two cores at a rate at which chunks
 are read one by one; other machines and more threads a process were not measured.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Final, Literal
+from typing import Final
 
 from facts import ledger
 
-RouterKind = Literal["leastRequest", "prefixAware"]
-KINDS: Final[tuple[RouterKind, ...]] = ("leastRequest", "prefixAware")
 BUSY_SHARE: Final = 0.5
 """Planned load of a router's cores. Assumed: the other half is for bursts, and for a slower core than the measured one."""
 FEWEST: Final = 2
@@ -23,9 +21,6 @@ MOST_REPLICAS: Final = 20
 """Source: settings/sections/endpoint.py, Router.replicas."""
 STREAMS_PER_GIB: Final = 10_000
 """Connections for a GiB of a router's memory. Source: settings/derived/router.py, CONNECTIONS_PER_GIB; the measured memory is less."""
-_FEW_TARGETS: Final = 8
-_MANY_TARGETS: Final = 64
-"""Targets of the two measurements of vllm-router's cache_aware, which has each of them tokenize every prompt."""
 _S_PER_US: Final = 1e-6
 
 
@@ -67,35 +62,11 @@ def cost(program: str) -> RouterCost:
     )
 
 
-def prefix_cost(servers: int) -> RouterCost:
-    """What vllm-router's cache_aware costs before so many servers: on the line through what was measured with 8 and with 64 targets.
-
-    Fewer than 8 cost as much as 8.
-    """
-    few, many = cost("vllm-router-cache-aware-pods"), cost("vllm-router-cache-aware")
-    way = max(0.0, (servers - _FEW_TARGETS) / (_MANY_TARGETS - _FEW_TARGETS))
-    return RouterCost(
-        request_us=few.request_us + way * (many.request_us - few.request_us),
-        kib_us=few.kib_us + way * (many.kib_us - few.kib_us),
-        chunk_us=max(few.chunk_us, many.chunk_us),
-    )
-
-
-def cpu_steps(kind: RouterKind) -> tuple[int, ...]:
-    """Sizes of a router: two programs of 16 vCPU would be more than a pod on Autopilot's general-purpose nodes has."""
-    return CPU_STEPS if kind == "leastRequest" else CPU_STEPS[:-1]
-
-
-def size(
-    kind: RouterKind, *, servers: int, requests_per_s: float, prompt_kib: float, chunks_per_s: float, in_flight: float
-) -> RouterSize | None:
-    """Routers that carry the load with one of them away. None above 20 routers of the largest size. Raises ValueError for a negative load.
-
-    A request to a `prefixAware` router passes HAProxy and vllm-router, which are in one pod and have `cpu` and `memory_gib` each: more than
-    enough, since the sum of both decides.
+def size(*, requests_per_s: float, prompt_kib: float, chunks_per_s: float, in_flight: float) -> RouterSize | None:
+    """Routers that carry the load with one of them away. None above 20 routers of the largest size. Raises ValueError for a negative
+    load.
     """
     for name, value in (
-        ("servers", servers),
         ("requests_per_s", requests_per_s),
         ("prompt_kib", prompt_kib),
         ("chunks_per_s", chunks_per_s),
@@ -103,13 +74,11 @@ def size(
     ):
         if value < 0:
             raise ValueError(f"{name} must be 0 or more, got {value}")
-    programs = (cost("haproxy"), *([prefix_cost(servers)] if kind == "prefixAware" else ()))
-    busy = sum(one.cores(requests_per_s, prompt_kib, chunks_per_s) for one in programs)
+    busy = cost("haproxy").cores(requests_per_s, prompt_kib, chunks_per_s)
     needed = busy / BUSY_SHARE
-    steps = cpu_steps(kind)
-    for cpu in steps:
+    for cpu in CPU_STEPS:
         serving = max(1, ceil(needed / cpu))
-        if serving + 1 <= (4 if cpu < steps[-1] else MOST_REPLICAS):
+        if serving + 1 <= (4 if cpu < CPU_STEPS[-1] else MOST_REPLICAS):
             memory = max(FEWEST, ceil(in_flight / serving / STREAMS_PER_GIB))
             return RouterSize(replicas=max(FEWEST, serving + 1), cpu=cpu, memory_gib=memory, busy_cores=busy)
     return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Any, Final
 
 import money
@@ -17,8 +16,6 @@ GKE_API: Final = "networking.gke.io"
 ROUTES: Final = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
 RELEASE: Final = "kubernetes:helm.sh/v3:Release"
 CHART: Final = "inferencepool"
-ROUTER: Final = "vllm-router"
-"""Program of the router that knows prompts. Source: the wheel vllm-router 0.1.17."""
 CHART_EPP_CPU: Final = 4.0
 """The picker's default CPU. Source: chart inferencepool v1.4.0, values.yaml; the article's v1.0.1 requested 500m and crashed."""
 
@@ -243,19 +240,13 @@ def _servers_of(found: Iterable[Pod]) -> tuple[Server, ...]:
 
 
 def _led_on(resources: Sequence[Resource], pod: Pod) -> Iterator[Pod]:
-    """The pods that a router sends requests to: those of a Service that a variable names, or of vllm-router's selector."""
+    """The pods that a router sends requests to: those of a Service that a variable names."""
     for container in pod.every_container:
         values = [str(value) for one in listed(dig(container.props, "env")) if (value := dig(one, "value"))]
         for service in of_kind(resources, "Service", "core"):
             name = f"{own_name(service)}.{pod.namespace}.svc"
             if namespace_of(service) == pod.namespace and any(name in value for value in values):
                 yield from pods_behind(resources, pod.namespace, mapped(dig(service.props, "spec", "selector")))
-        if "--selector" in container.words:
-            after = container.words[container.words.index("--selector") + 1 :]
-            pairs = (
-                word.split("=", 1) for word in takewhile(lambda word: not word.startswith("-"), after) if "=" in word
-            )
-            yield from pods_behind(resources, pod.namespace, dict(pairs))
 
 
 def gke_policies(resources: Sequence[Resource], kind: str, target: Backend) -> tuple[Resource, ...]:

@@ -212,7 +212,6 @@ _SAYS_IT_ALL: Final = {
     "prefill-release": ("kv-connector-on-hybrid",),
     "shape-release": ("kv-connector-on-hybrid",),
     "prefill-with-rank-ports": ("ranks-unseen",),
-    "shape-without-proxy": ("router-without-prefill", "router-image"),
 }
 """Errors whose fix is the one to follow, and those left out beside them: each would say to write something else."""
 

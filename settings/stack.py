@@ -21,7 +21,7 @@ from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
 from settings.sections.capacity import Capacity, Ladder, Placement, placement
 from settings.sections.cluster import Cluster
-from settings.sections.endpoint import Endpoint, EndpointKind, RouterClient
+from settings.sections.endpoint import Endpoint, EndpointKind
 from settings.sections.gateway import Gateway
 from settings.sections.machine import MachineType
 from settings.sections.model import ChosenModel
@@ -284,7 +284,7 @@ class Settings(Section):
     @property
     def sees_ranks(self) -> bool:
         """Whether what clients call chooses among the ports of ranks."""
-        return self.has_picker or self.endpoint_kind == "leastRequest"
+        return self.has_picker or self.has_router
 
     @property
     def status_port(self) -> int:
@@ -386,12 +386,7 @@ class Settings(Section):
     @property
     def has_router(self) -> bool:
         """Whether routers of this stack choose."""
-        return self.endpoint_kind == "leastRequest" or self.has_vllm_router
-
-    @property
-    def has_vllm_router(self) -> bool:
-        """Whether the routers' pods run vllm-router, behind HAProxy."""
-        return self.endpoint_kind == "prefixAware"
+        return self.endpoint_kind == "leastRequest"
 
     @property
     def has_picker(self) -> bool:
@@ -422,10 +417,6 @@ class Settings(Section):
         if self.server.shape is not None and self.seats:
             of_replica = self.seats
         return self.endpoint.router.max_in_flight or -(-of_replica // self.rank_ports)
-
-    def secret_of(self, client: RouterClient) -> SecretManagerSecret:
-        """The Secret Manager secret with a client's key."""
-        return SecretManagerSecret(project=self.project, name=client.secret.name, version=client.secret.version)
 
     @property
     def shares(self) -> Mapping[str, int]:

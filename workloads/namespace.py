@@ -140,6 +140,6 @@ def service_accounts(traffic: Traffic) -> tuple[str, ...]:
         accounts.append(BENCHMARK_ACCOUNT)
     if traffic.batch:
         accounts.append(BATCH_ACCOUNT)
-    if traffic.router is not None:
+    if traffic.router:
         accounts.append(ROUTER_APP)
     return tuple(accounts)

@@ -16,7 +16,7 @@ import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
 from settings.arguments import checked
-from settings.derived.traffic import CanaryTraffic, GatewayTraffic, RouterTraffic, Traffic, VpcRanges
+from settings.derived.traffic import CanaryTraffic, GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BATCH_APP,
     BENCHMARK_APP,
@@ -171,12 +171,12 @@ def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
 def flows(traffic: Traffic) -> tuple[Flow, ...]:
     """The allowed flows of one namespace; everything else is denied."""
     server = server_pods(traffic.server)
-    entrance = server if traffic.router is None else ROUTER
+    entrance = ROUTER if traffic.router else server
     return (
         *name_resolution(traffic),
         *_from_clients(traffic, entrance),
         *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, entrance)),
-        *(() if traffic.router is None else _router(traffic, traffic.router, server)),
+        *(_router(traffic, server) if traffic.router else ()),
         *_downloads(traffic, server),
         *(_compile_cache(server) if traffic.compile_cache else ()),
         *(_benchmark(traffic, server) if traffic.benchmark else ()),
@@ -190,7 +190,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     """Flows in separate policies, even if the other end has one: policies are additive."""
     pods = Pods(name="canary", labels=tuple(selector(canary.server).items()))
     # Clients of routers reach no server around them; the canary is tried by the benchmark and through `kubectl port-forward`.
-    table = [] if traffic.router is not None else [*_from_clients(replace(traffic, internal_load_balancer=False), pods)]
+    table = [] if traffic.router else [*_from_clients(replace(traffic, internal_load_balancer=False), pods)]
     gateway = None if traffic.gateway is None or canary.pool is None else replace(traffic.gateway, pool=canary.pool)
     if gateway is not None:
         table += _through_the_gateway(traffic, gateway, pods)
@@ -250,7 +250,7 @@ def _from_clients(traffic: Traffic, entrance: Pods) -> Iterator[Flow]:
         )
 
 
-def _router(traffic: Traffic, router: RouterTraffic, server: Pods) -> Iterator[Flow]:
+def _router(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     yield Flow(
         from_=ROUTER,
         to=server,
@@ -258,13 +258,6 @@ def _router(traffic: Traffic, router: RouterTraffic, server: Pods) -> Iterator[F
         ports=traffic.rank_ports,
         why="requests, each to the server that the router chose",
     )
-    if router.uses_api:
-        yield Flow(
-            from_=ROUTER,
-            to=vpc(traffic),
-            port=443,
-            why="the router watches pods; GKE assigns the control plane's private address",
-        )
     if traffic.benchmark:
         yield Flow(from_=BENCHMARK, to=ROUTER, port=HTTP_PORT, why="the load through the router")
     if traffic.monitoring:
@@ -355,7 +348,7 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     """Documents go to what clients call; servers themselves are only asked for their queues, unless nothing stands before them."""
     gateway, outside = traffic.gateway, internet(traffic)
-    direct = traffic.router is None and gateway is None
+    direct = not traffic.router and gateway is None
     ports = {traffic.status_port: "the queue of each server"}
     if direct:
         ports = {
@@ -364,7 +357,7 @@ def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
         }
     for port, why in sorted(ports.items()):
         yield Flow(from_=BATCH, to=server, port=port, ports=traffic.rank_ports if port == HTTP_PORT else 1, why=why)
-    if traffic.router is not None and gateway is None:
+    if traffic.router and gateway is None:
         yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
     if gateway is not None:
         yield _through(gateway, BATCH, traffic, "documents, through the gateway")

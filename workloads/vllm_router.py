@@ -1,11 +1,7 @@
-"""The command lines of vllm-router 0.1.17, which chooses the server that saw a prompt's beginning, or asks prefill and then decode. Creates
-no resource.
+"""The command line of vllm-router 0.1.17, which asks prefill and then decode in a server pod. Creates no resource.
 
-It checks no client's key, has paths that change its servers, and its errors contain addresses: HAProxy stands in front of it, in the same
-pod or as the only one that network policies let in.
-`cache_aware` compares tokens, and asks every server for each prompt's, at /render below the request's path, else at /tokenize: without
-an answer it routes by load alone. A client's Authorization goes on to the servers, with prefill apart it does not; `--api-key` is
-neither checked nor sent.
+It checks no client's key, has paths that change its servers, and its errors contain addresses: HAProxy stands in front of it, as the only
+one that network policies let in. It drops a client's Authorization; `--api-key` is neither checked nor sent.
 Measured: the wheel 0.1.17 before servers that answer vLLM's protocol, 2026-11-27.
 """
 
@@ -16,12 +12,8 @@ from typing import Final
 
 from workloads import names
 
-PORT: Final = 8100
-METRICS_PORT: Final = 8101
-PROBE: Final = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{PORT}/health', timeout=5)"
-"""Python that fails where it does not answer: the kubelet does not reach its address, and HAProxy only turns away from it."""
 HEALTH_PATH: Final = "/readiness"
-"""200 while a healthy server is known, with prefill apart one of each kind, else 503; /health is 503 as soon as one is not."""
+"""200 while a healthy server of each kind is known, else 503; /health is 503 as soon as one is not."""
 LIVE_PATH: Final = "/liveness"
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """Environment variable with the key that it sends to prefill and decode."""
@@ -36,32 +28,6 @@ _APART: Final = (
     # its default, asks for the tokens of every prompt.
     "--policy=round_robin",
 )
-
-
-def router_command(server: str, namespace: str, *, max_in_flight: int) -> list[str]:
-    """The program and its options in a router's pod, for the pods of `server` in `namespace`."""
-    return [
-        "vllm-router",
-        "--host=127.0.0.1",
-        f"--port={PORT}",
-        "--prometheus-host=127.0.0.1",
-        f"--prometheus-port={METRICS_PORT}",
-        "--policy=cache_aware",
-        "--selector",
-        *(f"{key}={value}" for key, value in names.selector(server).items()),
-        "--service-discovery",
-        f"--service-discovery-port={names.HTTP_PORT}",
-        f"--service-discovery-namespace={namespace}",
-        # A generation is never repeated.
-        "--disable-retries",
-        # With its default a dead server is found after three minutes.
-        "--health-check-interval-secs=10",
-        f"--request-timeout-secs={WHOLE_REQUEST_SECONDS}",
-        # HAProxy bounds the requests; no second queue behind it.
-        f"--max-concurrent-requests={max_in_flight}",
-        "--queue-size=0",
-        "--log-level=warning",
-    ]
 
 
 def pod_command(prefill: Sequence[int], decode: Sequence[int], *, startup_seconds: int) -> list[str]:

@@ -109,24 +109,18 @@ def _cost(rows: Mapping[str, Any]) -> Iterator[str]:
 
 def _sizes() -> Iterator[str]:
     workload = named_workload("article")
-    yield "| servers | requests/s | chunks/s | leastRequest | prefixAware |"
-    yield "| ---: | ---: | ---: | --- | --- |"
+    yield "| servers | requests/s | chunks/s | routers |"
+    yield "| ---: | ---: | ---: | --- |"
     for servers, requests in ((1, 83), (4, 320), (8, 620), (12, 930)):
         chunks = requests * workload.output_tokens.mean / 1.9
-        cells = []
-        for kind in ("leastRequest", "prefixAware"):
-            found = routers.size(
-                kind,
-                servers=servers,
-                requests_per_s=requests,
-                prompt_kib=workload.input_tokens.mean * 4 / 1024,
-                chunks_per_s=chunks,
-                in_flight=24 * requests,
-            )
-            cells.append(
-                "too much" if found is None else f"{found.replicas} x {found.cpu} vCPU, {found.memory_gib} GiB"
-            )
-        yield f"| {servers} | {requests:,} | {chunks:,.0f} | {' | '.join(cells)} |"
+        found = routers.size(
+            requests_per_s=requests,
+            prompt_kib=workload.input_tokens.mean * 4 / 1024,
+            chunks_per_s=chunks,
+            in_flight=24 * requests,
+        )
+        cell = "too much" if found is None else f"{found.replicas} x {found.cpu} vCPU, {found.memory_gib} GiB"
+        yield f"| {servers} | {requests:,} | {chunks:,.0f} | {cell} |"
 
 
 def _balance(rows: Mapping[str, Any]) -> Iterator[str]:

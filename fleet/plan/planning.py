@@ -467,7 +467,7 @@ def _router_vcpus(question: PlanQuestion, fleet: _Fleet, full: Performance) -> i
     """Of the routers that the plan has."""
     if not question.has_routers:
         return 0
-    found = size_routers(question, fleet.machines, fleet.deployment.nodes, full, "leastRequest")
+    found = size_routers(question, fleet.machines, fleet.deployment.nodes, full)
     if found is None:
         raise PlanImpossibleError(
             f"{plural(fleet.deployment.nodes, 'node')} at full load would take more than {MOST_REPLICAS} routers of {CPU_STEPS[-1]} vCPU",

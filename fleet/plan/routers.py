@@ -1,9 +1,9 @@
-"""Routers for a plan's load: what stands between clients and servers with `endpoint.kind: leastRequest` or `prefixAware`."""
+"""Routers for a plan's load: what stands between clients and servers with `endpoint.kind: leastRequest`."""
 
 from __future__ import annotations
 
 from facts import routers
-from facts.routers import RouterKind, RouterSize
+from facts.routers import RouterSize
 from fleet.plan.model.performance import Performance
 from fleet.plan.plan import Plan
 from fleet.plan.question.goals import PlanQuestion
@@ -13,23 +13,19 @@ BYTES_PER_TOKEN = 4
 _KIB = 1024
 
 
-def routers_for(plan: Plan, kind: RouterKind) -> RouterSize | None:
+def routers_for(plan: Plan) -> RouterSize | None:
     """Routers that carry the required nodes at full load with one router away, if every response is streamed.
 
     None where the measured costs add up to more than the largest number of the largest routers.
     """
-    return size_routers(plan.question, plan.machines, plan.nodes, plan.maximum, kind)
+    return size_routers(plan.question, plan.machines, plan.nodes, plan.maximum)
 
 
-def size_routers(
-    question: PlanQuestion, machines: int, nodes: int, full: Performance, kind: RouterKind
-) -> RouterSize | None:
+def size_routers(question: PlanQuestion, machines: int, nodes: int, full: Performance) -> RouterSize | None:
     """The same before there is a plan. `full`: the required nodes at full load. A written stack declares as much for each spare, too, and
     routers have room for their connections.
     """
     return routers.size(
-        kind,
-        servers=machines,
         requests_per_s=full.requests_per_s.value,
         prompt_kib=question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
         chunks_per_s=full.chunks_per_s.value,

@@ -334,7 +334,7 @@ def _gateway(plan: Plan) -> Iterator[str]:
 
 
 def _endpoint(plan: Plan, *, splits: bool) -> Iterator[str]:
-    found = routers_for(plan, "leastRequest")
+    found = routers_for(plan)
     assert found is not None  # such a plan is impossible
     yield "  vllm-fleet:endpoint:"
     reason = " # HAProxy checks keys and passes only /v1; the pods' own routers do neither" if splits else ""

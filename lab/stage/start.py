@@ -61,8 +61,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
     if opened.settings.has_router:
-        is_inner = opened.settings.has_vllm_router or opened.settings.server.shape is not None
-        require_programs("haproxy", *(("vllm-router",) if is_inner else ()))
+        require_programs("haproxy", *(("vllm-router",) if opened.settings.server.shape is not None else ()))
     settings, clock, history = opened.settings, Clock(speed or around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:

@@ -10,10 +10,9 @@ from facts.finding import Finding
 from facts.names import HTTP_PORT, STATUS_PORT
 from network_policies import policy_specs
 from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects, shown
-from pods import Container, Pod, pods
+from pods import Container, Pod
 from routing import (
     GKE_API,
-    ROUTER,
     Backend,
     GatewayObject,
     gke_policies,
@@ -24,7 +23,7 @@ from routing import (
     servers_behind,
     stake,
 )
-from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, has, listed, mapped
+from rule import Resource, Settings, StackRule, dig, finding, has, listed, mapped
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
@@ -121,6 +120,7 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
 
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+_ROUTER: Final = "vllm-router"
 _SPLIT: Final = "--vllm-pd-disaggregation"
 """Option of vllm-router in front of prefill and decode."""
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
@@ -128,18 +128,8 @@ _COLLECTORS: Final = frozenset({"gke-gmp-system", "gmp-system"})
 """Namespaces of GKE's managed collection, in which nobody else runs pods."""
 
 
-def _reachable_router(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for pod in pods(resource):
-        for container in pod.every_container:
-            words = container.words
-            if not _is_router(words) or (_SPLIT in words and _has_engine(pod)):
-                continue
-            if (host := _option(words, "--host")) and host not in _LOOPBACK:
-                yield finding(f"{container.path}: {ROUTER} listens on {host}", write="--host=127.0.0.1")
-
-
 def _is_router(words: Sequence[str]) -> bool:
-    return any(word == ROUTER or word.endswith(f"/{ROUTER}") for word in words)
+    return any(word == _ROUTER or word.endswith(f"/{_ROUTER}") for word in words)
 
 
 def _has_engine(pod: Pod) -> bool:
@@ -154,7 +144,7 @@ def _option(words: Sequence[str], name: str) -> str:
 
 
 def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Of pods with engines and the router between them. A router without engines beside it is prefix-router-reachable's."""
+    """Of pods with engines and the router between them."""
     for pod in all_pods(resources):
         routers = [one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words]
         if not routers or not _has_engine(pod):
@@ -170,7 +160,7 @@ def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Fin
         opened = any(_option(router.words, "--host") not in _LOOPBACK for router in routers)
         if opened and (why := _who_enters(resources, pod, _ports(routers))):
             yield finding(
-                f"{pod.resource.label}, {routers[0].path}: {ROUTER} is open to {why}",
+                f"{pod.resource.label}, {routers[0].path}: {_ROUTER} is open to {why}",
                 urn=pod.resource.urn,
                 write="a network policy that lets in pods of this stack alone, and HAProxy in front (endpoint.kind: leastRequest)",
             )
@@ -248,18 +238,6 @@ def _collects(peer: Any) -> bool:
 
 
 RULES = (
-    ResourceRule(
-        name="prefix-router-reachable",
-        subject="network",
-        statement="vllm-router is reached only through a proxy in its own pod.",
-        evidence="vllm-router 0.1.17 checks no client's key, its --api-key neither; /add_worker and /remove_worker change where prompts "
-        "go, and its errors contain addresses. Source: the released wheel, tried on loopback. Mandatory: anyone who reaches it can read "
-        "prompts by adding a server",
-        fix="--host=127.0.0.1, and HAProxy in front that checks the key and passes only /v1",
-        level="mandatory",
-        severity="high",
-        judge=_reachable_router,
-    ),
     StackRule(
         name="split-pod-reachable",
         subject="network",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SLOTS
-from settings.sections.endpoint import MOST_CPU
-from settings.sections.section import NAMESPACE, key
+from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.sections.endpoint import Router
@@ -42,31 +41,13 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
                 id="router-without-effect",
                 subject=key("endpoint.router"),
                 found=f"(set, with kind {kind})",
-                allowed="left out, except with kind leastRequest or prefixAware",
+                allowed="left out, except with kind leastRequest",
                 why=f"with {kind} there are no routers, so it has no effect",
                 write="kind: leastRequest, or remove router",
             )
         return
-    yield from _image(settings, router)
     yield from _servers(settings)
-    yield from _clients(settings, router)
     yield from _size(settings, router)
-
-
-def _image(settings: Settings, router: Router) -> Iterator[Finding]:
-    needed = settings.has_vllm_router
-    if needed == (router.image is not None):
-        return
-    yield Finding(
-        id="router-image",
-        subject=key("endpoint.router.image"),
-        found=router.image,
-        allowed="an image with vllm-router 0.1.17 and Python, by digest" if needed else "left out with leastRequest",
-        why="no release of vllm-router is published as an image, so you build one; docs/endpoint.md has its three lines"
-        if needed
-        else "leastRequest runs HAProxy's official image, which this program pins",
-        write="image: HOST/PATH/vllm-router:0.1.17@sha256:DIGEST" if needed else "remove image",
-    )
 
 
 def _servers(settings: Settings) -> Iterator[Finding]:
@@ -91,41 +72,6 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def _clients(settings: Settings, router: Router) -> Iterator[Finding]:
-    if router.clients and not settings.guards_v1_only:
-        yield Finding(
-            id="clients-without-server-key",
-            subject=key("endpoint.router.clients"),
-            found=f"{len(router.clients)} clients",
-            allowed="clients with server.apiKeySecret",
-            why="a router replaces a client's key by the servers' own; without one the servers accept every request",
-            write=f"pulumi config set --secret {NAMESPACE}:apiKey, or server: {{apiKeySecret: NAME-OF-A-SECRET}}",
-        )
-    servers = settings.server.api_key_secret
-    named, secrets = set[str](), set() if servers is None else {servers.name}
-    for index, client in enumerate(router.clients):
-        for field, found, taken, why in (
-            ("name", client.name, named, "a client's requests are counted by its name"),
-            (
-                "secret",
-                client.secret.name,
-                secrets,
-                "a key stands for one client and its limits; the servers' own has none",
-            ),
-        ):
-            if found in taken:
-                yield Finding(
-                    id="client-twice",
-                    subject=key(f"endpoint.router.clients[{index}].{field}"),
-                    found=found,
-                    allowed="one that no other client has"
-                    + (", and not server.apiKeySecret" if field == "secret" else ""),
-                    why=why,
-                    write=f"another {field}",
-                )
-            taken.add(found)
-
-
 def _size(settings: Settings, router: Router) -> Iterator[Finding]:
     """Whether the routers hold the declared connections, also while one of them is replaced."""
     connections = settings.serving.concurrency_per_replica * settings.replicas
@@ -140,15 +86,6 @@ def _size(settings: Settings, router: Router) -> Iterator[Finding]:
             why=f"{connections:,} requests in flight are declared, each with a connection, and while a router is replaced "
             f"{left} hold{'s' if left == 1 else ''} them; a GiB is for {CONNECTIONS_PER_GIB:,}",
             write=f"memoryGib: {least}, or more replicas",
-        )
-    if settings.has_vllm_router and router.cpu > MOST_CPU // 2:
-        yield Finding(
-            id="router-pod-too-large",
-            subject=key("endpoint.router.cpu"),
-            found=router.cpu,
-            allowed=f"up to {MOST_CPU // 2} with {settings.endpoint_kind}",
-            why="its pod runs two programs, HAProxy and vllm-router, and each gets this",
-            write=f"cpu: {MOST_CPU // 2}, and more replicas",
         )
     if router.replicas == 1:
         yield Finding(

@@ -32,7 +32,6 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
         return
     yield from _set_twice(settings)
     if settings.endpoint_kind != "leastRequest":
-        by_prefix = settings.endpoint_kind == "prefixAware"
         yield Finding(
             id="shape-without-proxy",
             subject=key("endpoint.kind"),
@@ -40,14 +39,8 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
             allowed="leastRequest with server.shape",
             why="the pods' router checks no key, drops the client's own, takes servers in and out for anyone who asks, and answers a dead "
             "server with its address; with leastRequest HAProxy checks keys, passes only /v1, replaces such answers, and nothing else "
-            "reaches the pods"
-            + (
-                "; prefixAware would ask the pods for tokens, and prefill is chosen inside of a pod"
-                if by_prefix
-                else ""
-            ),
-            write="endpoint: {kind: leastRequest}"
-            + (", with a key for each client in endpoint.router.clients" if settings.guards_v1_only else ""),
+            "reaches the pods",
+            write="endpoint: {kind: leastRequest}",
         )
     if settings.rollout.canary is not None:
         yield Finding(

@@ -41,7 +41,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
     if settings.gateway.makes_certificate:
         needed.add("certificatemanager.googleapis.com")
     named = (settings.hf_token_secret, settings.api_key_secret, settings.registry)
-    if any(secret is not None for secret in named) or settings.endpoint.router.clients:
+    if any(secret is not None for secret in named):
         # Pods, and the image repository, read the secrets that the stack file names.
         needed.add("secretmanager.googleapis.com")
     if settings.monitoring.alerts is not None:
@@ -150,12 +150,9 @@ def secret_readers(settings: Settings) -> tuple[tuple[str, str], ...]:
             readers |= {(account, token.name) for account in servers}
     if key is not None:
         readers |= {(account, key.name) for account in servers}
-        # vllm-router checks no key, wherever it runs, and clients may have keys of their own.
-        by_router = settings.has_vllm_router or settings.server.shape is not None
-        if settings.has_router and (by_router or settings.endpoint.router.clients):
+        # The pods' router checks no key.
+        if settings.has_router and settings.server.shape is not None:
             readers.add((ROUTER_APP, key.name))
-    if settings.has_router:
-        readers |= {(ROUTER_APP, client.secret.name) for client in settings.endpoint.router.clients}
     if settings.benchmark.enabled:
         readers |= {(BENCHMARK_ACCOUNT, secret.name) for secret in (token, key) if secret is not None}
     if settings.batch.enabled and key is not None:

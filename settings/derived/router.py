@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from settings.sections.endpoint import Router
-from settings.sections.secret_stores import SecretManagerSecret
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -23,31 +21,22 @@ MOST_SLOTS: Final = 400
 class RouterNeeds(TypedDict):
     """Fields of `workloads.router.router.RouterArgs`, which documents them."""
 
-    kind: Literal["leastRequest", "prefixAware"]
     router: Router
     max_in_flight: int
     slots: int
-    client_secrets: Mapping[str, SecretManagerSecret]
 
 
 def router_needs(settings: Settings) -> RouterNeeds | None:
     """The arguments of a stack's routers; None without one."""
-    kind = settings.endpoint_kind
-    if kind != "leastRequest" and kind != "prefixAware":
+    if not settings.has_router:
         return None
-    return {
-        "kind": kind,
-        "router": settings.endpoint.router,
-        "max_in_flight": settings.max_in_flight,
-        "slots": slots(settings),
-        "client_secrets": {client.name: settings.secret_of(client) for client in settings.endpoint.router.clients},
-    }
+    return {"router": settings.endpoint.router, "max_in_flight": settings.max_in_flight, "slots": slots(settings)}
 
 
 def router_vcpus(settings: Settings) -> int:
-    """CPUs of the routers' pods; with vllm-router, a pod has two containers of that size."""
+    """CPUs of the routers' pods."""
     router = settings.endpoint.router
-    return int(settings.has_router) * router.replicas * router.cpu * (2 if settings.has_vllm_router else 1)
+    return int(settings.has_router) * router.replicas * router.cpu
 
 
 def slots(settings: Settings) -> int:

@@ -49,15 +49,6 @@ class GatewayTraffic:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RouterTraffic:
-    """Connections of routers."""
-
-    uses_api: bool = False
-    """Whether they find the servers through the Kubernetes API."""
-
-
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTraffic:
     """Connections of a canary in separate policies, so that the servers' policies do not change."""
 
@@ -93,8 +84,8 @@ class Traffic:
     """The VPC's ranges."""
     gateway: GatewayTraffic | None = None
     """The gateway, if any."""
-    router: RouterTraffic | None = None
-    """The routers between clients and servers, if any."""
+    router: bool = False
+    """Whether routers are between clients and servers."""
     weights_writer: bool = True
     """Whether a Job downloads the weights; otherwise each server does."""
     weights_in_image: bool = False
@@ -149,7 +140,7 @@ def traffic(settings: Settings) -> Traffic:
         )
         if gateway.enabled
         else None,
-        router=RouterTraffic(uses_api=settings.has_vllm_router) if settings.has_router else None,
+        router=settings.has_router,
         weights_writer=settings.weights.is_written,
         weights_in_image=settings.weights.source == "image",
         benchmark=settings.benchmark.enabled,

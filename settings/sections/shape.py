@@ -6,18 +6,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from settings.sections.endpoint import MOST_CPU, RouterImage
-from settings.sections.section import Section
+from settings.sections.endpoint import MOST_CPU
+from settings.sections.section import IMAGE_PART, Section, like
 
 Connector = Literal["NixlConnector", "NixlPushConnector"]
+_HOST = r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?(:[0-9]{1,5})?"
+RouterImage = Annotated[
+    str,
+    like(
+        rf"^{_HOST}(/{IMAGE_PART}){{1,6}}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}}@sha256:[0-9a-f]{{64}}$",
+        "HOST/PATH/NAME:TAG@sha256:DIGEST",
+    ),
+    Field(max_length=400),
+]
+"""An image with vllm-router, which the stack's owner builds."""
 
 
 class ShapeRouter(Section):
     """vllm-router in each server pod, which asks prefill and then decode."""
 
     image: RouterImage
-    """Image with vllm-router 0.1.17 and Python: no release of it is published as an image. docs/endpoint.md has the three lines that build
-    one."""
+    """Image with vllm-router 0.1.17 and Python: no release of it is published as an image. docs/prefill-apart.md has the three lines that
+    build one."""
     cpu: Annotated[int, Field(ge=1, le=MOST_CPU)] = 4
     """vCPU of the router, beside those of `server.resources`. Measured: 0.4 ms of processor time for a request, 0.05 ms for a chunk; each
     request is two here."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +9,6 @@ from hypothesis import strategies as st
 from facts import routers
 from facts.ledger import LedgerError
 from facts.routers import RouterCost, size
-
-Kind = Literal["leastRequest", "prefixAware"]
-KINDS: tuple[Kind, ...] = ("leastRequest", "prefixAware")
 
 
 def test_cost_adds_up() -> None:
@@ -27,40 +22,30 @@ def test_a_program_that_was_not_measured_has_no_cost() -> None:
 
 
 def test_a_small_fleet_has_two_of_the_smallest() -> None:
-    found = size("leastRequest", servers=1, requests_per_s=1, prompt_kib=3, chunks_per_s=200, in_flight=10)
+    found = size(requests_per_s=1, prompt_kib=3, chunks_per_s=200, in_flight=10)
     assert found is not None
     assert (found.replicas, found.cpu, found.memory_gib) == (2, 2, 2)
 
 
-def test_a_prefix_aware_router_costs_more_before_more_servers() -> None:
-    few, some, many = (routers.prefix_cost(servers) for servers in (8, 36, 64))
-    assert routers.prefix_cost(1) == few
-    assert some.request_us == pytest.approx((few.request_us + many.request_us) / 2)
-    assert few.request_us < many.request_us
-    assert few.kib_us < many.kib_us
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_no_router_carries_has_no_size(kind: Kind) -> None:
-    assert size(kind, servers=8, requests_per_s=1e6, prompt_kib=3, chunks_per_s=1e9, in_flight=10) is None
+def test_what_no_router_carries_has_no_size() -> None:
+    assert size(requests_per_s=1e6, prompt_kib=3, chunks_per_s=1e9, in_flight=10) is None
 
 
 @pytest.mark.parametrize("name", ["requests_per_s", "prompt_kib", "chunks_per_s", "in_flight"])
 def test_a_negative_load_is_refused(name: str) -> None:
     load = {"requests_per_s": 1.0, "prompt_kib": 1.0, "chunks_per_s": 1.0, "in_flight": 1.0, name: -1.0}
     with pytest.raises(ValueError, match=name):
-        size("leastRequest", servers=1, **load)
+        size(**load)
 
 
 @settings(deadline=None)
 @given(
-    kind=st.sampled_from(KINDS),
     requests=st.floats(0, 2_000),
     chunks=st.floats(0, 200_000),
     in_flight=st.floats(0, 100_000),
 )
-def test_the_load_fits_with_one_router_away(kind: Kind, requests: float, chunks: float, in_flight: float) -> None:
-    found = size(kind, servers=8, requests_per_s=requests, prompt_kib=3, chunks_per_s=chunks, in_flight=in_flight)
+def test_the_load_fits_with_one_router_away(requests: float, chunks: float, in_flight: float) -> None:
+    found = size(requests_per_s=requests, prompt_kib=3, chunks_per_s=chunks, in_flight=in_flight)
     if found is not None:
         left = found.replicas - 1
         assert found.busy_cores <= routers.BUSY_SHARE * left * found.cpu * (1 + 1e-9)

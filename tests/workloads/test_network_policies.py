@@ -70,7 +70,6 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "routers behind the gateway": {**GATEWAY, "endpoint": {"kind": "leastRequest"}},
-    "routers by prefix": {"endpoint": {"kind": "prefixAware", "router": {"image": f"r.example/r:1@sha256:{'a' * 64}"}}},
     "gateway with a name": {
         "gateway": {"enabled": True, "hostname": "llm.acme.dev"},
         "benchmark": {"enabled": True, "runOnUpdate": False},

@@ -19,7 +19,6 @@ from workloads.benchmark.benchmark import Benchmark
 from workloads.router.router import Router, RouterArgs
 from workloads.server.server import Server
 
-IMAGE = f"europe-west4-docker.pkg.dev/fleet-tests/images/vllm-router:0.1.17@sha256:{'a' * 64}"
 KEY = {"server": {"replicas": 1, "apiKeySecret": "k"}}
 
 
@@ -33,21 +32,18 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
 
 
 def record(mode: Mode = "known", *, router: dict[str, Any] | None = None, **sections: Any) -> Recording:
-    kind = sections.pop("kind", "leastRequest")
-    chosen = {"image": IMAGE} if kind == "prefixAware" else {}
     return recorded_component(
         build,
         mode,
         **{"server": {"replicas": 1}, "weights": {"source": "huggingface"}, **sections},
-        endpoint={"kind": kind, "router": {**chosen, **(router or {})}},
+        endpoint={"kind": "leastRequest", "router": router or {}},
     )
 
 
 @pytest.mark.parametrize("mode", ["preview", "known"])
-@pytest.mark.parametrize("kind", ["leastRequest", "prefixAware"])
 @pytest.mark.parametrize("sections", [{}, KEY], ids=["open", "key"])
-def test_every_object_would_be_accepted(mode: Mode, kind: str, sections: dict[str, Any]) -> None:
-    recording = record(mode, kind=kind, **sections)
+def test_every_object_would_be_accepted(mode: Mode, sections: dict[str, Any]) -> None:
+    recording = record(mode, **sections)
     found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
     assert found == {key: [] for key in found}
 
@@ -77,38 +73,12 @@ def test_servers_are_found_by_a_name_for_each_rank_that_no_other_object_has(rank
     assert set(asked) <= set(headless)
 
 
-@pytest.mark.parametrize("kind", ["leastRequest", "prefixAware"])
-def test_no_router_reads_a_key_that_it_does_not_check(kind: str) -> None:
-    for recording in (record(kind=kind, **KEY), record(kind=kind)):
+def test_no_router_reads_a_key_that_the_servers_check() -> None:
+    for recording in (record(**KEY), record()):
         pod = manifest(objects(recording)["Deployment/router"])["spec"]["template"]["spec"]
-        keyed = {
-            container["name"]
-            for container in (*pod["containers"], *pod.get("initContainers", ()))
-            if any("api-key" in mount["name"] for mount in container["volumeMounts"])
-        }
-        has_key = any(name.startswith("SecretProviderClass/") for name in objects(recording))
-        assert keyed == ({"haproxy"} if has_key and kind == "prefixAware" else set())
-
-
-def test_the_token_of_the_kubernetes_api_is_in_the_one_container_that_uses_it() -> None:
-    path = "/var/run/secrets/kubernetes.io/serviceaccount"
-    for kind, expected in (("prefixAware", {"vllm-router"}), ("leastRequest", set())):
-        pod = manifest(objects(record(kind=kind, **KEY))["Deployment/router"])["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        assert [mount["name"] for mount in container["volumeMounts"]] == ["config"]
         assert pod["automountServiceAccountToken"] is False
-        projected = [one for one in pod["volumes"] if "projected" in one]
-        holders = {
-            container["name"]
-            for container in (*pod["containers"], *pod.get("initContainers", ()))
-            for mount in container["volumeMounts"]
-            if mount["name"] in {one["name"] for one in projected}
-        }
-        assert holders == expected
-        if expected:
-            ((volume,), (sidecar,)) = projected, pod["initContainers"]
-            assert [one["mountPath"] for one in sidecar["volumeMounts"] if one["name"] == volume["name"]] == [path]
-            files = [next(iter(source.values())) for source in volume["projected"]["sources"]]
-            found = {one.get("path") or one["items"][0]["path"] for one in files}
-            assert found == {"token", "ca.crt", "namespace"}
 
 
 def test_a_pod_ends_after_its_streams() -> None:
@@ -123,8 +93,6 @@ def test_a_pod_ends_after_its_streams() -> None:
     sleep = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert "hard-stop-after 100s" in text["data"]["haproxy.cfg"]
     assert sleep + 100 < pod["terminationGracePeriodSeconds"]
-    sidecar = manifest(objects(record(kind="prefixAware"))["Deployment/router"])["spec"]["template"]["spec"]
-    assert [one["restartPolicy"] for one in sidecar["initContainers"]] == ["Always"]  # ends after the containers
 
 
 def test_a_changed_limit_rolls_the_routers() -> None:

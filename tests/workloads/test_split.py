@@ -200,7 +200,6 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
         ({"server": {"engine": {"extraEnv": {"VLLM_SSM_CONV_STATE_LAYOUT": "SD"}}}}, "shape-set-twice"),
         ({"model": {"id": "Qwen/Qwen3.5-35B-A3B-FP8"}}, "shape-of-experts"),
         ({"endpoint": {}}, "shape-without-proxy"),
-        ({"endpoint": {"kind": "prefixAware", "router": {"image": IMAGE}}}, "shape-without-proxy"),
         ({"gateway": {"enabled": True}, "endpoint": {}}, "shape-without-proxy"),
         ({"rollout": {"canary": {"replicas": 1}}}, "shape-of-a-canary"),
     ],

@@ -1,6 +1,6 @@
 """HAProxy's configuration for a router, as text. Creates no resource.
 
-It is valid for HAProxy 2.6 and newer. Keys of clients and servers are never in the text: HAProxy reads them from mounted files.
+It is valid for HAProxy 2.6 and newer. The key is never in the text: HAProxy reads it from a mounted file.
 Source of every keyword: HAProxy 2.6, Configuration Manual.
 """
 
@@ -19,8 +19,6 @@ DOMAIN_VARIABLE: Final = "DOMAIN"
 """Environment variable with the DNS suffix of the namespace's Services: the text, and so the name of its ConfigMap, is the same in every
 namespace.
 """
-KEY_VARIABLE: Final = "VLLM_API_KEY"
-"""Environment variable with the servers' key, which replaces a client's own."""
 READY_PATH: Final = "/ready"
 METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
@@ -32,8 +30,6 @@ RETRY_AFTER_SECONDS: Final = 1
 KEEP_ALIVE_SECONDS: Final = 620
 """Longer than Google's load balancers keep an idle connection, or they send a request on one that just closed. Source: Cloud Load
 Balancing, timeouts and retries: 600 s."""
-RATE_WINDOW_SECONDS: Final = 10
-"""Window of a client's rate, so that a burst of a second is no excess. Assumed."""
 _SEVERAL_ANSWERS: Final = """'"n"[[:space:]]*:[[:space:]]*"?([2-9]|1[0-9])'"""
 _LISTED_PROMPTS: Final = """'"prompt"[[:space:]]*:[[:space:]]*\\[[[:space:]]*["[]'"""
 """Regular expressions, because a JSON converter finds nothing in a body that is longer than the buffer. Within a JSON text quotes have a
@@ -72,21 +68,6 @@ class Fixed:
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """One client with a key and limits of its own."""
-
-    name: str
-    """Name, for metrics and logs."""
-    key_file: str
-    """File with its key."""
-    requests_per_second: float | None = None
-    """Requests a second through this router, averaged over ten seconds. None: unlimited."""
-    max_in_flight: int | None = None
-    """Requests in flight through this router. None: unlimited."""
-
-
-@checked
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Haproxy:
     """Arguments of `config`: one HAProxy in front of servers."""
 
@@ -110,9 +91,6 @@ class Haproxy:
     """Whether only paths under /v1 are served: those that vLLM guards by its key."""
     key_file: str | None = None
     """File with the key that a client must send. None: the servers check it."""
-    clients: tuple[Client, ...] = ()
-    """Clients with keys of their own, beside `key_file`; the servers then get the key of the variable VLLM_API_KEY. Requires
-    `key_file`, the servers' key."""
     hides_errors: bool = False
     """Whether bodies of the servers' 5xx are replaced, because they contain addresses."""
     one_answer: bool = False
@@ -128,17 +106,6 @@ class Haproxy:
     """Port for metrics and readiness."""
     admin_port: int = names.ROUTER_ADMIN_PORT
     """Port of HAProxy's own commands, on the loopback address only."""
-
-    def __post_init__(self) -> None:
-        if self.clients and self.key_file is None:
-            refuse_field(
-                self,
-                "clients",
-                found=f"{len(self.clients)} clients",
-                allowed="no clients, or clients with key_file",
-                why="the router replaces a client's key by the servers' own, and needs that one",
-                write="key_file=PATH",
-            )
 
 
 def servers_service(index: int) -> str:
@@ -156,7 +123,6 @@ def config(args: Haproxy) -> str:
         *((("resolvers cluster", _resolvers()),) if isinstance(args.servers, Discovered) else ()),
         (f"frontend {FRONTEND}", _requests(args)),
         (f"backend {BACKEND}", _servers(args)),
-        *((("backend clients", _table(args)),) if args.clients else ()),
         ("frontend operations", _operations(args)),
     )
     return "\n".join(f"{title}\n" + "".join(f"    {line}\n" for line in lines) for title, lines in sections)
@@ -178,7 +144,7 @@ def _defaults(args: Haproxy) -> Iterator[str]:
     yield "option dontlog-normal"
     yield (
         """log-format '{"event":"request","severity":"WARNING","status":%ST,"end":"%tsc","server":"%s","path":"%HPO","""
-        """"queuedMs":%Tw,"connectMs":%Tc,"firstByteMs":%Tr,"totalMs":%Ta,"retries":"%rc","queued":%bq,"client":"%[var(txn.client)]"}'"""
+        """"queuedMs":%Tw,"connectMs":%Tc,"firstByteMs":%Tr,"totalMs":%Ta,"retries":"%rc","queued":%bq}'"""
     )
     yield "timeout http-request 30s"
     yield f"timeout http-keep-alive {KEEP_ALIVE_SECONDS}s"
@@ -247,7 +213,7 @@ def _requests(args: Haproxy) -> Iterator[str]:
         unknown = _answer(404, "invalid_request_error", "Only paths under /v1 are served.")
         # A dot segment could leave /v1 where a later hop normalizes it.
         yield f"{unknown} if !{{ path_beg /v1/ }} || {{ path_sub -i .. %2e %2f }}"
-    yield from _keys(args)
+    yield from _key(args)
     yield (
         f"{_answer(429, *_ERRORS[429], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ queue({BACKEND}) ge {args.max_queued} }}"
     )
@@ -260,40 +226,14 @@ def _requests(args: Haproxy) -> Iterator[str]:
     yield f"default_backend {BACKEND}"
 
 
-def _keys(args: Haproxy) -> Iterator[str]:
+def _key(args: Haproxy) -> Iterator[str]:
     if args.key_file is None:
         return
+    refused = _answer(401, "authentication_error", "The API key is missing or wrong.", "WWW-Authenticate Bearer")
     yield "http-request set-var(txn.key) http_auth_bearer"
     # An empty file matches no key.
     yield f"acl servers_key var(txn.key) -m str -f {args.key_file}"
-    if not args.clients:
-        yield f"{_unauthorized()} unless servers_key"
-        return
-    # In uppercase: no client has this name.
-    yield "http-request set-var(txn.client) str(SERVERS-KEY) if servers_key"
-    for client in args.clients:
-        yield f"http-request set-var(txn.client) str({client.name}) if {{ var(txn.key) -m str -f {client.key_file} }}"
-    yield f"{_unauthorized()} unless {{ var(txn.client) -m found }}"
-    refused = _answer(429, *_ERRORS[429], f"Retry-After {RETRY_AFTER_SECONDS}")
-    for client in args.clients:
-        this = f"{{ var(txn.client) -m str {client.name} }}"
-        if client.requests_per_second is not None:
-            most = max(1, round(client.requests_per_second * RATE_WINDOW_SECONDS))
-            # Before it is counted: a refused request is none of the rate.
-            yield f"{refused} if {this} {{ var(txn.client),table_http_req_rate(clients) ge {most} }}"
-        if client.max_in_flight is not None:
-            yield f"{refused} if {this} {{ var(txn.client),table_conn_cur(clients) ge {client.max_in_flight} }}"
-    yield "http-request track-sc0 var(txn.client) table clients"
-    yield f'http-request set-header Authorization "Bearer %[env({KEY_VARIABLE})]"'
-
-
-def _unauthorized() -> str:
-    return _answer(401, "authentication_error", "The API key is missing or wrong.", "WWW-Authenticate Bearer")
-
-
-def _table(args: Haproxy) -> Iterator[str]:
-    size = len(args.clients) + 1
-    yield f"stick-table type string len 64 size {size * 2} expire 1h store http_req_rate({RATE_WINDOW_SECONDS}s),conn_cur"
+    yield f"{refused} unless servers_key"
 
 
 def _servers(args: Haproxy) -> Iterator[str]:
@@ -317,7 +257,7 @@ def _servers(args: Haproxy) -> Iterator[str]:
     # A dead server has the fewest requests: unless the first refused connection marks it down, it attracts all others. Measured
     # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 with it.
     observed = "observe layer4 error-limit 1 on-error mark-down"
-    if args.hides_errors and (isinstance(found, Discovered) or len(found.addresses) > 1):
+    if args.hides_errors:
         # A pod with prefill apart refuses no connection when one of its engines is dead: its router answers 500 at once, and its health
         # 200 (run), for the ten seconds that the other engines have to end. Three in a row take it out until the next check.
         observed = "observe layer7 error-limit 3 on-error mark-down"

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from facts import texts
-from facts.routers import KINDS
 from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
 
@@ -121,7 +120,7 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "batch": None if plan.batch is None else {**asdict(plan.batch), "total_hours": plan.batch.total_hours},
         "prefillApart": None if plan.prefill_apart is None else _prefill_apart(plan.prefill_apart),
         "sizing": asdict(sizing),
-        "routers": {kind: _router(routers_for(plan, kind)) for kind in KINDS},
+        "routers": _router(routers_for(plan)),
         "timeToServe": _way(plan.time_to_serve),
         "restart": _way(plan.restart),
         "confidence": {"basis": plan.basis, "label": plan.label, "reasons": list(plan.reasons)},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from facts.cost import LineItem
-from facts.routers import KINDS, MOST_REPLICAS, RouterKind, cpu_steps
+from facts.routers import CPU_STEPS, MOST_REPLICAS
 from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.estimates import Estimate
@@ -19,7 +19,7 @@ from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd
 
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
-_ROUTERS: Mapping[RouterKind, str] = {"leastRequest": "Routers, fewest requests", "prefixAware": "Routers, by prefix"}
+
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Words], ...] = (
     ("tok/s total", "input and output", lambda one: one.total_tokens_per_s, format_number),
@@ -231,29 +231,21 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "Proxy-only range", f"/{ranges.proxy_only_prefix}", "for the gateway's load balancer"
     yield "NAT ports per VM", f"{found.nat_ports_per_vm:,}", "weights download once, over few connections"
     yield "Active endpoint pickers", f"{found.gateway.pickers:,}", found.gateway.text
-    yield from _routers(plan)
+    yield _routers(plan)
     clients = f"{plural(found.benchmark_connections, 'connection')}: at most half a core and 1,000 connections each"
     yield "Benchmark clients", f"{found.benchmark_clients:,}", clients
 
 
-def _routers(plan: Plan) -> Iterator[tuple[str, str, str]]:
-    for kind in KINDS:
-        what = _ROUTERS[kind]
-        found = routers_for(plan, kind)
-        if found is None:
-            yield (
-                what,
-                "too many",
-                f"endpoint.kind {kind} would take more than {MOST_REPLICAS} routers of {cpu_steps(kind)[-1]} vCPU",
-            )
-            continue
-        chosen = plan.question.has_routers and kind == "leastRequest"
-        wanted = "as asked" if chosen else "if you choose it"
-        why = (
-            f"endpoint.kind {kind}, {wanted}: {found.busy_cores:.1f} busy cores at full load by docs/routers.md; one router may "
-            "be away. No dated price for Autopilot pods is known"
-        )
-        yield what, f"{found.replicas} × {found.cpu} vCPU, {found.memory_gib} GiB", why
+def _routers(plan: Plan) -> tuple[str, str, str]:
+    what, found = "Routers", routers_for(plan)
+    if found is None:
+        return what, "too many", f"it would take more than {MOST_REPLICAS} routers of {CPU_STEPS[-1]} vCPU"
+    wanted = "as asked" if plan.question.has_routers else "if you choose it"
+    why = (
+        f"endpoint.kind leastRequest, {wanted}: {found.busy_cores:.1f} busy cores at full load by docs/routers.md; one router may "
+        "be away. No dated price for Autopilot pods is known"
+    )
+    return what, f"{found.replicas} × {found.cpu} vCPU, {found.memory_gib} GiB", why
 
 
 def levers(way: TimeToServe) -> Table:

@@ -534,8 +534,8 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, [*around, *log(signal, resource, "3x120", **labels)], since=15)
         if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
-    guard = {"metric": "kube_deployment_status_replicas_available", "deployment": "spending-guard"}
-    guard["namespace"] = "{namespace}-spending"
+    available, namespace = "kube_deployment_status_replicas_available", "{namespace}-spending"
+    guard = {"metric": available, "deployment": "spending-guard", "namespace": namespace}
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
         there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
         yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)

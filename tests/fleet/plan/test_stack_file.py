@@ -66,7 +66,7 @@ def test_a_split_is_written_with_its_router_and_the_endpoint_that_it_needs(root:
     shape = stack.server.shape
     assert (shape.prefill_gpus, shape.decode_gpus, shape.router.image) == (best.prefill, best.decode, image)
     assert stack.endpoint_kind == "leastRequest"
-    sized, router = routers_for(made, "leastRequest"), stack.endpoint.router
+    sized, router = routers_for(made), stack.endpoint.router
     assert sized is not None
     assert (router.replicas, router.cpu, router.memory_gib) == (sized.replicas, sized.cpu, sized.memory_gib)
     limits = json.loads((root / "policy/config/planned.json").read_text())
@@ -126,7 +126,7 @@ def test_the_preview_names_the_plans_own_bill_and_figure(root: Path, capacity: A
 @pytest.mark.parametrize("spares", [0, 3])
 def test_a_plan_with_routers_writes_those_it_sized_and_their_price_is_unknown(root: Path, spares: int) -> None:
     made, without = (answer(requests_per_second=600, routers=one, spares=spares) for one in (True, False))
-    stack, sized = written(root, made), routers_for(made, "leastRequest")
+    stack, sized = written(root, made), routers_for(made)
     assert sized is not None
     router = stack.endpoint.router
     assert stack.endpoint_kind == "leastRequest"

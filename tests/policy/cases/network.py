@@ -89,10 +89,6 @@ def _router(*command: str, **variables: str) -> Edit:
     )
 
 
-def _prefix_router(*options: str) -> Edit:
-    return _router("python3", "-c", "", "/usr/local/bin/vllm-router", *options)
-
-
 def _split(*options: str) -> Edit:
     command = ["vllm-router", "--host=0.0.0.0", "--vllm-pd-disaggregation", *options]
     return append(DEPLOYMENT, f"{POD}.containers", {"name": "vllm-router", "image": "router:1", "command": command})
@@ -272,15 +268,13 @@ CASES = (
         _TO_ROUTER,
         *_ROUTERS_SERVICES,
     ),
-    _broken("prefix-router-reachable", "on every address", _prefix_router("--host=0.0.0.0")),
-    _broken("prefix-router-reachable", "in two words", _prefix_router("--host", "::")),
-    _sound("prefix-router-reachable", "on the loopback address", _prefix_router("--host=127.0.0.1")),
-    _broken(
-        "prefix-router-reachable",
-        "before prefill and decode of other pods",
-        _prefix_router("--host=0.0.0.0", "--port=8100", "--vllm-pd-disaggregation"),
+    _sound(
+        "split-pod-reachable",
+        "its router on the loopback address, in two words",
+        _split("--host", "127.0.0.1"),
+        _ON_LOOPBACK,
+        stack="dev",
     ),
-    _sound("prefix-router-reachable", "of a split pod", _SPLIT, stack="dev"),
     _broken(
         "split-pod-reachable", "clients call the pods", _SPLIT, _ON_LOOPBACK, stack="dev", says="vllm-fleet/client"
     ),

@@ -13,11 +13,10 @@ from settings.problems import SettingsError
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
-IMAGE = f"europe-west4-docker.pkg.dev/fleet-tests/images/vllm-router:0.1.17@sha256:{'a' * 64}"
 LEAST: dict[str, Any] = {"kind": "leastRequest"}
-PREFIX: dict[str, Any] = {"kind": "prefixAware", "router": {"image": IMAGE}}
 KEY = {"apiKeySecret": "k"}
-CLIENT = {"name": "a", "secret": "key-of-a"}
+IMAGE = f"host.example/images/vllm-router:0.1.17@sha256:{'a' * 64}"
+SPLIT: dict[str, Any] = {"profile": "tuned", "shape": {"prefillGpus": 2, "decodeGpus": 6, "router": {"image": IMAGE}}}
 
 
 def found(**sections: Any) -> set[str]:
@@ -29,12 +28,8 @@ def found(**sections: Any) -> set[str]:
     [
         ({"endpoint": {"kind": "inferenceGateway"}}, "endpoint-without-gateway"),
         ({"endpoint": {"router": {"replicas": 3}}}, "router-without-effect"),
-        ({"endpoint": {"kind": "prefixAware"}}, "router-image"),
-        ({"endpoint": {**LEAST, "router": {"image": IMAGE}}}, "router-image"),
         ({"endpoint": LEAST, "server": {"internalLoadBalancer": True}}, "load-balancer-bypasses-router"),
         ({"endpoint": LEAST, "server": {"replicas": 401}}, "router-too-many-servers"),
-        ({"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}}, "clients-without-server-key"),
-        ({"endpoint": {**LEAST, "router": {"clients": [CLIENT, CLIENT]}}, "server": KEY}, "client-twice"),
         ({"endpoint": LEAST, "server": {"replicas": 100}}, "router-undersized"),
         (
             {
@@ -54,10 +49,9 @@ def test_what_cannot_work_is_refused(sections: dict[str, Any], id_: str) -> None
     "sections",
     [
         {"endpoint": LEAST},
-        {"endpoint": {**LEAST, "router": {"clients": [CLIENT]}}, "server": KEY},
+        {"endpoint": LEAST, "server": KEY},
         {"endpoint": LEAST, "gateway": {"enabled": True}},
         {"endpoint": {"kind": "clusterIp"}, "gateway": {"enabled": True}},
-        {"endpoint": PREFIX},
     ],
 )
 def test_what_works_is_not_refused(sections: dict[str, Any]) -> None:
@@ -74,9 +68,7 @@ def test_the_gateway_alone_keeps_its_picker_and_another_kind_has_none() -> None:
 
 def test_routers_read_only_the_keys_that_they_check() -> None:
     assert ("router", "k") not in secret_readers(make_settings(endpoint=LEAST, server=KEY))
-    assert ("router", "k") in secret_readers(make_settings(endpoint=PREFIX, server=KEY))
-    clients = make_settings(endpoint={**LEAST, "router": {"clients": [CLIENT]}}, server=KEY)
-    assert {("router", "k"), ("router", "key-of-a")} <= set(secret_readers(clients))
+    assert ("router", "k") in secret_readers(make_settings(endpoint=LEAST, server={**KEY, **SPLIT}))
 
 
 def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
@@ -90,33 +82,6 @@ def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
 def test_a_queue_for_no_request_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"maxQueued"):
         make_settings(endpoint={**LEAST, "router": {"maxQueued": 0}})
-
-
-def test_a_rate_that_no_window_counts_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"requestsPerSecond"):
-        make_settings(server=KEY, endpoint={**LEAST, "router": {"clients": [{**CLIENT, "requestsPerSecond": 0.01}]}})
-
-
-@each_row(("endpoint", "cpu", "refused"), [(PREFIX, 15, True), (PREFIX, 14, False), (LEAST, 28, False)])
-def test_a_pod_of_two_programs_fits_a_node(endpoint: dict[str, Any], cpu: int, refused: bool) -> None:
-    router = {**endpoint.get("router", {}), "cpu": cpu}
-    assert ("router-pod-too-large" in found(endpoint={**endpoint, "router": router})) is refused
-
-
-@each_row(
-    ("clients", "subject"),
-    [
-        ([CLIENT, {**CLIENT, "secret": "another"}], "clients[1].name"),
-        ([CLIENT, {**CLIENT, "name": "other"}], "clients[1].secret"),
-        ([{**CLIENT, "secret": KEY["apiKeySecret"]}], "clients[0].secret"),
-    ],
-)
-def test_a_key_stands_for_one_client(clients: list[dict[str, Any]], subject: str) -> None:
-    refused = {
-        one.subject: one.id
-        for one in check(make_settings(server=KEY, endpoint={**LEAST, "router": {"clients": clients}}))
-    }
-    assert refused[f"vllm-fleet:endpoint.router.{subject}"] == "client-twice"
 
 
 @each_row("kind", ["clusterIp", "leastRequest"])
