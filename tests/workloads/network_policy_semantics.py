@@ -67,6 +67,8 @@ def between(
                 open_at_each_end.append(
                     [rule.get("ports") for rule in of_rules if _peer_matches(rule.get(peers), pod, other)]
                 )
+    if not all(open_at_each_end):  # most pairs: no port is looked at
+        return lambda _port, _protocol: False
     return lambda port, protocol: all(
         any(_port_matches(ports, port, protocol) for ports in opened) for opened in open_at_each_end
     )
