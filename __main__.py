@@ -65,7 +65,6 @@ if settings.owns_platform:
         proxy_only_subnet=settings.makes_proxy_only_subnet,
         server_ports=settings.ports,
         cluster=settings.cluster,
-        quick_autoscaling=scaling is not None and scaling.mechanism == "gke",
         results=settings.results,
         batch_retention_days=settings.batch.retention_days if settings.batch.enabled else None,
         registry=settings.registry,

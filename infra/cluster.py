@@ -57,9 +57,6 @@ class ClusterArgs:
     cluster: ClusterSection = field(default_factory=ClusterSection)
     """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, access to the control plane by
     IP endpoint in addition to the DNS endpoint, and maintenance window. `keda` is ignored here."""
-    quick_autoscaling: bool = False
-    """Whether to enable the performance HPA profile, required by AutoscalingMetric. Source: GKE docs, "Autoscale Pods by using
-    custom or external metrics"."""
 
     def __post_init__(self) -> None:
         endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
@@ -97,9 +94,6 @@ class Cluster(pulumi.ComponentResource):
             enable_autopilot=True,
             release_channel=container.ClusterReleaseChannelArgs(channel=cluster.release_channel),
             min_master_version=cluster.min_version,
-            pod_autoscaling=container.ClusterPodAutoscalingArgs(hpa_profile="PERFORMANCE")
-            if args.quick_autoscaling
-            else None,
             network=args.network.vpc_link,
             subnetwork=args.network.nodes_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(

@@ -57,8 +57,6 @@ class OwnPlatformArgs:
     """TCP ports of the servers' pods that the proxies of `proxy_only_subnet` may reach."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
     """Settings of the Autopilot cluster."""
-    quick_autoscaling: bool = False
-    """Whether to enable the performance HPA profile, see `ClusterArgs`."""
     results: Results = field(default_factory=Results)
     """Settings of the results bucket."""
     batch_retention_days: int | None = None
@@ -120,9 +118,7 @@ class OwnPlatform(pulumi.ComponentResource):
         pulls = ImageRegistryArgs(place=place, account=args.registry, project_number=number)
         images = ImageRegistry(f"{name}-images", pulls, prepared)
         nodes = NodeIdentity(f"{name}-nodes", NodeIdentityArgs(place=place, images=images), prepared)
-        autopilot = ClusterArgs(
-            network=network, nodes=nodes, cluster=args.cluster, quick_autoscaling=args.quick_autoscaling
-        )
+        autopilot = ClusterArgs(network=network, nodes=nodes, cluster=args.cluster)
         cluster = Cluster(f"{name}-cluster", autopilot, prepared)
         if args.budget is not None:
             Budget(f"{name}-budget", BudgetArgs(place=place, project_number=number, budget=args.budget), prepared)

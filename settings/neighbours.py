@@ -75,13 +75,13 @@ def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Fi
 def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Finding]:
     """A stack that scales by KEDA and joins a cluster without KEDA, or without known KEDA."""
     named = _section(config, "platform").get("stack")
-    if not isinstance(named, str) or not _by_keda(config):
+    if not isinstance(named, str) or _scaling_mode(config) == "none":
         return
     problem = partial(
         Finding,
         id="platform-needs-keda",
-        subject=key("server.scaling.mechanism"),
-        found="keda",
+        subject=key("server.scaling.mode"),
+        found=_scaling_mode(config),
         why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
     )
     host = _file_of(named)
@@ -91,16 +91,16 @@ def _without_keda(root: Path, config: Mapping[str, str]) -> Iterator[Finding]:
         others = None
     if others is None:
         write = "cluster: {keda: true} in the platform's stack file"
-        yield problem(allowed="keda, if the cluster has it", write=write, severity="warning")
-    elif not _section(others, "cluster").get("keda", _by_keda(others)):
+        yield problem(allowed="any, if the cluster has KEDA", write=write, severity="warning")
+    elif not _section(others, "cluster").get("keda", _scaling_mode(others) != "none"):
         write = f"cluster: {{keda: true}} in Pulumi.{host}.yaml, and pulumi up there first"
-        yield problem(allowed=f"keda, after {host} installs it", write=write)
+        yield problem(allowed=f"any, after {host} installs KEDA", write=write)
 
 
-def _by_keda(config: Mapping[str, str]) -> bool:
-    """Whether KEDA scales the stack's servers."""
+def _scaling_mode(config: Mapping[str, str]) -> object:
+    """What KEDA scales the stack's servers by; "none" without it."""
     scaling = _section(config, "server").get("scaling")
-    return isinstance(scaling, Mapping) and scaling.get("mode", "none") != "none" and scaling.get("mechanism") != "gke"
+    return scaling.get("mode", "none") if isinstance(scaling, Mapping) else "none"
 
 
 def _wrong_kubeconfig(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -201,7 +201,7 @@ class Settings(Section):
     @property
     def scales_by_keda(self) -> bool:
         """Whether KEDA scales this stack's servers."""
-        return self.server.scaling.mode != "none" and self.server.scaling.mechanism == "keda"
+        return self.server.scaling.mode != "none"
 
     @property
     def makes_keda(self) -> bool:

@@ -1,4 +1,4 @@
-"""Autoscaling of the servers: KEDA's ScaledObject, or GKE's AutoscalingMetric with a HorizontalPodAutoscaler."""
+"""Autoscaling of the servers: KEDA's ScaledObject."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from workloads.server.server import Server
 from workloads.space import Space
 
 KEDA_API: Final = "keda.sh/v1alpha1"
-GKE_API: Final = "autoscaling.gke.io/v1beta1"
 AUTHENTICATION: Final = "gmp"
 METRIC: Final = "in-flight"
 GMP: Final = "https://monitoring.googleapis.com/v1/projects/{0}/location/global/prometheus"
@@ -60,26 +59,14 @@ class Autoscaling(pulumi.ComponentResource):
         self._name, self._args = name, args
         server, policy = args.server.name, args.policy
         query = pulumi.Output.from_input(args.space.namespace).apply(lambda known: in_flight(server, known))
-        if policy.mechanism == "gke":
-            metric = {"metrics": [{"promql": {"name": METRIC, "query": query}}]}
-            k8s.autoscaling.v2.HorizontalPodAutoscaler(
-                f"{name}-autoscaler",
-                metadata=self._metadata(server),
-                spec=autoscaler_spec(server, policy),
-                opts=self._after(self._custom("metric", GKE_API, "AutoscalingMetric", server, metric)),
-            )
-        else:
-            needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
-            if policy.mode == "batch":
-                triggers.append(batch_trigger())
-            if policy.mode == "load":
-                identity = {"podIdentity": {"provider": "gcp"}}
-                needs.append(
-                    self._custom("authentication", KEDA_API, "TriggerAuthentication", AUTHENTICATION, identity)
-                )
-                triggers.insert(0, load_trigger(policy, pulumi.Output.format(GMP, args.project), query))
-            spec = scaled_object_spec(server, policy, triggers)
-            self._custom("scaled-object", KEDA_API, "ScaledObject", server, spec, *needs)
+        needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
+        if policy.mode == "batch":
+            triggers.append(batch_trigger())
+        if policy.mode == "load":
+            identity = {"podIdentity": {"provider": "gcp"}}
+            needs.append(self._custom("authentication", "TriggerAuthentication", AUTHENTICATION, identity))
+            triggers.insert(0, load_trigger(policy, pulumi.Output.format(GMP, args.project), query))
+        self._custom("scaled-object", "ScaledObject", server, scaled_object_spec(server, policy, triggers), *needs)
         self.register_outputs({})
 
     def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> Manifest:
@@ -94,20 +81,15 @@ class Autoscaling(pulumi.ComponentResource):
         found = {PAUSED_REPLICAS: "0"} if paused else {}
         return (found if usd is None else {**found, BATCH_MAX_USD: f"{usd:.2f}"}) or None
 
-    def _after(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=self, depends_on=[*needs])
-
-    def _custom(
-        self, what: str, api: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource
-    ) -> pulumi.Resource:
+    def _custom(self, what: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource) -> pulumi.Resource:
         annotations = self._annotations() if kind == "ScaledObject" else None
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{what}",
-            api_version=api,
+            api_version=KEDA_API,
             kind=kind,
             metadata=self._metadata(called, annotations),
             spec=spec,
-            opts=self._after(*needs),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
         )
 
 
@@ -203,25 +185,6 @@ def behavior(policy: ScalingPolicy) -> Manifest:
             "stabilizationWindowSeconds": policy.down_window_seconds,
             "policies": [{"type": "Pods", "value": policy.down_pods_per_period, "periodSeconds": down}],
         },
-    }
-
-
-def autoscaler_spec(server: str, policy: ScalingPolicy) -> Manifest:
-    """Spec of the HorizontalPodAutoscaler on GKE's metric; without series it changes nothing."""
-    return {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": server},
-        "minReplicas": policy.min,
-        "maxReplicas": policy.max,
-        "behavior": behavior(policy),
-        "metrics": [
-            {
-                "type": "External",
-                "external": {
-                    "metric": {"name": f"autoscaling.gke.io|{server}|{METRIC}"},
-                    "target": {"type": "AverageValue", "averageValue": str(policy.target_in_flight)},
-                },
-            }
-        ],
     }
 
 

@@ -423,9 +423,7 @@ def _full(watched: Watched, of: Series) -> Iterator[Alert]:
         inactive = of.autoscaler(
             "kube_horizontalpodautoscaler_status_condition", 'condition="ScalingActive"', 'status="false"'
         )
-        blind = f"sum({inactive}) == 1"
-        if watched.by_keda:
-            blind = f"({blind} or {_entries(logs.fallbacks(watched).series(), '10m')})"
+        blind = f"(sum({inactive}) == 1 or {_entries(logs.fallbacks(watched).series(), '10m')})"
         # A fleet that starts or resumes has no series yet, which KEDA logs at each poll.
         serves = of.declared("kube_deployment_status_replicas_available", "min_over_time({}[15m])")
         yield Alert(

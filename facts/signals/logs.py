@@ -27,7 +27,7 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
     if watched.spot:
         yield preemptions(watched)
     yield gpu_faults(watched)
-    if watched.by_keda:
+    if watched.autoscaler is not None:
         yield fallbacks(watched)
     if watched.spending:
         yield spending(watched)

@@ -49,7 +49,7 @@ class Watched:
     speculative: bool = False
     prefix_caching: bool = False
     autoscaler: str | None = None
-    """Name of the HorizontalPodAutoscaler; None without one."""
+    """Name of the HorizontalPodAutoscaler that KEDA makes; None without one."""
     spending: Literal["pause", "warn"] | None = None
     """What the spend guard of the namespace does at its limit; None without a guard."""
     priced_by_guard: bool = False
@@ -116,11 +116,6 @@ class Watched:
     def is_apart(self) -> bool:
         """Whether prompts are read by other engines than those that answer."""
         return self.prefill_engines > 0
-
-    @property
-    def by_keda(self) -> bool:
-        """Whether KEDA created the autoscaler, by its name."""
-        return (self.autoscaler or "").startswith("keda-hpa-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

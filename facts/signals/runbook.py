@@ -61,7 +61,6 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "batches": watched.only_batches,
         "drafts": watched.speculative,
         "gateway": watched.gateway,
-        "keda": watched.by_keda,
         "ladder": watched.ladder,
         "lingering": watched.only_batches and not watched.reserved,
         "measuring": watched.measures_on_update and is_unused,

@@ -201,8 +201,6 @@ class Stage:
         policy = scaling_policy(self.settings)
         if policy is None or policy.paused:
             return self.settings.replicas
-        if policy.mechanism == "gke":  # Its metrics are not simulated: it stays at its minimum.
-            return max(1, policy.min)
         here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
 

@@ -146,12 +146,6 @@ def _stuck(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
                 f"{named(resource)} scales {kind} {dig(target, 'name')}, which the stack does not have",
                 urn=resource.urn,
             )
-    for resource in of_kind(resources, "AutoscalingMetric"):
-        for metric in listed(dig(resource.props, "spec", "metrics")):
-            if is_constant(str(dig(metric, "promql", "query") or "")):
-                yield finding(
-                    f"{named(resource)}: the query of {dig(metric, 'promql', 'name')} is a constant", urn=resource.urn
-                )
     for scaler in found:
         for what in _holds_still(scaler):
             yield scaler.found(f"{named(scaler.resource)}: {what}")

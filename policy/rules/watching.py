@@ -57,12 +57,10 @@ def _queries(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, str
         elif resource.is_kubernetes and resource.kind == "ScaledObject":
             for index, trigger in enumerate(listed(dig(resource.props, "spec", "triggers"))):
                 yield resource, f"spec.triggers[{index}]", str(dig(trigger, "metadata", "query") or "")
-        elif resource.is_kubernetes and resource.kind in (*RULES_OBJECTS, "AutoscalingMetric"):
+        elif resource.is_kubernetes and resource.kind in RULES_OBJECTS:
             for index, group in enumerate(listed(dig(resource.props, "spec", "groups"))):
                 for rule in listed(dig(group, "rules")):
                     yield resource, f"spec.groups[{index}]", str(dig(rule, "expr") or "")
-            for index, metric in enumerate(listed(dig(resource.props, "spec", "metrics"))):
-                yield resource, f"spec.metrics[{index}]", str(dig(metric, "promql", "query") or "")
 
 
 def _readings(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, Reading]]:
@@ -165,7 +163,7 @@ def _missing(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 def _outside(resource: Resource, reading: Reading) -> str:
     """The namespace that Rules ask for besides their own: they see only that one. Source: prometheus-engine, Rules."""
-    if not resource.is_kubernetes or resource.kind not in ("Rules", "AutoscalingMetric"):
+    if not resource.is_kubernetes or resource.kind != "Rules":
         return ""
     own = namespace_of(resource)
     return "" if reading.chosen("namespace", (own,)) else f"series outside its namespace {own}"

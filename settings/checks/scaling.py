@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
@@ -16,11 +15,6 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from settings.sections.scaling import ScalingWindow
     from settings.stack import Settings
-
-GKE_VERSION: Final = "1.37.0-gke.3100000"
-"""Version in which AutoscalingMetric became generally available; its PromQL form is a preview of 1.37. Source: GKE docs, "Autoscale
-Pods by using custom or external metrics", and the announcement of September 2026."""
-
 
 START_MINUTES: Final = (10, 18)
 """Minimum and maximum time from a scale-up of a running fleet to the new server's first response. Source: facts/time_to_serve.py."""
@@ -47,8 +41,6 @@ def scaling_problems(settings: Settings) -> Iterator[Finding]:
     else:
         yield from _windows(settings)
     yield from _surroundings(settings)
-    if scaling.mechanism == "gke":
-        yield from _by_gke(settings)
 
 
 def _bounds(settings: Settings) -> Iterator[Finding]:
@@ -205,9 +197,9 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
     if settings.platform.kubeconfig is not None and settings.scales_by_keda:
         yield _problem(
             "platform-needs-keda",
-            "mechanism",
-            "keda",
-            allowed="keda, if the cluster has it",
+            "mode",
+            settings.server.scaling.mode,
+            allowed="any, if the cluster has KEDA",
             why="this stack adds a ScaledObject and no operator: the platform provides KEDA and its permission to read metrics",
             write="nothing, if `kubectl get crd scaledobjects.keda.sh` finds it and keda/keda-operator has roles/monitoring.viewer",
             severity="note",
@@ -271,43 +263,8 @@ def _by_batch(settings: Settings) -> Iterator[Finding]:
             )
 
 
-def _by_gke(settings: Settings) -> Iterator[Finding]:
-    scaling, version = settings.server.scaling, settings.cluster.min_version
-    if scaling.mode != "load" or scaling.windows or scaling.min == 0 or settings.server.replicas == 0:
-        yield _problem(
-            "scaling-gke-by-load",
-            "mechanism",
-            "gke",
-            allowed="mode: load without windows, min: 1 or more, replicas left out",
-            why="GKE's AutoscalingMetric has no schedule, counts no pods, cannot scale up from zero and cannot hold a fleet at zero",
-            write="mechanism: keda",
-        )
-    if not settings.owns_platform:
-        yield _problem(
-            "scaling-gke-elsewhere",
-            "mechanism",
-            "gke",
-            allowed="keda on another stack's cluster",
-            why=f"AutoscalingMetric needs GKE {GKE_VERSION} and the autoscaler's performance profile, which the cluster's owner sets",
-            write="mechanism: keda",
-        )
-    elif version is None or _parts(version) < _parts(GKE_VERSION):
-        yield Finding(
-            id="scaling-gke-version",
-            subject=key("cluster.minVersion"),
-            found=version,
-            allowed=f"{GKE_VERSION} or later with server.scaling.mechanism gke",
-            why="older control planes do not have AutoscalingMetric with PromQL; the autoscaler would show <unknown>",
-            write=f"cluster: {{minVersion: {GKE_VERSION}}}, or scaling: {{mechanism: keda}}",
-        )
-
-
 def _clock(minute: int) -> str:
     return f"{minute // 60:02}:{minute % 60:02}"
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"[0-9]+", version))
 
 
 def _problem(

@@ -56,7 +56,6 @@ class ScalingPolicy:
     """Bounds, triggers and speed of autoscaling."""
 
     mode: Literal["schedule", "load", "batch"]
-    mechanism: Literal["keda", "gke"]
     paused: bool = False
     """Whether the fleet is paused, with zero servers."""
     min: int
@@ -124,7 +123,6 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
     if scaling.mode == "batch":
         return ScalingPolicy(
             mode="batch",
-            mechanism=scaling.mechanism,
             paused=paused,
             min=scaling.min,
             max=scaling.max,
@@ -144,7 +142,6 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
         )
     return ScalingPolicy(
         mode=scaling.mode,
-        mechanism=scaling.mechanism,
         paused=paused,
         min=scaling.min,
         max=scaling.max,

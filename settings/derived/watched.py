@@ -91,7 +91,7 @@ def _autoscaler(settings: Settings) -> str | None:
     """Name of the HorizontalPodAutoscaler. Source of KEDA's name: keda v2.20.2, controllers/keda/hpa.go, getHPAName."""
     if not settings.is_scaled:
         return None
-    return f"keda-hpa-{settings.server.name}" if settings.scales_by_keda else settings.server.name
+    return f"keda-hpa-{settings.server.name}"
 
 
 def _elsewhere(settings: Settings) -> Iterator[Elsewhere]:

@@ -57,8 +57,6 @@ class Scaling(Section):
     """Hours with a minimum number of servers."""
     timezone: Annotated[str, like(r"^[A-Za-z0-9_+/-]{1,60}$", "a time zone, such as Europe/Berlin")] = "UTC"
     """IANA time zone of the windows, with daylight saving time."""
-    mechanism: Literal["keda", "gke"] = "keda"
-    """Autoscaler: KEDA, or GKE's AutoscalingMetric (`load` without windows, GKE 1.37 or later)."""
 
 
 def _minutes(text: str) -> int:

@@ -64,13 +64,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }
-NOT_SERVED: dict[str, dict[str, Any]] = {
-    "scaled by GKE": {
-        "cluster": {"minVersion": "1.37.0-gke.3100000"},
-        "server": {"scaling": {"mode": "load", "mechanism": "gke", "min": 1, "max": 4}},
-    },
-}
-"""Shapes with kinds that the local control plane does not serve."""
 
 
 @cache
@@ -82,7 +75,7 @@ def recorded(name: str) -> Recording:
         ROOT,
         project="vllm-fleet",
         stack="test",
-        config=make_config(**(SHAPES | NOT_SERVED)[name]),
+        config=make_config(**SHAPES[name]),
         secret_keys=("vllm-fleet:hfToken", "vllm-fleet:apiKey"),
         mode="known",
     )

@@ -11,7 +11,7 @@ import yaml
 
 from lab.control_plane.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
 from tests.lab.control_plane.test_process import within
-from tests.lab.shapes import NOT_SERVED, ROOT, SHAPES, STACKS, manifests
+from tests.lab.shapes import ROOT, SHAPES, STACKS, manifests
 
 if TYPE_CHECKING:
     from lab.control_plane.api import ClusterApi
@@ -43,7 +43,7 @@ def made(*, namespaced: bool) -> set[Resource]:
     """Every kind that the program makes, whatever the settings, but for those aside."""
     return {
         (Kind.of(manifest).api_version.rpartition("/")[0], plural(manifest["kind"]))
-        for name in (*STACKS, *SHAPES, *NOT_SERVED)
+        for name in (*STACKS, *SHAPES)
         for manifest in manifests(name)
         if manifest["kind"] not in ASIDE and ("namespace" in manifest["metadata"]) == namespaced
     }

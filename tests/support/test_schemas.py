@@ -70,10 +70,6 @@ SCALED = {"scaleTargetRef": {"name": "server"}, "minReplicaCount": 1, "triggers"
         (custom("gateway.networking.k8s.io/v1", "Gateway", gatewayClassName="gke-l7-rilb", listeners=[]), "listeners"),
         (custom("gateway.networking.k8s.io/v1", "HTTPRoute", rules=[{"backendRef": []}]), "backendRef"),
         (custom("snapshot.storage.k8s.io/v1", "VolumeSnapshot", source={}), "source"),
-        (
-            custom("autoscaling.gke.io/v1beta1", "AutoscalingMetric", metrics=[{"promql": {"query": "up"}}]),
-            "'name' is a required property",
-        ),
         (custom("networking.gke.io/v1", "GCPBackendPolicy", defaults={}), "defaults"),
         (custom("example.org/v1", "Thing"), "no schema for example.org/v1 Thing"),
     ],

@@ -12,7 +12,6 @@ from fleet.preview.record.recorder import Mode, Recording
 from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
-from tests.support.schemas import problems
 from tests.workloads.args import server_args, space
 from workloads.autoscaling import NEVER_ALONE, Autoscaling, AutoscalingArgs
 from workloads.server.server import Server
@@ -168,16 +167,3 @@ def test_pulumi_never_writes_the_number() -> None:
     deployment = objects(record())["Deployment/qwen35-server"]
     assert "replicas" not in deployment.inputs["spec"]
     assert list(deployment.ignore_changes) == ["spec.replicas"]
-
-
-def test_gke_scales_by_its_own_metric() -> None:
-    recording = record(mechanism="gke", targetInFlight=700)
-    found = objects(recording)
-    autoscaler = manifest(found["HorizontalPodAutoscaler/qwen35-server"])
-    (metric,) = autoscaler["spec"]["metrics"]
-    assert metric["external"]["metric"]["name"] == "autoscaling.gke.io|qwen35-server|in-flight"
-    assert metric["external"]["target"] == {"type": "AverageValue", "averageValue": "700"}
-    assert problems(autoscaler) == []
-    (source,) = manifest(found["AutoscalingMetric/qwen35-server"])["spec"]["metrics"]
-    assert source["promql"]["query"].startswith("sum(vllm:num_requests_running{")
-    assert needs(recording, found["HorizontalPodAutoscaler/qwen35-server"]) == {"AutoscalingMetric/qwen35-server"}

@@ -10,7 +10,6 @@ from fleet.preview.record.recorder import Mode, Recording
 from infra.naming import Place
 from infra.platform import SharedPlatformArgs, accept
 from infra.platform_outputs import KEYS
-from settings.checks.scaling import GKE_VERSION
 from settings.derived.traffic import VpcRanges
 from settings.stack import Settings
 from tests.support.recorded import all_of, goes_before, manifest, named, objects, recorded_component, recorded_platform
@@ -20,7 +19,7 @@ from workloads.keda.keda import Keda, KedaArgs, flows
 from workloads.keda.values import METRICS_SERVER, OPERATOR, WEBHOOKS
 
 LOAD = {"mode": "load", "min": 1, "max": 4}
-SCALED, BY_GKE = {"scaling": LOAD}, LOAD | {"mechanism": "gke"}
+SCALED = {"scaling": LOAD}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -64,7 +63,6 @@ def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_i
         ({"server": {}}, False),
         ({"server": SCALED}, True),
         ({"server": {}, "cluster": {"keda": True}}, True),
-        ({"server": {"scaling": BY_GKE}}, False),
         ({"server": SCALED, "platform": {"stack": "base"}}, False),
     ],
 )
@@ -80,13 +78,6 @@ def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -
     assert grant["role"] == "roles/monitoring.viewer"
     assert grant["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}")
     assert recording.outputs["platform"]["keda"] == KEDA_VERSION  # type: ignore[index]
-
-
-def test_gkes_own_metric_gets_the_profile_and_the_version_that_it_needs() -> None:
-    recording = recorded_platform(server={"scaling": BY_GKE}, cluster={"minVersion": GKE_VERSION})
-    cluster = named(recording, "platform-cluster-autopilot").inputs
-    assert (cluster["minMasterVersion"], cluster["podAutoscaling"]) == (GKE_VERSION, {"hpaProfile": "PERFORMANCE"})
-    assert "keda" not in recording.outputs["platform"]  # type: ignore[operator]
 
 
 def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:

@@ -86,14 +86,6 @@ _STUCK = {
     "a fallback that never comes": put(_SCALER, "spec.fallback.failureThreshold", value=1_000_000),
     "asked once a day": put(_SCALER, "spec.pollingInterval", value=86_400),
     "up after an hour": put(_SCALER, f"{_BEHAVIOR}.scaleUp.stabilizationWindowSeconds", value=3600),
-    "a constant of GKE": new(
-        "a-metric",
-        "kubernetes:autoscaling.gke.io/v1beta1:AutoscalingMetric",
-        {
-            "metadata": {"name": "a", "namespace": HERE},
-            "spec": {"metrics": [{"promql": {"name": "a", "query": "vector(1)"}}]},
-        },
-    ),
     "no target": put(_SCALER, "spec.scaleTargetRef.name", value="other"),
     "another kind of target": put(_SCALER, "spec.scaleTargetRef.kind", value="StatefulSet"),
 }

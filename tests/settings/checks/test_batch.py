@@ -107,7 +107,6 @@ def test_what_a_batch_could_not_do_is_refused(
         ({"targetInFlight": 100}, "scaling-batch-alone", "targetInFlight"),
         ({"leadMinutes": 30}, "scaling-batch-alone", "leadMinutes"),
         ({"timezone": "Europe/Berlin"}, "scaling-batch-alone", "timezone"),
-        ({"mechanism": "gke"}, "scaling-gke-by-load", "mechanism"),
     ],
 )
 def test_the_batch_alone_decides_how_many_servers_run(scaling: dict[str, Any], said: str, subject: str) -> None:

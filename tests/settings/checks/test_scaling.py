@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from facts.finding import Finding
-from settings.checks.scaling import GKE_VERSION
 from settings.derived.figures import figures
 from settings.derived.scaling import ScalingPolicy, scaling_policy
 from settings.load import check
@@ -59,7 +58,6 @@ def test_nothing_speaks_against_bounds_and_windows_that_are_right(scaling: dict[
             "scaling-windows-overlap",
             "windows[1]",
         ),
-        (LOAD | {"mechanism": "gke", "windows": [WINDOW]}, "scaling-gke-by-load", "mechanism"),
     ],
 )
 def test_what_would_not_scale_is_refused(scaling: dict[str, Any], said: str, path: str) -> None:
@@ -78,20 +76,8 @@ def test_load_needs_metrics_and_a_schedule_does_not() -> None:
     assert "scaling-without-metrics" not in found(LOAD | {"mode": "schedule", "windows": [WINDOW]}, monitoring=off)
 
 
-@pytest.mark.parametrize(
-    ("version", "refused"),
-    [(None, True), ("1.36.9-gke.9999999", True), ("1.37.0-gke.3099999", True), (GKE_VERSION, False)],
-)
-def test_gkes_own_metric_needs_the_control_plane_that_has_it(version: str | None, refused: bool) -> None:
-    problems = found(LOAD | {"mechanism": "gke"}, cluster={"minVersion": version} if version else None)
-    assert ("scaling-gke-version" in problems) is refused
-    if refused:
-        assert GKE_VERSION in problems["scaling-gke-version"].write
-
-
 def test_a_guest_of_a_given_cluster_is_told_that_it_needs_keda() -> None:
     assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].severity == "note"
-    assert "scaling-gke-elsewhere" in found(LOAD | {"mechanism": "gke"}, platform={"stack": "spot"})
 
 
 def test_the_most_servers_are_what_everything_is_sized_for() -> None:
