@@ -12,7 +12,6 @@ from pulumi import ResourceOptions
 from facts.names import KEDA_VERSION
 from facts.signals.catalogue import catalogue
 from infra.batch_bucket import BatchBucket, BatchBucketArgs
-from infra.capacity import CalendarReservation, CalendarReservationArgs
 from infra.compile_cache_bucket import CompileCacheBucket, CompileCacheBucketArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
 from infra.gateway_name import GatewayName, GatewayNameArgs
@@ -38,7 +37,6 @@ from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.derived.watched import watched
 from settings.load import load
-from settings.sections.capacity import Calendar
 from settings.server_arguments import server_arguments
 from workloads.server.compile_cache import KeptCache
 from workloads.serving_stack import ServingStack, ServingStackArgs
@@ -94,7 +92,7 @@ else:
     platform = SharedPlatform("platform", other)
 joined = platform.outputs
 
-# Google Cloud beside it: the gateway's name, compile caches, a guest's bucket for batches, ordered nodes, and what the pods may read and
+# Google Cloud beside it: the gateway's name, compile caches, a guest's bucket for batches, and what the pods may read and
 # write.
 after_services = ResourceOptions(depends_on=[platform.services])
 built: list[pulumi.Resource] = [platform]
@@ -119,11 +117,6 @@ elif settings.batch.enabled:
     of_guest = BatchBucket("batches", documents, after_services)
     built.append(of_guest)
     batches = of_guest.bucket_name
-if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
-    order = CalendarReservationArgs(
-        place=place, zone=settings.zones[0], calendar=settings.capacity, machine_type=settings.machine.type
-    )
-    built.append(CalendarReservation("calendar", order, after_services))
 grants = WorkloadAccessArgs(
     project=settings.project,
     project_number=joined.project_number,

@@ -51,15 +51,6 @@ def names_taken(stack: str, config: Mapping[str, str]) -> Iterator[Taken]:
             name=str(_section(config, "cluster").get("name") or cluster_name(stack)),
             why="a cluster's name is unique in a project and region: pulumi up would fail after creating network and bucket",
         )
-    capacity, zones = _section(config, "capacity"), _parsed(config, "zones")
-    if capacity.get("create") and isinstance(zones, list):
-        yield Taken(
-            path="capacity.reservation",
-            what="reservation to create",
-            scope=(project, *map(str, zones[:1])),
-            name=str(capacity.get("reservation")),
-            why="a reservation's name is unique in a project and zone",
-        )
 
 
 def beside_others(root: Path, stack: str, config: Mapping[str, str]) -> tuple[Finding, ...]:

@@ -37,7 +37,6 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "gcp:certificatemanager/dnsAuthorization:DnsAuthorization": ("location", "domain", "type"),
     "gcp:compute/address:Address": ("addressType", "purpose", "networkTier", "region"),
     "gcp:compute/firewall:Firewall": ("direction", "sourceRanges", "destinationRanges", "allows"),
-    "gcp:compute/futureReservation:FutureReservation": ("planningStatus", "timeWindow", "specificSkuProperties"),
     "gcp:compute/network:Network": ("autoCreateSubnetworks",),
     "gcp:compute/router:Router": (),
     "gcp:compute/routerNat:RouterNat": ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm"),
@@ -159,7 +158,6 @@ def inventory(recording: Recording, matters: Mapping[str, tuple[str, ...]] = MAT
 
 
 _NEVER_SILENT = (
-    "gcp:compute/futureReservation:FutureReservation",
     "gcp:billing/budget:Budget",
     "kubernetes:core/v1:Secret",
 )

@@ -16,7 +16,6 @@ from fleet.doctor.rows import Area, row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import machine_types, quota_needs
-from settings.sections.capacity import Calendar
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -223,22 +222,18 @@ def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[
 
 
 def _reservation(settings: Settings, said: Any) -> Iterator[Finding]:
-    found, capacity = objects(said), settings.capacity
+    found = objects(said)
     name, owner = reservation_of(settings) or ("", "")
     if not found:
-        ordered = isinstance(capacity, Calendar) and capacity.create is not None
-        why = f"not found in {', '.join(settings.zones)}"
         yield row(
             area="reservation",
             name=name,
-            state="by up" if ordered else "missing",
+            state="missing",
             needed=settings.nodes,
             granted=0,
             missing=settings.nodes,
-            why="requested by this stack"
-            if ordered
-            else f"{why}; a window of calendar mode appears once it is approved",
-            mend="" if ordered else f"gcloud compute reservations list --project={owner}",
+            why=f"not found in {', '.join(settings.zones)}; a window of calendar mode appears once it is approved",
+            mend=f"gcloud compute reservations list --project={owner}",
         )
         return
     for one in found:

@@ -16,8 +16,6 @@ _OWN: Final = (
     ("config", "vllm-fleet:namespace"),
     ("config", "vllm-fleet:cluster", "name"),
     ("config", "vllm-fleet:rollout"),
-    # A calendar window that is requested is paid whole: a copy must not request it again.
-    ("config", "vllm-fleet:capacity", "create", "totalUsd"),
     ("encryptedkey",),
     ("encryptionsalt",),
     ("secretsprovider",),

@@ -65,8 +65,7 @@ class Stock:
             nodes = settings.nodes if capacity.nodes is None else capacity.nodes
             stock.reserve(capacity.name, nodes=nodes, zone=zone, project=capacity.project)
         elif isinstance(capacity, Calendar):
-            nodes = settings.nodes if capacity.create is None else capacity.create.nodes
-            stock.reserve(capacity.reservation, nodes=nodes, zone=zone)
+            stock.reserve(capacity.reservation, nodes=settings.nodes, zone=zone)
         elif isinstance(capacity, Ladder) and capacity.reservation is not None:
             rung = capacity.reservation
             stock.reserve(rung.name, nodes=settings.nodes, zone=zone, project=rung.project)

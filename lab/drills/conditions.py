@@ -111,7 +111,7 @@ def room_for_one_more(settings: Settings) -> str:
         return "weights downloaded from the hub allow only one replica"
     if not isinstance(capacity, Reservation | Calendar):
         return ""
-    held = capacity.nodes if isinstance(capacity, Reservation) else capacity.create and capacity.create.nodes
+    held = capacity.nodes if isinstance(capacity, Reservation) else None
     return "" if held and held > settings.nodes else "the reservation has no node for one more replica"
 
 

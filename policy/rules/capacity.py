@@ -67,7 +67,7 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 
 def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type in ("gcp:compute/reservation:Reservation", "gcp:compute/futureReservation:FutureReservation"):
+    if resource.type == "gcp:compute/reservation:Reservation":
         if dig(resource.props, "specificReservationRequired") is not True:
             yield finding(
                 f"{resource.label} has no specificReservationRequired: true",

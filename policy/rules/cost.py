@@ -13,11 +13,9 @@ from facts import ledger
 from facts.finding import Finding
 from objects import namespace_of, number, of_kind
 from pods import GPU, Pod, fixes_replicas, pods, quantity, servers
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, listed
+from rule import Resource, Setting, Settings, StackRule, dig, finding, listed
 from scalers import most_replicas
 
-_FUTURE: Final = "gcp:compute/futureReservation:FutureReservation"
-_TOTAL: Final = re.compile(r"\btotal\b\D{0,12}[0-9][0-9,.]*", re.IGNORECASE)
 _STACK: Final = "pulumi:pulumi:Stack"
 OWN_ESTIMATE: Final = "usdPerHour"
 """Output with the program's own estimate, disks and fees included."""
@@ -25,30 +23,6 @@ _QUOTA_KEYS: Final = (f"requests.{GPU}", f"limits.{GPU}")
 _LOAD_GENERATORS: Final = re.compile(
     r"vllm bench|launch_clients|benchmark_serving|genai-perf|aiperf|guidellm|inference[-_]perf|\blocust\b|\bk6 run\b"
 )
-
-
-def _ordered_without_total(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if _is_order(resource) and not _TOTAL.search(str(dig(resource.props, "description") or "")):
-        yield finding(
-            f"planningStatus is SUBMITTED for {_machines(resource)}, and the description has no total",
-        )
-
-
-def _ordered_unprotected(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if _is_order(resource) and not resource.protect:
-        yield finding(f"{_machines(resource)} are ordered, and the resource is not protected")
-
-
-def _is_order(resource: Resource) -> bool:
-    # Google treats a request without a planning status as submitted.
-    return resource.type == _FUTURE and str(dig(resource.props, "planningStatus") or "SUBMITTED") != "DRAFT"
-
-
-def _machines(resource: Resource) -> str:
-    sku = dig(resource.props, "specificSkuProperties")
-    count, machine = dig(sku, "totalCount"), dig(sku, "instanceProperties", "machineType")
-    seconds = quantity(dig(resource.props, "timeWindow", "duration", "seconds"))
-    return f"{count or 'some'} x {machine or 'machine'}" + (f" for {seconds / 86_400:g} days" if seconds else "")
 
 
 def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -216,27 +190,6 @@ def _fleet_stake(resources: Sequence[Resource]) -> str:
 
 
 RULES: Final = (
-    ResourceRule(
-        name="future-reservation-without-total",
-        subject="cost",
-        statement="A submitted FutureReservation states its total in dollars.",
-        evidence="a calendar request is approved about two minutes after submission. It can then be neither changed nor cancelled, and "
-        "the whole window is paid: 12 nodes for 7 days at $65 are $131,040. Mandatory: the buyer confirms the amount by typing it",
-        fix='write it into the description ("total $131,040.00"), or keep planningStatus at DRAFT',
-        level="mandatory",
-        severity="critical",
-        judge=_ordered_without_total,
-    ),
-    ResourceRule(
-        name="future-reservation-unprotected",
-        subject="cost",
-        statement="A submitted FutureReservation is protected.",
-        evidence="a replacement is a second order, and the first is still paid in full. Mandatory: one changed property is enough",
-        fix="protect: true in the resource's options",
-        level="mandatory",
-        severity="critical",
-        judge=_ordered_unprotected,
-    ),
     StackRule(
         name="hourly-cost-above-ceiling",
         subject="cost",

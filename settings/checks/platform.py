@@ -1,4 +1,4 @@
-"""Limits of network, cluster and calendar window. The rules take plain values, so components' arguments use them too."""
+"""Limits of network and cluster. The rules take plain values, so components' arguments use them too."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from facts.prices import today
 from facts.ranges import LARGEST_PREFIX, NOT_INTERNET, PROHIBITED_RANGES, smallest_ranges
-from settings.checks.maintenance import maintenance_problems, moment
-from settings.sections.capacity import window_total_usd
+from settings.checks.maintenance import maintenance_problems
 from settings.sections.section import key
 
 if TYPE_CHECKING:
-    from settings.sections.capacity import Calendar, CalendarRequest
     from settings.sections.cluster import IpEndpoint
     from settings.sections.network import Nat, Network
     from settings.stack import Settings
 
 LARGEST_OWN_PREFIX = 8
 """Prefix length of the largest assigned block. Source: IANA, IPv4 address space registry."""
-CALENDAR_TOTAL_TOLERANCE_USD = 1.0
 
 
 def platform_problems(settings: Settings) -> Iterator[Finding]:
@@ -266,51 +261,6 @@ def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Finding]:
                 why="it limits who can reach the control plane, and no organization owns a larger range",
                 write='"203.0.113.0/24"',
             )
-
-
-def window_problems(path: str, calendar: Calendar, window: CalendarRequest) -> Iterator[Finding]:
-    """Problems with a window of calendar capacity: its start and its total price."""
-    if (start := moment(window.start_time)) is None:
-        yield Finding(
-            id="not-a-moment",
-            subject=f"{path}.create.startTime",
-            found=window.start_time,
-            allowed="an existing date and time in UTC",
-            why="billing of the window starts then",
-            write='"2027-01-04T06:00:00Z"',
-        )
-    elif (start + timedelta(days=window.duration_days)).date() < today():
-        yield Finding(
-            id="window-over",
-            subject=f"{path}.create.startTime",
-            found=window.start_time,
-            allowed="a window that has not ended",
-            why=f"it ended after {window.duration_days} days, so Google refuses the request, and an existing reservation has no nodes",
-            write="a later startTime, or another capacity mode",
-        )
-    typed, of_a_node = window.total_usd, calendar.usd_per_node_hour
-    if typed is None:
-        return
-    if of_a_node is None:
-        yield Finding(
-            id="calendar-without-price",
-            subject=f"{path}.usdPerNodeHour",
-            found=None,
-            allowed="Google's price of a node-hour in calendar mode, from your quote",
-            why="totalUsd is checked against this price; you pay your quote, not the list price",
-            write="usdPerNodeHour: 00.00",
-        )
-        return
-    right = window_total_usd(window.nodes, window.duration_days, of_a_node)
-    if abs(right - typed) > CALENDAR_TOTAL_TOLERANCE_USD:
-        yield Finding(
-            id="calendar-total-wrong",
-            subject=f"{path}.create.totalUsd",
-            found=typed,
-            allowed=f"{right:.2f}, to the dollar",
-            why=f"{window.nodes} nodes x {window.duration_days} days x 24 h x ${of_a_node:g}",
-            write=f"totalUsd: {right:.2f}",
-        )
 
 
 def keyed(problems: Iterable[Finding]) -> Iterator[Finding]:

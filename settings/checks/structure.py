@@ -26,7 +26,7 @@ from settings.checks.gateway import gateway_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
-from settings.checks.platform import keyed, platform_problems, window_problems
+from settings.checks.platform import keyed, platform_problems
 from settings.checks.ranks import rank_problems
 from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
@@ -34,7 +34,7 @@ from settings.checks.volume import volume_problems
 from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
-from settings.sections.capacity import Calendar, FlexStart, Ladder, Reservation, ladder_class
+from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE, key
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
@@ -223,17 +223,6 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
             f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica - settings.canary_replicas}",
         )
-    if isinstance(capacity, Calendar) and capacity.create is not None:
-        if len(settings.zones) > 1:
-            yield Finding(
-                id="calendar-zone",
-                subject=key("zones"),
-                found=list(settings.zones),
-                allowed="one zone with capacity.create",
-                why="a reservation is in one zone; pods of other zones would stay Pending during the paid window",
-                write=f'["{settings.zones[0]}"]',
-            )
-        yield from _calendar(settings, capacity)
 
 
 def _run_duration(settings: Settings) -> Iterator[Finding]:
@@ -262,32 +251,6 @@ def _run_duration(settings: Settings) -> Iterator[Finding]:
 
 def _whose(settings: Settings) -> str:
     return f"server.{settings.server.size_key}" + (" and rollout.canary.replicas" if settings.canary_replicas else "")
-
-
-def _calendar(settings: Settings, capacity: Calendar) -> Iterator[Finding]:
-    request = capacity.create
-    assert request is not None
-    path = "capacity.create"
-    yield from keyed(window_problems("capacity", capacity, request))
-    if request.nodes < settings.nodes:
-        yield Finding(
-            id="calendar-too-few-nodes",
-            subject=key(f"{path}.nodes"),
-            found=request.nodes,
-            allowed=f"{settings.nodes} or more ({_whose(settings)})",
-            why="pods beyond the reservation stay Pending for the whole window",
-            write=str(settings.nodes),
-        )
-    if request.total_usd is None:
-        yield Finding(
-            id="calendar-draft",
-            subject=key(f"{path}.totalUsd"),
-            found=None,
-            allowed="the total price of the window in USD",
-            why="an approved request cannot be changed or cancelled, so without its total it stays a draft",
-            write="totalUsd: NODES x DAYS x 24 x usdPerNodeHour",
-            severity="note",
-        )
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:

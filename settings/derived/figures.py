@@ -15,7 +15,7 @@ from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.derived.router import router_vcpus
 from settings.derived.scaling import scaling_policy
-from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.capacity import Ladder, Reservation
 from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
@@ -132,11 +132,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     benchmark = settings.benchmark if settings.benchmark.enabled else None
     weights = settings.weights
     capacity = settings.capacity
-    committed: int | None = None
-    if isinstance(capacity, Calendar) and capacity.create is not None:
-        committed = capacity.create.nodes
-    elif isinstance(capacity, Reservation):
-        committed = capacity.nodes or settings.nodes
+    committed = capacity.nodes or settings.nodes if isinstance(capacity, Reservation) else None
     served = [
         serving
         for serving in (settings.serving, settings.canary if weights_ending(settings) else None)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, ROUTER_APP, WRITER_ACCOUNT
 from settings.derived.compile_cache import server_account
-from settings.sections.capacity import Calendar
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -102,10 +101,6 @@ def required_permissions(settings: Settings) -> dict[str, str]:
         kinds = ("alertPolicies", "notificationChannels", "services", "slos")
         needed |= dict.fromkeys((f"monitoring.{kind}.create" for kind in kinds), "roles/monitoring.editor")
         needed["logging.logMetrics.create"] = "roles/logging.configWriter"
-    if isinstance(settings.capacity, Calendar) and settings.capacity.create is not None:
-        needed |= dict.fromkeys(
-            ("compute.futureReservations.create", "compute.reservations.create"), "roles/compute.admin"
-        )
     return dict(sorted(needed.items()))
 
 

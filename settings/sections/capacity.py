@@ -22,7 +22,7 @@ from facts.capacity import (
 )
 from facts.machines import DRIVER_VERSION, Machine
 from settings.sections.arguments import checked
-from settings.sections.section import Moment, Name, ProjectId, Section
+from settings.sections.section import Name, ProjectId, Section
 
 _GKE = "cloud.google.com"
 GPU_TOLERATION: Mapping[str, str] = {
@@ -68,28 +68,12 @@ class FlexStart(_Mode):
     """Lifetime of a node in seconds, 600 to 604800 (7 days)."""
 
 
-class CalendarRequest(Section):
-    """A FutureReservation in calendar mode. Once approved it cannot be changed or cancelled, and the whole window is billed."""
-
-    start_time: Moment
-    """Start of the window, RFC 3339 in UTC, e.g. "2027-01-04T06:00:00Z"."""
-    duration_days: Annotated[int, Field(ge=1, le=90)]
-    """Length of the window, 1 to 90 days. Source: AI Hypercomputer, consumption options (calendar mode)."""
-    nodes: Annotated[int, Field(ge=1, le=80)]
-    """Machines to reserve, 1 to 80."""
-    total_usd: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Total price of the window in USD: nodes x days x 24 x usdPerNodeHour. The request is submitted only with the correct total;
-    without it the reservation stays a draft, which is free."""
-
-
 class Calendar(_Mode):
-    """Nodes for a window of days, from a FutureReservation that exists or that this stack requests."""
+    """Nodes for a window of days that was bought in advance."""
 
     mode: Literal["calendar"]
     reservation: Name
-    """Name of the window's reservation: an existing one, or the one that `create` requests."""
-    create: CalendarRequest | None = None
-    """Request the window from this stack. Default: use an existing reservation."""
+    """Name of the window's reservation, with specificReservationRequired, in the zone of this stack."""
 
 
 class Reservation(_Mode):
@@ -153,11 +137,6 @@ class Ladder(_Mode):
 AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
 Capacity = Annotated[AnyMode, Field(discriminator="mode")]
 """The six provisioning modes, by `mode`."""
-
-
-def window_total_usd(nodes: int, days: int, usd_per_node_hour: float) -> float:
-    """Total price of a calendar window in USD, rounded to the cent."""
-    return round(nodes * days * 24 * usd_per_node_hour, 2)
 
 
 PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from infra.capacity import CalendarReservationArgs
 from infra.cluster import ClusterArgs
 from infra.identity import NodeIdentity
 from infra.naming import Place
 from infra.network import ExistingNetwork, NetworkArgs, ProxyOnlySubnetArgs
 from infra.network import Network as Vpc
 from infra.services import ServicesArgs
-from settings.sections.capacity import Calendar, CalendarRequest
 from settings.sections.cluster import AuthorizedNetwork, Cluster, IpEndpoint, Maintenance
 from settings.sections.network import ExistingVpc, Nat, Network, ProxyOnly
 
@@ -85,37 +83,6 @@ def test_an_existing_network_that_is_incomplete_or_contradictory_is_refused(chan
 def test_a_cluster_that_gke_would_refuse_or_everybody_could_reach_is_refused(field: str, wrong: Any) -> None:
     with pytest.raises(ValueError, match=rf"^✗ ClusterArgs\.cluster\.{field}"):
         ClusterArgs(network=UNMADE[0], nodes=UNMADE[1], cluster=Cluster(**{field: wrong}))
-
-
-@pytest.mark.parametrize(
-    ("field", "given"),
-    [
-        ("create.start_time", {"start_time": "2027-13-41T06:00:00Z"}),
-        ("usd_per_node_hour", {"total_usd": 1.0}),
-        ("create.total_usd", {"total_usd": 131_000.0, "price": 65.0}),
-    ],
-    ids=["no moment", "no price", "wrong total"],
-)
-def test_no_window_is_ordered_whose_total_nobody_worked_out(field: str, given: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=rf"^✗ CalendarReservationArgs\.calendar\.{field}"):
-        _order(**given)
-    assert _order(total_usd=131_040.0, price=65.0).window.total_usd
-
-
-def test_a_calendar_without_a_window_orders_none() -> None:
-    with pytest.raises(ValueError, match=r"^✗ CalendarReservationArgs\.calendar"):
-        CalendarReservationArgs(
-            place=PLACE,
-            zone="europe-west4-b",
-            calendar=Calendar(mode="calendar", reservation="january"),
-            machine_type="a4-highgpu-8g",
-        )
-
-
-def _order(*, price: float | None = None, **window: Any) -> CalendarReservationArgs:
-    create = CalendarRequest(**{"start_time": "2027-01-04T06:00:00Z", "duration_days": 7, "nodes": 12} | window)
-    calendar = Calendar(mode="calendar", reservation="january", usd_per_node_hour=price, create=create)
-    return CalendarReservationArgs(place=PLACE, zone="europe-west4-b", calendar=calendar, machine_type="a4-highgpu-8g")
 
 
 def test_an_api_is_given_by_its_full_name() -> None:

@@ -10,7 +10,6 @@ import yaml
 from settings.checks.structure import structural_problems
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import quota_needs
-from settings.sections.capacity import window_total_usd
 from tests.support.recorded import BUDGET, GATEWAY, ROOT
 from tests.support.settings import make_settings
 
@@ -49,14 +48,6 @@ def test_the_examples_are_all_found() -> None:
     assert len(EXAMPLES) == 8
 
 
-def test_the_window_of_the_example_costs_what_it_says() -> None:
-    (capacity,) = [found["capacity"] for found in map(_sections, EXAMPLES) if "capacity" in found]
-    request = capacity["create"]
-    assert request["totalUsd"] == window_total_usd(
-        request["nodes"], request["durationDays"], capacity["usdPerNodeHour"]
-    )
-
-
 def test_every_api_has_its_name_in_the_guide() -> None:
     every = required_apis(make_settings(gateway=NAMED, budget=BUDGET, weights={"tokenSecret": "hf"}))
     assert {api.removesuffix(".googleapis.com") for api in every} == API_NAMES.keys()
@@ -81,12 +72,8 @@ ROLES = {
 
 
 def test_every_role_that_the_doctor_asks_for_is_in_the_guide() -> None:
-    window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
-    capacity = {"mode": "calendar", "reservation": "january", "create": window}
     watched = {"alerts": {"channels": [{"type": "email", "address": "oncall@example.com"}]}}
-    needed = required_permissions(
-        make_settings(gateway=NAMED, weights={"tokenSecret": "hf"}, capacity=capacity, monitoring=watched)
-    )
+    needed = required_permissions(make_settings(gateway=NAMED, weights={"tokenSecret": "hf"}, monitoring=watched))
     assert set(needed.values()) == ROLES.keys()
     text = " ".join(GUIDE.split())
     assert [title for title in ROLES.values() if title not in text] == []

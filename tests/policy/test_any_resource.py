@@ -18,7 +18,6 @@ from fleet.preview.record.values import UNKNOWN, reveal, transform
 from rule import AnyRule, Resource, ResourceRule, all_rules, with_defaults
 from tests.policy.case import DEPLOYMENT, of_program
 from tests.policy.cases.capacity import LADDER
-from tests.policy.cases.cost import WINDOW
 from tests.policy.mutation import STACKS, mutated
 from tests.policy.samples import message
 from tests.support.stacks import recorded_stack
@@ -55,8 +54,7 @@ QUICK = settings(
 def recorded() -> tuple[RecordedResource, ...]:
     """The resources of the real stacks, and of stacks with what those do not use."""
     ladder = mutated(of_program("", "a ladder", settings=LADDER))
-    window = mutated(of_program("", "an ordered window", settings=WINDOW))
-    stacks = (*(recorded_stack(stack) for stack in STACKS), ladder, window)
+    stacks = (*(recorded_stack(stack) for stack in STACKS), ladder)
     return (*(one for stack in stacks for one in stack.resources if one.custom), *_other_kinds())
 
 

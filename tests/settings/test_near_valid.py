@@ -74,15 +74,6 @@ def refused(**sections: Any) -> dict[str, Finding]:
     ("capacity", "paths"),
     [
         ({"mode": "calendar"}, {"capacity.reservation"}),
-        (
-            {"mode": "calendar", "create": {}},
-            {
-                "capacity.reservation",
-                "capacity.create.startTime",
-                "capacity.create.durationDays",
-                "capacity.create.nodes",
-            },
-        ),
         ({"mode": "ladder", "reservation": {"name": ""}}, {"capacity.reservation.name"}),
         ({"mode": "ladder", "reservation": {"spot": 1, "name": "a"}}, {"capacity.reservation.spot"}),
         ({"mode": "spot", "spot": True}, {"capacity.spot"}),

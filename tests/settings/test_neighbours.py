@@ -15,8 +15,6 @@ from settings.problems import SettingsError
 from settings.stack_file import read
 from tests.support.settings import BASE
 
-CREATE = {"mode": "calendar", "reservation": "window", "create": {"startTime": "x"}}
-
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -50,7 +48,6 @@ def test_two_stacks_that_name_nothing_meet_nowhere(root: Path) -> None:
         ({"namespace": "chat"}, {"namespace": "chat", "region": "us-central1"}, "namespace", "chat"),
         ({"namespace": "chat", "platform": {"stack": "o/p/two"}}, {"namespace": "chat"}, "namespace", "chat"),
         ({"cluster": {"name": "search"}}, {"cluster": {"name": "search"}}, "cluster.name", "search"),
-        ({"capacity": CREATE}, {"capacity": CREATE}, "capacity.reservation", "window"),
     ],
 )
 def test_a_name_that_another_stack_takes_is_refused(
@@ -67,11 +64,10 @@ def test_a_name_that_another_stack_takes_is_refused(
         {"namespace": "chat", "project": "another-project"},
         {"cluster": {"name": "search"}, "region": "us-central1"},
         {"cluster": {"name": "search"}, "platform": {"stack": "o/p/one"}},  # unused, and refused in its own right
-        {"capacity": CREATE, "zones": ["europe-west4-a"]},
     ],
 )
 def test_the_same_name_elsewhere_is_another_name(root: Path, two: dict[str, Any]) -> None:
-    write(root, "one", namespace="chat", cluster={"name": "search"}, capacity=CREATE)
+    write(root, "one", namespace="chat", cluster={"name": "search"})
     write(root, "two", **two)
     assert taken(root) == []
 

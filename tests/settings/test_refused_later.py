@@ -37,11 +37,6 @@ def networks(*given: dict[str, str]) -> dict[str, Any]:
     return {"cluster": {"ipEndpoint": {"enabled": True, "authorizedNetworks": list(given)}}}
 
 
-CALENDAR = {
-    "mode": "calendar",
-    "reservation": "a",
-    "create": {"startTime": "2020-01-04T06:00:00Z", "durationDays": 7, "nodes": 12},
-}
 FREEZE = {"name": "a", "startTime": "2020-01-01T00:00:00Z", "endTime": "2020-01-05T00:00:00Z", "scope": "NO_UPGRADES"}
 OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101)]
 
@@ -60,7 +55,6 @@ OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101
         ({"platform": {"kubeconfig": "a", "resultsBucket": "goog-mine"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a", "resultsBucket": "10.0.0.1"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a/"}}, "platform.kubeconfig"),
-        ({"capacity": CALENDAR}, "capacity.create.startTime"),
         ({"cluster": {"maintenance": {"exclusions": [FREEZE]}}}, "cluster.maintenance.exclusions[0].endTime"),
         (alerts(*({"type": "email", "address": f"a{i}@example.com"} for i in range(MOST_CHANNELS + 1))), "monitoring.alerts.channels"),
         (alerts({"type": "slack", "channel": "#a"}), "slackToken"),

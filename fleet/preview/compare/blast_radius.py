@@ -55,7 +55,7 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
             ),
         ),
         price=tuple(_price(changes, stays_billed=bool(removed) and reserves_first(new))),
-        dangers=tuple(dangers(changes, restarts, before, after, fates, old, new)),
+        dangers=tuple(dangers(changes, restarts, before, after, fates)),
     )
 
 

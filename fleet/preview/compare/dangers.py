@@ -10,8 +10,6 @@ from facts.texts import plural
 from fleet.preview.compare.changes import Changes, Danger, ResourceChange
 from fleet.preview.compare.gpu_pods import GpuPods
 from fleet.preview.compare.restarts import CLUSTER, NAMESPACE, Restart
-from fleet.preview.record.recording import RecordedResource
-from fleet.preview.record.values import reveal
 
 VOLUMES: Final = (
     "gcp:compute/disk:Disk",
@@ -20,7 +18,6 @@ VOLUMES: Final = (
 )
 ENDS: Final = ("replace", "delete")
 """Operations that remove the old resource."""
-_FUTURE_RESERVATION: Final = "gcp:compute/futureReservation:FutureReservation"
 _BUCKET: Final = "gcp:storage/bucket:Bucket"
 
 
@@ -30,8 +27,6 @@ def dangers(
     before: Mapping[str, GpuPods],
     after: Mapping[str, GpuPods],
     fates: Mapping[str, ResourceChange],
-    old: Sequence[RecordedResource],
-    new: Sequence[RecordedResource],
 ) -> Iterator[Danger]:
     """Every danger of the changes, most serious first."""
     for resource in changes.resources:
@@ -65,7 +60,6 @@ def dangers(
                 message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {plural(was.gpus, 'GPU')} stop serving.",
                 urns=(urn,),
             )
-    yield from _submitted(old, new, fates)
     yield from _unprotected(changes)
 
 
@@ -113,27 +107,6 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
             message=f"Bucket {one.name} {verb}{guess}{because}: its results are lost, or block the deletion.",
             urns=(one.urn,),
         )
-
-
-def _submitted(
-    old: Sequence[RecordedResource], new: Sequence[RecordedResource], fates: Mapping[str, ResourceChange]
-) -> Iterator[Danger]:
-    before = {one.urn: one for one in old}
-    for one in new:
-        if one.type != _FUTURE_RESERVATION or not _is_submitted(one):
-            continue
-        was = before.get(fates[one.urn].old_urn)
-        if was is None or not _is_submitted(was) or fates[one.urn].operation == "replace":
-            yield Danger(
-                id="future-reservation-submitted",
-                message=f"FutureReservation {one.inputs.get('name', one.name)} is submitted: once approved it can be "
-                "neither changed nor cancelled, and the whole window is paid.",
-                urns=(one.urn,),
-            )
-
-
-def _is_submitted(one: RecordedResource) -> bool:
-    return bool(reveal(one.inputs.get("planningStatus")) == "SUBMITTED")
 
 
 def _unprotected(changes: Changes) -> Iterator[Danger]:

@@ -136,7 +136,6 @@ _IDS: Final[Mapping[str, str]] = {
     "gcp:compute/address:Address": "projects/{project}/regions/{region}/addresses/{name}",
     "gcp:compute/disk:Disk": "projects/{project}/zones/{zone}/disks/{name}",
     "gcp:compute/firewall:Firewall": "projects/{project}/global/firewalls/{name}",
-    "gcp:compute/futureReservation:FutureReservation": "projects/{project}/zones/{zone}/futureReservations/{name}",
     "gcp:compute/globalAddress:GlobalAddress": "projects/{project}/global/addresses/{name}",
     "gcp:compute/image:Image": "projects/{project}/global/images/{name}",
     "gcp:compute/network:Network": "projects/{project}/global/networks/{name}",

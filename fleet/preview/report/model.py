@@ -297,17 +297,6 @@ def _capacity(settings: Settings) -> str:
 
 
 def _dangers(settings: Settings) -> Iterator[str]:
-    capacity = settings.capacity
-    if isinstance(capacity, Calendar) and (request := capacity.create) is not None:
-        nodes = f"{request.nodes} {settings.machine.family.upper()} nodes"
-        what = f"{capacity.reservation}: {nodes} for {request.duration_days} days from {request.start_time}"
-        if request.total_usd is None:
-            yield f"FutureReservation {what} stays a draft until create.totalUsd states its full price."
-        else:
-            yield (
-                f"${request.total_usd:,.2f}: `pulumi up` submits the FutureReservation {what}. Once approved it can be "
-                "neither changed nor cancelled; the whole window is paid."
-            )
     if settings.gateway.enabled and settings.gateway.is_public:
         key = "an API key protects /v1" if settings.guards_v1_only else "no API key protects it"
         yield f"The gateway is reachable from the internet, and {key}."

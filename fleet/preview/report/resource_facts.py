@@ -322,16 +322,6 @@ def _bucket(inputs: Any) -> Facts:
         yield f"objects deleted after {days} days"
 
 
-def _future_reservation(inputs: Any) -> Facts:
-    if (count := at(inputs, "specificSkuProperties.totalCount")) is not None:
-        yield f"{count} nodes"
-    start, end = at(inputs, "timeWindow.startTime"), at(inputs, "timeWindow.endTime")
-    if start is not None:
-        yield f"{start} to {end}" if end is not None else f"from {start}"
-    if (status := at(inputs, "planningStatus")) is not None:
-        yield str(status).lower()
-
-
 def _budget(inputs: Any) -> Facts:
     if (units := at(inputs, "amount.specifiedAmount.units")) is not None:
         yield f"${int(units):,} a month"
@@ -371,6 +361,5 @@ _FACTS: Mapping[str, Callable[[Any], Facts]] = {
     "secretmanager.SecretIamMember": _member,
     "artifactregistry.Repository": _repository,
     "storage.Bucket": _bucket,
-    "compute.FutureReservation": _future_reservation,
     "billing.Budget": _budget,
 }

@@ -219,11 +219,10 @@ def test_a_reservation_must_be_ready_specific_of_this_machine_and_free(changed: 
     assert (row.severity, row.allowed) == (state, "at least 12")
 
 
-def test_a_reservation_that_is_not_there_is_missing_unless_this_stack_orders_it() -> None:
+def test_a_reservation_that_is_not_there_is_missing() -> None:
     assert rows(RESERVED, reservation=[])["b200-production"].severity == "error"
-    window = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
-    ordered = make_settings(capacity={"mode": "calendar", "reservation": "january", "create": window})
-    assert rows(ordered, reservation=[])["january"].severity == "note"
+    window = make_settings(capacity={"mode": "calendar", "reservation": "january"})
+    assert rows(window, reservation=[])["january"].severity == "error"
 
 
 def test_reserved_machines_ask_for_no_gpu_quota() -> None:

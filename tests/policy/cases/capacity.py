@@ -137,14 +137,8 @@ CASES = (
     ),
     of_resource("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
     of_resource("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
-    of_resource(
-        "reservation-not-specific",
-        "ordered machines for anybody",
-        _google("FutureReservation", specificReservationRequired=False),
-    ),
     sound("reservation-not-specific", "one that is named", _on(_RESERVED)),
     sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
-    sound("reservation-not-specific", "an order", _google("FutureReservation", specificReservationRequired=True)),
     of_resource(
         "flex-start-limits",
         "one minute",

@@ -19,45 +19,14 @@ from tests.policy.case import (
     new,
     of_program,
     of_resource,
-    options,
     put,
     set_at,
     sound,
     twin,
 )
 
-_ORDER = "kept-window"
-_ORDER_TYPE = "gcp:compute/futureReservation:FutureReservation"
-WINDOW = {
-    "capacity": {
-        "mode": "calendar",
-        "reservation": "window",
-        "usdPerNodeHour": 65.0,
-        "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 1, "totalUsd": 10_920.0},
-    }
-}
-"""A window that is ordered, not only drafted."""
-_TOTAL = "total $131,040.00"
-_KEPT = options(_ORDER, protect=True)
 _QUOTA = "namespace-gpu-quota"
 _GPUS = "requests.nvidia.com/gpu"
-
-
-def _order(**props: Any) -> Edit:
-    """An order as another program would make it."""
-    return new(
-        _ORDER,
-        _ORDER_TYPE,
-        {
-            "name": "window",
-            "planningStatus": "SUBMITTED",
-            "specificReservationRequired": True,
-            "timeWindow": {"startTime": "2027-01-04T06:00:00Z", "duration": {"seconds": "604800"}},
-            "specificSkuProperties": {"totalCount": "12", "instanceProperties": {"machineType": "a4-highgpu-8g"}},
-            **props,
-        },
-        beside="platform-network-vpc",
-    )
 
 
 def _replicas(count: int) -> Edit:
@@ -120,28 +89,6 @@ def _in_class(*rungs: dict[str, Any]) -> tuple[Edit, Edit]:
 
 
 CASES = (
-    of_resource(
-        "future-reservation-without-total",
-        "twelve machines for a week, written manually",
-        _order(description="twelve machines"),
-        _KEPT,
-        says="12 x a4-highgpu-8g for 7 days",
-    ),
-    of_resource("future-reservation-without-total", "an order without a word", _order()),
-    of_resource("future-reservation-without-total", "submitted by default", _order(planningStatus=None)),
-    *(
-        sound("future-reservation-without-total", text, _order(description=text))
-        for text in (_TOTAL, "Total: USD 131040", "fleet, total of 131040 dollars")
-    ),
-    sound("future-reservation-without-total", "a draft", _order(planningStatus="DRAFT")),
-    of_resource(
-        "future-reservation-unprotected",
-        "an order manually, submitted by default",
-        _order(planningStatus=None, description=_TOTAL),
-        says="12 x a4-highgpu-8g for 7 days",
-    ),
-    sound("future-reservation-unprotected", "a protected order", _order(description=_TOTAL), _KEPT),
-    sound("future-reservation-unprotected", "a draft", _order(planningStatus="DRAFT")),
     of_program(
         "hourly-cost-above-ceiling",
         "a thirteenth replica",

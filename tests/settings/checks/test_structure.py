@@ -148,30 +148,6 @@ def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
     assert problem.subject == "vllm-fleet:cluster"
 
 
-class TestCalendar:
-    REQUEST = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
-
-    def capacity(self, price: float | None = 60.0, **changes: Any) -> dict[str, Any]:
-        capacity = {"mode": "calendar", "reservation": "cal", "create": {**self.REQUEST, **changes}}
-        return {**capacity, **({"usdPerNodeHour": price} if price is not None else {})}
-
-    def test_a_request_without_its_total_stays_a_draft_and_says_so(self) -> None:
-        assert found(capacity=self.capacity())["calendar-draft"].severity == "note"
-
-    def test_a_wrong_total_is_refused_with_the_right_one(self) -> None:
-        problem = found(capacity=self.capacity(totalUsd=1000.0))["calendar-total-wrong"]
-        assert problem.write == "totalUsd: 120960.00"  # 12 x 7 x 24 x 60
-
-    def test_the_right_total_is_accepted(self) -> None:
-        assert refused(capacity=self.capacity(totalUsd=120_960.0)) == set()
-
-    def test_a_total_without_a_price_cannot_be_checked(self) -> None:
-        assert "calendar-without-price" in refused(capacity=self.capacity(price=None, totalUsd=120_960.0))
-
-    def test_fewer_nodes_than_replicas_are_refused(self) -> None:
-        assert "calendar-too-few-nodes" in refused(capacity=self.capacity(nodes=3))
-
-
 def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_longer_notice() -> None:
     alone = {"mode": "ladder", "flexStartSeconds": None}
     stable = {"releaseChannel": "STABLE"}
@@ -312,12 +288,6 @@ def test_a_flex_start_node_outlives_its_start(name: str, seconds: int, is_refuse
     assert (problem is not None) == is_refused
     if problem is not None:
         assert (problem.subject, problem.severity) == (f"vllm-fleet:capacity.{name}", "error")
-
-
-def test_a_calendar_window_lies_in_one_zone() -> None:
-    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
-    capacity = {"mode": "calendar", "reservation": "cal", "create": request}
-    assert "calendar-zone" in refused(capacity=capacity, zones=["europe-west4-a", "europe-west4-b"])
 
 
 def test_a_stated_price_fills_the_bill() -> None:

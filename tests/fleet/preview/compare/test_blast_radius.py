@@ -296,20 +296,6 @@ def test_protection_that_comes_is_none() -> None:
     assert dangers(compare(recording(bare), recording())) == []
 
 
-def test_submitting_a_future_reservation_is_a_danger_once() -> None:
-    draft = resource(
-        "gcp:compute/futureReservation:FutureReservation",
-        "calendar",
-        ROOT,
-        inputs={"name": "june", "planningStatus": "DRAFT"},
-    )
-    submitted = replace(draft, inputs={"name": "june", "planningStatus": "SUBMITTED"})
-    assert dangers(compare(recording(draft), recording(submitted))) == ["future-reservation-submitted"]
-    assert dangers(compare(recording(), recording(submitted))) == ["future-reservation-submitted"]
-    assert dangers(compare(recording(submitted), recording(submitted))) == []
-    assert dangers(compare(recording(), recording(draft))) == []
-
-
 def test_the_guide_lists_every_danger_and_every_number() -> None:
     guide = (ROOT_FOLDER / "docs" / "compare.md").read_text(encoding="utf-8")
     table = guide[guide.index("| danger | when |") :].partition("\n\n")[0]

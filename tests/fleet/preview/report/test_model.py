@@ -101,19 +101,6 @@ def test_a_paused_reservation_of_unknown_size_is_said_to_be_paid(
     assert any("capacity.nodes" in remark for remark in report.remarks) is is_said
 
 
-def test_a_submitted_reservation_is_headlined_with_its_total() -> None:
-    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 806400.0}
-    capacity = {"mode": "calendar", "reservation": "january", "usdPerNodeHour": 400.0, "create": request}
-    (danger,) = sample_report(capacity=capacity).dangers
-    assert danger.startswith("$806,400.00: ")
-
-
-def test_a_reservation_without_its_total_is_only_a_draft() -> None:
-    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12}
-    (danger,) = sample_report(capacity={"mode": "calendar", "reservation": "january", "create": request}).dangers
-    assert "stays a draft" in danger
-
-
 def test_a_gateway_on_the_internet_is_headlined() -> None:
     gateway = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
     (danger,) = sample_report(gateway=gateway).dangers

@@ -44,10 +44,9 @@ def test_an_unpriced_mode_says_why() -> None:
 
 
 def test_a_danger_stands_above_the_tree() -> None:
-    request = {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 806400.0}
-    capacity = {"mode": "calendar", "reservation": "january", "usdPerNodeHour": 400.0, "create": request}
-    text = text_of(sample_report(capacity=capacity))
-    assert text.index("!! $806,400.00") < text.index(" + Stack")
+    gateway = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
+    text = text_of(sample_report(gateway=gateway))
+    assert text.index("!! The gateway") < text.index(" + Stack")
 
 
 def test_findings_say_what_to_write() -> None:

@@ -12,18 +12,12 @@ from lab.providers.google.check import check_inputs
 from lab.providers.google.complaint import Complaint
 from tests.support.recorded import BENCHMARK, BUDGET, GATEWAY, recorded_platform
 
-CALENDAR: dict[str, Any] = {
-    "mode": "calendar",
-    "reservation": "january-b200",
-    "usdPerNodeHour": 65.0,
-    "create": {"startTime": "2027-01-04T06:00:00Z", "durationDays": 7, "nodes": 12, "totalUsd": 131_040},
-}
 IP_ENDPOINT = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
 EVERYTHING: dict[str, Any] = {
     "gateway": {**GATEWAY, "hostname": "llm.fleet-tests.dev"},
     "benchmark": BENCHMARK,
     "budget": BUDGET,
-    "capacity": CALENDAR,
+    "capacity": {"mode": "calendar", "reservation": "january-b200"},
     "cluster": IP_ENDPOINT,
     "server": {"replicas": 8, "apiKeySecret": "api-key"},
     "weights": {"tokenSecret": "hf-token"},

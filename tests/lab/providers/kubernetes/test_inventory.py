@@ -105,11 +105,6 @@ def test_an_object_that_was_to_go_and_did_not_is_unexpected_and_one_that_the_pro
             ("Bucket", None),
         ),
         ("storage/bucket:Bucket", {"name": "a.googleapis.com", "location": "EU", "forceDestroy": True}, None),
-        (
-            "compute/futureReservation:FutureReservation",
-            {"name": "a.googleapis.com", "deletionPolicy": "ABANDON"},
-            ("FutureReservation", None),
-        ),
     ],
 )
 def test_what_google_keeps(type_: str, inputs: dict[str, Any], expected: tuple[str, float | None] | None) -> None:
