@@ -28,7 +28,7 @@ STACKS = stack_names(ROOT)
 
 
 def test_there_are_the_stacks_that_the_documentation_promises() -> None:
-    assert set(STACKS) == {"smoke", "h100", "dev", "spot", "cud", "batch", "batch-l4", "gateway", "guest", "prod"}
+    assert set(STACKS) == {"smoke", "dev", "spot", "cud", "batch", "gateway", "guest", "prod"}
 
 
 def test_the_first_stack_needs_nothing_but_a_project() -> None:
@@ -164,10 +164,10 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
 def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
     recording = recorded(stack, "known")
     (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
-    # smoke's server downloads the weights itself, so its pod is the first. batch-l4's does so too, but starts with a batch.
-    first = {"smoke": "server-deployment", "batch-l4": "keda-release"}.get(stack, "weights-download")
+    # smoke's server downloads the weights itself, so its pod is the first.
+    first = "server-deployment" if stack == "smoke" else "weights-download"
     assert goes_before(recording, rules, first)
-    assert goes_before(recording, rules, "server-deployment") == (stack in ("smoke", "batch-l4"))
+    assert goes_before(recording, rules, "server-deployment") == (stack == "smoke")
 
 
 @each_row("stack", STACKS)

@@ -233,7 +233,7 @@ def _current_release() -> Iterator[str]:
     source = ledger.source(h100["source"])
     yield from _heading("vLLM 0.33.0 on an H100")
     yield f"{source.title[0].upper()}{source.title[1:]}, {source.date}. {source.note}"
-    yield "Command, arguments and environment are those of stack h100's pod with profile `record` on that day. No stack shows these"
+    yield "Command, arguments and environment are those of a pod on a3-highgpu-1g with profile `record` on that day. No stack shows these"
     yield "figures; the planner's factor for Hopper covers the runs, not prompts alone, which are twice as fast as it says."
     yield ""
     rows = [

@@ -20,9 +20,7 @@ _PLACES: Final = (
 )
 _NO_GUIDES: Final = frozenset({"CHANGELOG.md"})
 _COMMAND: Final = re.compile(r"(?:[A-Z][A-Z0-9_]*=\S+ )*pulumi [a-z].*")
-_NAMED: Final = re.compile(
-    r"pulumi (stack (export|init|output|ls)|package (add|get-schema)|config set|state unprotect|[a-z]+)"
-)
+_NAMED: Final = re.compile(r"pulumi (stack (export|init|output|ls)|config set|state unprotect|[a-z]+)")
 """A command that prose names, without anything to type after it."""
 _COMMENT: Final = re.compile(r"\s+# .*")
 
@@ -51,6 +49,11 @@ def commands(text: str, *, of_markdown: bool) -> Iterator[str]:
             bare = [] if of_markdown else re.findall(r"^ *# +((?:\S+ )*\S+)", line)
             for span in [*bare, *re.findall(r"`([^`]+)`", line)]:
                 yield from (one for one in _commands(span) if not _NAMED.fullmatch(one))
+
+
+def stack_files(page: Path) -> dict[str, str]:
+    """Whole stack files that a page shows, by the stack of their first line, `# Pulumi.STACK.yaml`."""
+    return dict(re.findall(r"```yaml\n# Pulumi\.([\w-]+)\.yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
 
 
 def _commands(line: str) -> Iterator[str]:

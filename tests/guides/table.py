@@ -202,7 +202,6 @@ PAGES: Final[Mapping[str, Page]] = {
         (Typed("pulumi up --stack spot", (CREATED,)), Typed("pulumi up --stack guest", (CREATED,))),
         has={"spot": False, "guest": False},
     ),
-    "Pulumi.h100.yaml": of_stack_file("h100"),
     "Pulumi.smoke.yaml": of_stack_file("smoke"),
     "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
     "docs/first-up.md": Page(
@@ -256,7 +255,8 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "docs/batch.md": Page(
         (
-            Typed("pulumi stack init first", before=("fleet new first --from batch-l4 --project PROJECT",)),
+            Typed("pulumi stack init first"),
+            Typed("pulumi config set gcp:project PROJECT --stack first"),
             Typed("pulumi up --stack first", (CREATED,), look=replicas(0)),
         ),
         {"PROJECT": "my-project"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guides.lines import commands, pages
+from tests.guides.lines import ROOT, commands, pages, stack_files
 from tests.guides.table import PAGES, Elsewhere, Typed
 from tests.guides.world import world
 from tests.support.rows import each_row
@@ -66,6 +66,8 @@ def test_the_page_does_what_it_says(name: str, tmp_path: Path) -> None:
     with world(tmp_path / "run") as here:
         for own, shipped in page.copies.items():
             shutil.copy(here.folder / f"Pulumi.{shipped}.yaml", here.folder / f"Pulumi.{own}.yaml")
+        for stack, text in stack_files(ROOT / name).items():
+            (here.folder / f"Pulumi.{stack}.yaml").write_text(text, encoding="utf-8")
         for stack, is_up in page.has.items():
             here.provide(stack, up=is_up)
         for step in page.steps:

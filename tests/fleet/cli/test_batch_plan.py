@@ -18,6 +18,7 @@ from facts import hub
 from tests.conftest import Golden
 from tests.fleet.batch import made
 from tests.fleet.cli.command import ROOT, fleet
+from tests.guides.test_stack_files import pasted
 from tests.support.rows import each_row
 
 H100 = ("--machine", "a3-highgpu-1g")
@@ -39,6 +40,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder / "small.jsonl", *(made.chat(f"d{number}", "the law", max_tokens=500, model="m") for number in range(3))
     )
     return folder
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stack file of the guide's first batch, in a project."""
+    return pasted(tmp_path_factory.mktemp("first"), "docs/batch.md", "first") / "Pulumi.first.yaml"
 
 
 def plan(place: Path, *options: str, file: str = "small.jsonl") -> subprocess.CompletedProcess[str]:
@@ -145,22 +152,22 @@ def test_a_wrong_deadline_of_a_stack_is_no_defect(place: Path) -> None:
     assert "'soon' is not a duration" in done.stderr
 
 
-def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path) -> None:
-    options = ("--stack", "batch-l4", "--format", "json")
+def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, first: Path) -> None:
+    options = ("--stack", "first", "--root", str(first.parent), "--format", "json")
     found = json.loads(plan(place, *options, file="open-model.jsonl").stdout)
     spot, flex = found["options"]
     assert (spot["misses"], flex["misses"]) == ([], ["its price is unknown"])  # maxUsd of the stack
     assert plan(place, *options, "--max-usd", "0.05", file="open-model.jsonl").returncode == 1
-    said = plan(place, "--stack", "batch-l4", file="open-model.jsonl").stdout.replace("\n  ", " ")
+    said = plan(place, *options[:4], file="open-model.jsonl").stdout.replace("\n  ", " ")
     assert "usdPerNodeHour: USD" in said
     paused = re.search(r"afterwards +(\S+) ", said)
-    shown = fleet("preview", "--stack", "batch-l4").stdout
+    shown = fleet("preview", *options[:4]).stdout
     assert paused is not None
     assert f"{paused[1]} an hour with 0 nodes" in shown
 
 
-def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path) -> None:
-    stack = (ROOT / "Pulumi.batch-l4.yaml").read_text(encoding="utf-8")
+def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path, first: Path) -> None:
+    stack = first.read_text(encoding="utf-8")
     capacity = "mode: flex-start\n    runDurationSeconds: 14400\n    usdPerNodeHour: 0.9"
     (place / "stacks").mkdir()
     shutil.copy(ROOT / "Pulumi.yaml", place / "stacks")

@@ -139,9 +139,7 @@ def test_a_tool_call_has_its_shape(chat: Settings, reply: Reply, state: str) -> 
     assert state_of(checks_answers.tool_call(replace(_facts(), tool=reply), chat)) == state
 
 
-@pytest.mark.parametrize(
-    "stack", ["dev", "spot", "gateway", "cud", "guest", "h100", "prod", "smoke", "batch", "batch-l4"]
-)
+@pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud", "guest", "prod", "smoke", "batch"])
 def test_every_stack_has_a_passage_that_fits(stack: str) -> None:
     settings = settings_of(stack)
     tokens = passage_tokens(settings)

@@ -39,8 +39,6 @@ SERVERS = {
     "every kind at once": [(A4, "flex-start"), SPOT_NODE],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],
-    "batch-l4": [("g2-standard-12", "spot")],
-    "h100": [("a3-highgpu-1g", "spot")],
     "prod": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
 }
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""

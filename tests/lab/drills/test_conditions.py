@@ -191,7 +191,7 @@ def test_on_demand_there_is_stock_and_quota_to_run_out_of_and_no_notice() -> Non
     assert {"preempt-one", "inactive-reservation"} <= found
     assert not found & {"stock-out", "project-quota", "over-quota"}
     assert {"stock-out", "project-quota"} <= skipped("cud")
-    assert "disk-quota" not in skipped("smoke") | skipped("h100")
+    assert "disk-quota" not in skipped("smoke")
     assert "disk-quota" in skipped("smoke", machine="g4-standard-48") & skipped("dev")
 
 
