@@ -128,7 +128,6 @@ $(CHECKS)/.installed: tests/workflows/install_checkers.sh tests/workflows/requir
 vllm-check: $(VLLM)/.installed $(VLLM_NEW)/.installed ## Slow (17 GB once): the real argument parsers of vLLM 0.18.1 and 0.33.0 accept every profile and export every series of the catalogue, the cache code of the first agrees with ours
 	@for python in $(VLLM)/bin/python $(VLLM_NEW)/bin/python; do for check in check_parser check_metrics; do $$python -m tests.vllm.$$check || failed=1; done; done; exit $${failed:-0}
 	@$(VLLM)/bin/python -m tests.vllm.check_memory
-	@$(VLLM_NEW)/bin/python -m tests.vllm.check_transfer
 
 $(VLLM)/.installed: tests/vllm/0.18.1.txt
 $(VLLM_NEW)/.installed: tests/vllm/0.33.0.txt

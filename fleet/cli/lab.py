@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 def prerequisites() -> tuple[Callable[[], Prerequisite], ...]:
     """Checks of what a rehearsal needs, for `fleet doctor`. Imported when asked for: they would take a tenth of `fleet --help`."""
-    from lab.commands.prerequisites import go, haproxy, system
+    from lab.commands.prerequisites import go, system
 
-    return system, go, haproxy
+    return system, go

@@ -1,13 +1,12 @@
 """Simulated disks: GKE's PD CSI driver (`pd.csi.storage.gke.io`) and its sidecars.
 
-Objects, their order and simulated durations are as in GKE; no data is stored. Machine families attach only compatible disk types.
-Sizes and throughput are not checked: settings and the policy pack do that.
+Objects, their order and simulated durations are as in GKE; no data is stored, and a pod starts without waiting for its disks. Disk
+types, sizes and throughput are not checked: settings and the policy pack do that.
 """
 
 from __future__ import annotations
 
 from lab.cloud.agenda import Agenda
-from lab.cloud.attachments import Attachments
 from lab.cloud.disk_reports import DiskReports
 from lab.cloud.provisioning import Provisioning
 from lab.cloud.snapshots import Snapshots
@@ -21,9 +20,8 @@ class Disks:
     def __init__(self, world: World, timings: Timings) -> None:
         self._agenda = Agenda(world.clock, "disks")
         reports = DiskReports(world)
-        self.attachments = Attachments(world, self._agenda, reports, timings)
-        Provisioning(world, self.attachments, self._agenda, reports, timings)
-        Snapshots(world, self.attachments, self._agenda, reports, timings)
+        Provisioning(world, self._agenda, reports, timings)
+        Snapshots(world, self._agenda, reports, timings)
 
     def __enter__(self) -> Disks:
         return self

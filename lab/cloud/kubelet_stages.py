@@ -2,8 +2,8 @@
 
 A pod's containers start; a pod with probes becomes Ready, or is evicted if its download exceeds its limit; a Job's pod completes; a
 deleted pod ends after its preStop and stop, within its grace period. Selectors of two stages never match together: kwok would choose
-at random. Durations that depend on the pod are jq expressions. kwok counts a delay from the pod's last change, so only these stages,
-the disks' annotation and drills may change a running pod.
+at random. Durations that depend on the pod are jq expressions. kwok counts a delay from the pod's last change, so only these stages
+and drills may change a running pod.
 """
 
 from __future__ import annotations
@@ -13,20 +13,12 @@ from typing import Any, Final
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.pod_needs import GPU_RESOURCE
 from lab.cloud.timings import Timings
-from lab.cloud.world import VOLUMES_ATTACHED
 from lab.control_plane.api import Manifest
 from lab.results.clock import Clock
-from workloads.names import BATCH_APP, BENCHMARK_APP, ROUTER_APP, WRITER_APP
+from workloads.names import BENCHMARK_APP, WRITER_APP
 
-_OURS: Final = "rehearsal.vllm-fleet.dev"
-RUN_SECONDS: Final = f"{_OURS}/run-seconds"
-"""Annotation of a Job's pod: its duration in simulated seconds."""
-EXIT_CODE: Final = f"{_OURS}/exit-code"
-"""Annotation of a Job's pod: its exit code; default 0. A pod of a batch, whose program runs here, ends only with it."""
-LEADER: Final = f"{_OURS}/leader"
+LEADER: Final = "rehearsal.vllm-fleet.dev/leader"
 """Annotation of the leading endpoint picker; the others stay unready."""
-ANSWERS: Final = f"{_OURS}/answers"
-"""Annotation of a pod whose programs run here: "true" once they answer its readiness probes."""
 LEADER_FLAG: Final = "--ha-enable-leader-election"
 """Argument of endpoint pickers with leader election. Source: chart inferencepool v1.4.0, for more than one replica."""
 LARGE_IMAGE: Final = "vllm-openai"
@@ -41,19 +33,11 @@ Selector = tuple[str, str, list[str]]
 _NOT_DELETED: Final[Selector] = (".metadata.deletionTimestamp", "DoesNotExist", [])
 _DELETED: Final[Selector] = (".metadata.deletionTimestamp", "Exists", [])
 _OF_JOB: Final = 'any(.metadata.ownerReferences[]?; .kind == "Job")'
-_OF_BATCH: Final = f'.metadata.labels.app == "{BATCH_APP}"'
-_HAS_EXITED: Final = f'.metadata.annotations["{EXIT_CODE}"] != null'
 _READY: Final = '.status.conditions.[] | select(.type == "Ready") | .status'
-_MAY_START: Final = (
-    "(if any(.spec.volumes[]?; .persistentVolumeClaim or .ephemeral)"
-    f' then (.metadata.annotations["{VOLUMES_ATTACHED}"] // "") == "attached" else true end)'
-)
-_HAS_NO_ROUTER: Final = '(any(.spec.containers[].command[0]?; . == "vllm-router") | not)'
 _ANSWERS_PROBES: Final = (
     '(any(.status.conditions[]?; .type == "DisruptionTarget" and .status == "True") | not)'
     f' and ((any(.spec.containers[].args[]?; startswith("{LEADER_FLAG}")) | not)'
     f' or (.metadata.annotations["{LEADER}"] // "") == "true")'
-    f' and ((.metadata.labels.app != "{ROUTER_APP}" and {_HAS_NO_ROUTER}) or (.metadata.annotations["{ANSWERS}"] // "") == "true")'
 )
 _HAS_GPUS: Final = f'any(.spec.containers[]; .resources.limits["{GPU_RESOURCE}"])'
 
@@ -99,10 +83,6 @@ def _stage(
 
 def _status(template: str) -> dict[str, Any]:
     return {"patch": {"subresource": "status", "root": "status", "type": "strategic", "template": template}}
-
-
-def _number(annotation: str) -> str:
-    return f'(.metadata.annotations["{annotation}"] | tonumber? // null)'
 
 
 # Nodes: Ready once kwok holds their lease, and again after the control plane has marked them unreachable.
@@ -199,7 +179,6 @@ startTime: {{ $now | Quote }}
         _NOT_DELETED,
         (".spec.nodeName", "Exists", []),
         (".status.phase", "In", ["Pending"]),
-        (_MAY_START, "In", ["true"]),
     ]
     return _stage("pod-start", "Pod", selectors, [_status(template)], delay_jq=f"{pull} + {init}", speed=speed)
 
@@ -293,27 +272,25 @@ phase: {{ if eq $exit "0" }}Succeeded{{ else }}Failed{{ end }}
 
 
 def _complete(timings: Timings, speed: float) -> Manifest:
-    """A Job's pod ends as annotated, else successfully after its default duration."""
-    template = _OVER % f'(index (or .metadata.annotations dict) "{EXIT_CODE}" | default "0")'
-    usual = (
-        f'(if .metadata.labels.app == "{WRITER_APP}" then {timings.writer_seconds!r}'
+    """A Job's pod ends successfully after its duration."""
+    template = _OVER % '"0"'
+    lasts = (
+        f'if .metadata.labels.app == "{WRITER_APP}" then {timings.writer_seconds!r}'
         f' elif .metadata.labels.app == "{BENCHMARK_APP}" then {timings.benchmark_seconds!r}'
-        f" elif {_OF_BATCH} then 0"
-        f" else {timings.job_seconds!r} end)"
+        f" else {timings.job_seconds!r} end"
     )
     selectors: list[Selector] = [
         _NOT_DELETED,
         (".status.phase", "In", ["Running"]),
         (_READY, "In", ["True"]),
         (_OF_JOB, "In", ["true"]),
-        (f"({_OF_BATCH} | not) or {_HAS_EXITED}", "In", ["true"]),
     ]
     return _stage(
         "pod-complete",
         "Pod",
         selectors,
         [_status(template)],
-        delay_jq=f"{_number(RUN_SECONDS)} // {usual}",
+        delay_jq=lasts,
         speed=speed,
     )
 
@@ -321,32 +298,22 @@ def _complete(timings: Timings, speed: float) -> Manifest:
 def _ends(timings: Timings, speed: float) -> list[Manifest]:
     """A deleted pod ends: immediately if it does not run, else after preStop and stop, within its grace period.
 
-    A Job's pod is first marked Failed, as by the kubelet: a Job with a pod failure policy waits for that before a retry. A batch's pod
-    has the exit code of its program.
+    A Job's pod is first marked Failed, as by the kubelet: a Job with a pod failure policy waits for that before a retry.
     """
     grace = f".metadata.deletionGracePeriodSeconds // .spec.terminationGracePeriodSeconds // {_DEFAULT_GRACE_SECONDS}"
     stop = f"([.spec.containers[].lifecycle.preStop.sleep.seconds // 0] | max) + {timings.exit_seconds!r}"
     running = '.status.phase == "Running"'
     lasts = f"if {running} then ([({grace}), ({stop})] | min) else 0 end"
     end = f"({running}) and ({_OF_JOB})"
-    here = f"{end} and ({_OF_BATCH})"
-    killed, exited = _OVER % '"143"', _OVER % f'(index .metadata.annotations "{EXIT_CODE}")'
+    killed = _OVER % '"143"'
     return [
         _stage("pod-end", "Pod", [_DELETED, (end, "In", ["false"])], [{"delete": True}], delay_jq=lasts, speed=speed),
         _stage(
             "pod-end-of-job",
             "Pod",
-            [_DELETED, (f"{end} and ({_OF_BATCH} | not)", "In", ["true"])],
+            [_DELETED, (end, "In", ["true"])],
             [_status(killed), {"delete": True}],
             delay_jq=lasts,
-            speed=speed,
-        ),
-        _stage(
-            "pod-end-of-batch",
-            "Pod",
-            [_DELETED, (f"{here} and ({_HAS_EXITED})", "In", ["true"])],
-            [_status(exited), {"delete": True}],
-            delay_jq="0",
             speed=speed,
         ),
     ]

@@ -7,16 +7,14 @@ from math import ceil
 from typing import Final
 
 from lab.cloud.agenda import Agenda, Backoff
-from lab.cloud.attachments import Attachments
 from lab.cloud.disk_reports import DiskReports
 from lab.cloud.pod_needs import quantity
 from lab.cloud.timings import Timings
-from lab.cloud.world import OPEN_JOURNAL, World, has_open_journal
+from lab.cloud.world import World
 from lab.control_plane.api import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
-    VOLUME_SNAPSHOT_CONTENT,
     ApiRefusedError,
     Manifest,
 )
@@ -37,11 +35,8 @@ DELETE_SECONDS: Final = 10.0
 class Provisioning:
     """Creates disks for claims and deletes them with their volumes."""
 
-    def __init__(
-        self, world: World, attachments: Attachments, agenda: Agenda, reports: DiskReports, timings: Timings
-    ) -> None:
-        self._world, self._attachments, self._agenda, self._reports = world, attachments, agenda, reports
-        self._timings = timings
+    def __init__(self, world: World, agenda: Agenda, reports: DiskReports, timings: Timings) -> None:
+        self._world, self._agenda, self._reports, self._timings = world, agenda, reports, timings
         self._busy: set[str] = set()
         self._backoff = Backoff()
         self._lock = threading.Lock()
@@ -96,9 +91,6 @@ class Provisioning:
         if current is None or current["metadata"]["uid"] != claim["metadata"]["uid"]:
             return
         volume = _volume_manifest(claim, storage_class, zone)
-        content = self._content(claim)
-        if content is not None and has_open_journal(content):
-            volume["metadata"]["annotations"][OPEN_JOURNAL] = "true"
         try:
             self._world.api.create(volume)
         except ApiRefusedError as refusal:
@@ -128,13 +120,6 @@ class Provisioning:
             else ""
         )
 
-    def _content(self, claim: Manifest) -> Manifest | None:
-        """The image from which the claim's disk is restored; None for an empty disk."""
-        named = claim["spec"].get("dataSource")
-        snapshot = self._world.snapshots.get(named["name"], claim["metadata"]["namespace"]) if named else None
-        bound = ((snapshot or {}).get("status") or {}).get("boundVolumeSnapshotContentName")
-        return self._world.api.get(VOLUME_SNAPSHOT_CONTENT, bound) if bound else None
-
     # Volumes
 
     def _on_volume(self, change: Change, volume: Manifest, before: Manifest | None) -> None:  # noqa: ARG002
@@ -148,11 +133,6 @@ class Provisioning:
 
     def _delete(self, volume: Manifest) -> None:
         name = volume["metadata"]["name"]
-        if self._attachments.holds(name):
-            # As in the real driver, DeleteVolume fails while the disk is attached, and is retried.
-            self._agenda.after(self._backoff.pause_seconds(name), self._delete, volume)
-            return
-        self._backoff.forget(name)
         self._world.api.delete(PERSISTENT_VOLUME, name)
         self._reports.note(volume["spec"]["claimRef"]["name"], "disk deleted")
 

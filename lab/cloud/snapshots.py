@@ -6,12 +6,11 @@ import threading
 from typing import Final
 
 from lab.cloud.agenda import Agenda, Backoff
-from lab.cloud.attachments import Attachments, claims_of
 from lab.cloud.disk_reports import DiskReports, timestamp
 from lab.cloud.pod_needs import quantity
 from lab.cloud.provisioning import DRIVER, SIMULATED_PROJECT
 from lab.cloud.timings import Timings
-from lab.cloud.world import OPEN_JOURNAL, World, has_ended, has_open_journal
+from lab.cloud.world import World, has_ended
 from lab.control_plane.api import VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT, ApiRefusedError, Kind, Manifest
 from lab.control_plane.mirror import Change
 
@@ -21,11 +20,8 @@ VOLUME_SNAPSHOT_CLASS: Final = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapsho
 class Snapshots:
     """Takes images of claims that no pod writes to."""
 
-    def __init__(
-        self, world: World, attachments: Attachments, agenda: Agenda, reports: DiskReports, timings: Timings
-    ) -> None:
-        self._world, self._attachments, self._agenda, self._reports = world, attachments, agenda, reports
-        self._timings = timings
+    def __init__(self, world: World, agenda: Agenda, reports: DiskReports, timings: Timings) -> None:
+        self._world, self._agenda, self._reports, self._timings = world, agenda, reports, timings
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._backoff = Backoff()
@@ -63,12 +59,9 @@ class Snapshots:
             # Google would take an image with an inconsistent file system.
             self._refuse(snapshot, f"rehearsal: {', '.join(pods)} still has the volume mounted; depend on its Job")
             return
-        # A Job completes before its node has unmounted the disk, and the driver forces the image.
-        # Source: persistent-disk CSI driver, gce-compute.go, CreateImage: ForceCreate(true).
-        journal = {OPEN_JOURNAL: "true"} if self._attachments.is_mounted(volume["metadata"]["name"]) else {}
         self._backoff.forget(uid)
         self._reports.clear(snapshot)
-        self._announce(snapshot, found, volume, journal)
+        self._announce(snapshot, found, volume)
         began = self._world.clock.now_seconds()
         self._agenda.after(self._timings.image_create_seconds, self._done, snapshot, volume, began)
 
@@ -86,10 +79,6 @@ class Snapshots:
         same = (one for one in api.list_all(VOLUME_SNAPSHOT_CONTENT) if _image_of(one) == handle)
         taken = next((one for one in same if "restoreSize" in one["status"]), None)
         size = {} if taken is None else {"restoreSize": taken["status"]["restoreSize"]}
-        if taken is not None and has_open_journal(taken):
-            api.patch(
-                VOLUME_SNAPSHOT_CONTENT, content_name, None, {"metadata": {"annotations": {OPEN_JOURNAL: "true"}}}
-            )
         status = {"snapshotHandle": handle, "readyToUse": True, **size}
         api.patch(VOLUME_SNAPSHOT_CONTENT, content_name, None, {"status": status}, subresource="status")
         ready = {
@@ -117,7 +106,7 @@ class Snapshots:
             pod["metadata"]["name"]
             for pod in self._world.pods.all()
             if pod["metadata"]["namespace"] == namespace
-            and claim in claims_of(pod)
+            and claim in _claims_of(pod)
             and pod["spec"].get("nodeName")
             and not has_ended(pod)
         )
@@ -128,9 +117,7 @@ class Snapshots:
         bound = claim["spec"].get("volumeName") if claim else None
         return self._world.volumes.get(bound) if bound else None
 
-    def _announce(
-        self, snapshot: Manifest, snapshot_class: Manifest, volume: Manifest, annotations: dict[str, str]
-    ) -> None:
+    def _announce(self, snapshot: Manifest, snapshot_class: Manifest, volume: Manifest) -> None:
         metadata = snapshot["metadata"]
         content = f"snapcontent-{metadata['uid']}"
         try:
@@ -138,7 +125,7 @@ class Snapshots:
                 {
                     "apiVersion": VOLUME_SNAPSHOT_CONTENT.api_version,
                     "kind": VOLUME_SNAPSHOT_CONTENT.kind,
-                    "metadata": {"name": content, "annotations": annotations},
+                    "metadata": {"name": content},
                     "spec": {
                         "deletionPolicy": snapshot_class["deletionPolicy"],
                         "driver": DRIVER,
@@ -187,6 +174,12 @@ class Snapshots:
         ready = {"readyToUse": True, "creationTime": timestamp()}
         api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
         self._reports.note(metadata["name"], "image taken", mood="good", since_seconds=began)
+
+
+def _claims_of(pod: Manifest) -> list[str]:
+    """The claims that a pod mounts."""
+    volumes = pod["spec"].get("volumes") or ()
+    return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume]
 
 
 def _image_of(content: Manifest) -> str:

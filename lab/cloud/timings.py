@@ -76,9 +76,6 @@ class Timings:
     """An empty disk. Assumed."""
     disk_restore_seconds: float = 60.0
     """A disk from an image, the first time the image is used in a zone. Assumed: half the image's own time."""
-    disk_attach_seconds: float = 15.0
-    disk_detach_seconds: float = 10.0
-    # Assumed: seconds, as for persistent disks.
     image_create_seconds: float = 120.0
     """An image of the weights' disk. Source: accelerated-platforms saw about 3 minutes for 100 GB; in proportion, at least a
     minute."""
@@ -93,7 +90,7 @@ class Timings:
     @property
     def server_start_seconds(self) -> float:
         """From a scheduled server pod to Ready."""
-        return self.large_image_pull_seconds + self.disk_attach_seconds + self.server_load_seconds
+        return self.large_image_pull_seconds + self.server_load_seconds
 
     @property
     def whole_start_seconds(self) -> float:

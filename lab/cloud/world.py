@@ -19,13 +19,6 @@ from lab.results.timeline import Timeline
 
 SIMULATED_NODE = "kwok.x-k8s.io/node"
 """Annotation (value "fake") of nodes that kwok keeps alive."""
-VOLUMES_ATTACHED = "rehearsal.vllm-fleet.dev/volumes"
-"""Annotation ("attached") on a scheduled pod whose volumes are attached. Pods with persistent volumes start only then."""
-
-
-OPEN_JOURNAL = "rehearsal.vllm-fleet.dev/open-journal"
-"""Annotation ("true") of an image taken of a mounted disk, and of volumes restored from it: ext4 replays the journal before it
-mounts, which a disk attached read-only does not allow."""
 
 
 class World:
@@ -48,11 +41,6 @@ class World:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-
-def has_open_journal(manifest: Manifest) -> bool:
-    """Whether an image, or a volume restored from it, has an unreplayed journal."""
-    return OPEN_JOURNAL in (manifest["metadata"].get("annotations") or {})
 
 
 def is_ready(manifest: Manifest) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,21 +22,6 @@ def system() -> Prerequisite:
         why="a Kubernetes control plane runs on Linux and macOS",
         mend="rehearse in the Windows Subsystem for Linux: wsl --install",
     )
-
-
-def haproxy() -> Prerequisite:
-    """HAProxy plays the routers, on Linux. Elsewhere and without it the drills of routers are skipped."""
-    found = version_of("haproxy", "-v")
-    needed = sys.platform == "linux"
-    made = prerequisite(
-        name="haproxy",
-        steps=("rehearse",),
-        ok=found is not None or not needed,
-        found=found or ("none on PATH" if needed else "not needed: drills of routers are played on Linux only"),
-        why="each router's pod runs it in a rehearsal, 2.6 or newer; without it the drills of routers are skipped",
-        mend="apt-get install haproxy",
-    )
-    return replace(made, finding=replace(made.finding, severity="warning")) if made.finding.blocks else made
 
 
 def go() -> Prerequisite:

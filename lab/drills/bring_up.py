@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from facts.texts import plural
 from fleet.preview.record.recording import needs_of
-from lab.cloud.attachments import WITHOUT_OPTIONS, loses_mount_options
 from lab.control_plane.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from lab.drills.conditions import needs_servers
 from lab.drills.drill import Drill, Proof
@@ -49,14 +48,6 @@ def _bring_up(stage: Stage, proof: Proof) -> None:
         set(zones) <= set(stage.settings.zones),
         ", ".join(zones) or "none created",
         empty="" if zones else "no GPU node was created",
-    )
-    slow = sorted(
-        {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all() if loses_mount_options(volume)}
-    )
-    proof.check(
-        "every volume is mounted with its StorageClass's options",
-        not slow,
-        "; ".join(f"{claim}: {WITHOUT_OPTIONS}; add noload to its class" for claim in slow) or "all of them",
     )
     most = stage.meter.gpus.highest()
     paid = machines * machine.gpus

@@ -1,4 +1,4 @@
-"""Canaries: offline trials, started, aborted, promoted or crashing; and one among the gateway's users that fails and is halted."""
+"""Canaries: an offline trial that crashes, and one among the gateway's users that fails and is halted."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ from fleet.rollout.soak import halt_in_cluster
 from lab.cloud.gateway import ROUTE_SECONDS
 from lab.cloud.spot import kill_containers
 from lab.cloud.world import restarts_of
-from lab.drills.conditions import (
-    all_of,
-    at_most_one_down,
-    has_gateway,
-    needs_servers,
-    no_others,
-    room_for_one_more,
-    writes_weights,
-)
+from lab.drills.conditions import all_of, has_gateway, needs_servers, room_for_one_more
 from lab.drills.drill import Drill, Proof
 from lab.drills.requests import requests_during
 from lab.stage.kubectl import RehearsedKubectl
@@ -29,8 +21,6 @@ if TYPE_CHECKING:
     from lab.stage.stage import Stage
     from lab.stage.traffic.outcomes import TrafficReport
 
-OTHER_REVISION: Final = "89abcdef0123456789abcdef0123456789abcdef"
-"""Placeholder: the rehearsal downloads nothing."""
 _ENGINE: Final = {"engine": {"extraEnv": {"VLLM_LOGGING_LEVEL": "INFO"}}}
 _QUOTA: Final = "ResourceQuota/gpu"
 _CRASHES_AFTER: Final = 600.0
@@ -39,45 +29,6 @@ _GONE_SECONDS: Final = 3_600.0
 _PERCENT: Final = 40
 """Of the users' requests."""
 _SAMPLE_SECONDS: Final = 240.0
-
-
-def _whole_rollout(stage: Stage, proof: Proof) -> None:
-    servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    former, downloads = _claims(stage, stage.server), stage.writer.attempts_since(0)
-    with requests_during(stage, proof, planned=True) as requests:
-        _starts_beside(stage, proof, _ENGINE, "a canary")
-        proof.succeeds("aborting it succeeds", stage.up())
-        stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
-        proof.check("start and abort affect no replica", _lowest(stage, began) == servers, f"{servers} stayed Ready")
-
-        revision = {**_ENGINE, "model": {"revision": OTHER_REVISION}}
-        _starts_beside(stage, proof, revision, "a canary of another revision")
-        own = _claims(stage, stage.server + CANARY_ENDING)
-        there = {
-            object_["metadata"]["name"]
-            for object_ in stage.applied_objects()
-            if object_["kind"] == "PersistentVolumeClaim"
-        }
-        proof.check("the weights of both revisions exist", former | own <= there, ", ".join(sorted(former | own)))
-
-        served = stage.settings.serving.model
-        model = {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}
-        new: dict[str, Any] = {"server": _ENGINE, "model": model, "weights": {"nameEnding": OTHER_REVISION[:7]}}
-        report = stage.up({**new, "rollout": {"canary": revision, "promoted": "a drill"}})
-        proof.succeeds("promoting it succeeds", report)
-        done = stage.until_ready(servers)
-        proof.check("the canary stays until the last replica is new", len(_canaries(stage)) == 1, "1 canary")
-        at_most_one_down(stage, proof, servers, began)
-        mounted = _claims(stage, stage.server)
-        proof.check("the replicas mount the canary's volume", mounted == own, ", ".join(sorted(mounted)))
-        more = stage.writer.attempts_since(0) - downloads
-        proof.check("the new revision is downloaded once", more == 1, plural(more, "download"))
-        stage.until("the old claim to go", lambda: not _claims_there(stage) & former, _GONE_SECONDS)
-        proof.succeeds("removing it succeeds", stage.up(new))
-        stage.until("the canary to go", lambda: not _canaries(stage), _GONE_SECONDS)
-    lost = f"{requests.unserved} refused"
-    proof.check("the Service always has an endpoint", requests.unserved == 0, lost, empty=no_others(servers))
-    proof.figure("from promotion to the last replica", round((done - report.began_seconds) / 60, 1), "min")
 
 
 def _crash(stage: Stage, proof: Proof) -> None:
@@ -198,20 +149,6 @@ def _lowest(stage: Stage, began: float) -> int:
     return stage.meter.ready_servers.lowest(began)
 
 
-def _claims(stage: Stage, app: str) -> set[str]:
-    """Claims mounted by the Ready pods with this `app` label."""
-    return {
-        volume["persistentVolumeClaim"]["claimName"]
-        for pod in stage.ready_pods(app)
-        for volume in pod["spec"]["volumes"]
-        if "persistentVolumeClaim" in volume
-    }
-
-
-def _claims_there(stage: Stage) -> set[str]:
-    return {volume["spec"]["claimRef"]["name"] for volume in stage.world.volumes.all()}
-
-
 DRILLS = (
     Drill(
         name="canary-among-users",
@@ -226,13 +163,5 @@ DRILLS = (
         proves="replicas and their requests are not affected, and the restart is visible",
         play=_crash,
         skip=all_of(needs_servers(), room_for_one_more),
-    ),
-    Drill(
-        name="canary-start-promote-abort",
-        title="An offline trial, aborted, then promoted, under load",
-        proves="no replica changes before promotion; then they change one at a time, without another download",
-        play=_whole_rollout,
-        skip=all_of(needs_servers(), writes_weights, room_for_one_more),
-        fast=False,
     ),
 )

@@ -7,16 +7,12 @@ from difflib import get_close_matches
 
 from lab.drills import (
     autoscaling,
-    batch,
     bring_up,
     canary,
     disruption,
     gateway,
-    prefill_apart,
-    router,
     scaling,
     shortage,
-    spending,
     two_stacks,
     weights,
 )
@@ -30,13 +26,9 @@ DRILLS: tuple[Drill, ...] = (
     *weights.DRILLS,
     *canary.DRILLS,
     *gateway.DRILLS,
-    *router.DRILLS,
-    *prefill_apart.DRILLS,
     *two_stacks.DRILLS,
     *scaling.DRILLS,
     *autoscaling.DRILLS,
-    *batch.DRILLS,
-    *spending.DRILLS,
 )
 
 

@@ -64,13 +64,6 @@ def needs_ways(*ways: Way) -> Skip:
     return skip
 
 
-def simulated_servers(settings: Settings) -> str:
-    """Only where whole server pods are simulated, which can be told to hang or to be wrong."""
-    if settings.server.shape is None:
-        return ""
-    return "with server.shape the pods' own programs run here, which cannot be told to hang; other drills end their engines"
-
-
 def whole_machines(settings: Settings) -> str:
     """Only where each replica fills a node."""
     whole = settings.gpus_per_replica == settings.machine.gpus

@@ -1,4 +1,4 @@
-"""Lost replicas and nodes: a dead or hung rank, Spot notices, a drain, a rolling update."""
+"""Lost replicas and nodes: a dead rank, Spot notices, a drain, a rolling update."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from facts.capacity import IDLE_SECONDS, RECYCLE_LEAD_SECONDS
 from facts.texts import plural
 from lab.cloud.spot import kill_containers, preempt
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
-from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot, simulated_servers
+from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import Drill, Proof
-from lab.drills.operator import cordon, evict, replaced
+from lab.drills.operator import cordon, evict
 from lab.drills.requests import requests_during
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import FlexStart, Ladder
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 GONE_SECONDS = 240.0
 """Twice the longest notice."""
-HANG_SECONDS = 480.0
-"""How long the hung rank is left in place: the alert evaluates three minutes and waits for two more."""
 
 
 def _node_of(pod: Manifest) -> str:
@@ -58,22 +56,6 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
     _never_more_gpus(stage, proof, began)
     proof.figure("replica down for", round(ready_again - began), "s", "one dead engine stops all engines of its pod")
     proof.figure("capacity lost", round(100 / servers, 1), "%")
-
-
-def _hung_rank(stage: Stage, proof: Proof) -> None:
-    servers, began = stage.settings.replicas, stage.clock.now_seconds()
-    name = stage.ready_pods()[0]["metadata"]["name"]
-    with requests_during(stage, proof):
-        stage.timeline.note("pod", name, "a rank hangs: no tokens, no error", mood="bad")
-        stage.traffic.hang(name, 0)
-        stage.clock.sleep(HANG_SECONDS)
-        ready = stage.meter.ready_servers.lowest(began)
-        stage.timeline.note("operator", name, "kubectl delete pod --grace-period=30", mood="good")
-        again = replaced(stage, [name], servers, "the hung replica")
-    proof.check(
-        "Kubernetes does not detect it: all replicas stay Ready", ready == servers, f"at least {ready} of {servers}"
-    )
-    proof.figure("all Ready again after the runbook's command", round((again - began - HANG_SECONDS) / 60, 1), "min")
 
 
 def _until_fewer(stage: Stage, servers: int, since_seconds: float) -> None:
@@ -276,13 +258,6 @@ DRILLS = (
         proves="a dead rank restarts its whole replica and no other",
         play=_dead_rank,
         skip=needs_servers(),
-    ),
-    Drill(
-        name="hung-rank",
-        title="A data-parallel rank hangs",
-        proves="Kubernetes does not detect it, and the runbook's command fixes it",
-        play=_hung_rank,
-        skip=all_of(needs_servers(), simulated_servers),
     ),
     Drill(
         name="preempt-one",

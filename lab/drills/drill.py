@@ -61,8 +61,6 @@ class Drill:
     play: Callable[[Stage, Proof], None]
     start: Start = "running"
     """`running`: on the stack as its file declares it, which is restored afterwards. `empty`: on a separate, empty control plane."""
-    speed: float | None = None
-    """Simulated seconds per wall second, where the drill needs another clock; only with start `empty`."""
     spends_stage: bool = False
     """Whether the drill leaves nothing that another one could be played on: such a drill is played last."""
     fast: bool = True

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lab.control_plane.api import NODE, POD, ApiRefusedError
+from lab.control_plane.api import NODE, ApiRefusedError
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
@@ -41,11 +40,3 @@ def _is_gone(refusal: ApiRefusedError) -> bool:
     if refusal.status != 404:
         raise refusal
     return True
-
-
-def replaced(stage: Stage, names: Sequence[str], servers: int, what: str) -> float:
-    """`kubectl delete pod --grace-period=30` of replicas, named `what` in a message; returns when that many are Ready again."""
-    for name in names:
-        stage.api.delete(POD, name, stage.namespace, grace_seconds=30)
-    stage.until(f"{what} to go", lambda: not any(stage.world.pods.get(name, stage.namespace) for name in names), 900)
-    return stage.until_ready(servers)

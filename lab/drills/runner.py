@@ -93,7 +93,7 @@ class Runner:
 
     def _on_separate_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
-        with started(self._opened, self._around, speed=drill.speed) as stage:
+        with started(self._opened, self._around) as stage:
             self._on_clock(stage.clock)
             result = self._on(stage, drill)
         self._on_clock(None)

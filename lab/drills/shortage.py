@@ -13,21 +13,14 @@ from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPL
 from lab.control_plane.custom_resources.install import install
 from lab.drills.conditions import (
     all_of,
-    at_most_one_down,
     needs_servers,
     needs_ways,
     one_node_on_persistent_disk,
     one_server_only,
     owns_platform,
-    whole_machines,
     writes_weights,
 )
 from lab.drills.drill import Drill, Proof
-from lab.drills.requests import requests_during
-from lab.drills.spending import state_of
-from lab.stage.variants import varied
-from settings.derived.spending import Rates, rates
-from workloads.spending.verdict import rung_of
 
 if TYPE_CHECKING:
     from lab.cloud.autoscaler_events import Trouble
@@ -35,12 +28,6 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 COMPUTE_CLASSES = "computeclasses.cloud.google.com"
-_CLIMB_SECONDS = 7_200.0
-"""Simulated limit of the way back: attempts every five minutes, a node, a start."""
-_RESERVED_USD = 90.0
-"""Price of a reserved node-hour in the drill: dearer than Spot, by which a wrong sum shows."""
-_COUNTED_SECONDS = 1_200.0
-"""Simulated limit of the guard's next counts, its start included."""
 HOLD_SECONDS = 120.0
 """Simulated time in which nothing must happen."""
 
@@ -163,68 +150,6 @@ def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
     return trouble if trouble is not None and trouble.code == code else None
 
 
-def _next_rung(stage: Stage, proof: Proof) -> None:
-    servers = min(stage.settings.replicas, 2)
-    # One of its nodes is away at first: paid, and counted beside the Spot node that stands in for it.
-    reservation = {"name": "block", "nodes": servers}
-    sections = {
-        "capacity": {"mode": "ladder", "reservation": reservation, "usdPerNodeHour": _RESERVED_USD},
-        "spending": {"limit": 1e6, "then": "warn"},
-        "server": {"replicas": servers},
-        "benchmark": {"enabled": False},
-    }
-    prices = rates(varied(stage.opened, sections).settings)
-    stage.stock.reserve("block", nodes=servers - 1, zone=stage.settings.zones[0])
-    stage.stock.flex_start_nodes = 0
-    stage.bring_up(sections, servers)
-    ready = stage.clock.now_seconds() - stage.began_seconds
-    kinds = _rungs(stage)
-    expected = sorted(["reservation"] * (servers - 1) + ["spot"])
-    proof.check(
-        "the reservation is used first, then Spot, since flex-start has no capacity",
-        kinds == expected,
-        f"{servers} replicas on {', '.join(kinds)}",
-    )
-    proof.figure("all Ready after", round(ready / 60, 1), "min")
-    _priced(stage, proof, prices, kinds)
-    began = stage.clock.now_seconds()
-    with requests_during(stage, proof, planned=True):
-        stage.stock.resize("block", servers)
-        stage.timeline.note("capacity", "block", "the reservation has another node", mood="good")
-        on_reservation = ["reservation"] * servers
-        stage.until("every replica on the reservation", lambda: _rungs(stage) == on_reservation, _CLIMB_SECONDS)
-    at_most_one_down(stage, proof, servers, began)
-    proof.check("replicas return to the reservation", True, f"{servers} replicas on {', '.join(on_reservation)}")
-    proof.figure("on the reservation after", round((stage.clock.now_seconds() - began) / 60, 1), "min")
-    stage.until(
-        "the Spot node to be removed", lambda: stage.meter.gpu_nodes.now == stage.machines_for(servers), _CLIMB_SECONDS
-    )
-    _priced(stage, proof, prices, on_reservation)
-
-
-def _priced(stage: Stage, proof: Proof, prices: Rates, kinds: list[str]) -> None:
-    """Check that the spending guard counts each node at its own rung's price, and the reservation whole."""
-    idle = prices.reserved_nodes - kinds.count("reservation")
-    expected = prices.fixed + sum(prices.per_rung[kind] for kind in kinds) + idle * prices.per_reserved_node
-    counted: list[float] = []
-
-    def is_right() -> bool:
-        counted[:] = [float((state_of(stage) or {"usdPerHour": 0.0})["usdPerHour"])]
-        return abs(counted[0] - expected) < 0.01
-
-    stage.until(
-        "the guard to count this", is_right, _COUNTED_SECONDS, lambda: f"${counted[0]:,.2f} of ${expected:,.2f}"
-    )
-    each = f"{', '.join(kinds)}, {plural(idle, 'idle reserved node')}"
-    proof.check("each node counts at its rung's price", True, f"${counted[0]:,.2f} an hour for {each}")
-
-
-def _rungs(stage: Stage) -> list[str]:
-    """The rung of each Ready replica, in order."""
-    nodes = (stage.world.nodes.get(pod["spec"]["nodeName"]) for pod in stage.ready_pods())
-    return sorted(rung_of(node["metadata"]["labels"]) if node else "" for node in nodes)
-
-
 def _late_compute_class(stage: Stage, proof: Proof) -> None:
     definition = next(one for one in stage.around.definitions if one["metadata"]["name"] == COMPUTE_CLASSES)
     stage.api.delete(CUSTOM_RESOURCE_DEFINITION, COMPUTE_CLASSES)
@@ -338,14 +263,6 @@ DRILLS = (
         play=_disk_quota,
         start="empty",
         skip=all_of(needs_servers(), owns_platform, one_node_on_persistent_disk),
-    ),
-    Drill(
-        name="next-rung",
-        title="The ladder's next rung",
-        proves="the reservation is used up before Spot, replicas return to it without a cut stream, each node counts at its price",
-        play=_next_rung,
-        start="empty",
-        skip=all_of(needs_servers(2), whole_machines, needs_ways("reservation", "flex-start", "spot", "ladder")),
     ),
     Drill(
         name="late-compute-class",

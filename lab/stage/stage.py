@@ -20,19 +20,15 @@ from lab.cloud.chart import Charts
 from lab.cloud.gateway import GatewayController
 from lab.cloud.keda.operator import A_MONDAY, Keda
 from lab.cloud.provisioner import Provisioner
-from lab.cloud.routers.routers import Routers
-from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.world import World, is_ready
-from lab.cloud.writer import Writer
 from lab.control_plane.api import DEPLOYMENT, ClusterApi, Manifest
 from lab.control_plane.cluster import ControlPlane
 from lab.providers.kubernetes.state import ObjectRef, objects_of
 from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
 from lab.results.timeline import Timeline
-from lab.stage.batch_pods import BatchPods
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.meter import Meter
@@ -113,10 +109,6 @@ class Stage:
     gateway: GatewayController
     domain: Domain
     """Addresses, certificates and public DNS."""
-    writer: Writer
-    guards: SpendingGuards
-    routers: Routers | None
-    """None where the system has one loopback address only."""
     autoscaler: Keda | None
     """None unless the stack scales by KEDA."""
     updates: Updates
@@ -162,19 +154,8 @@ class Stage:
                 load=load_of(self.settings),
                 ranks=self.settings.serving.engine.data_parallel_size,
                 route=self.backends if self.settings.gateway.enabled else None,
-                routers=self.routers,
             )
         )
-
-    @cached_property
-    def batch(self) -> BatchPods:
-        """The bucket and the client pods of batches, from first use to the end of the stage."""
-        return self.closing.enter_context(BatchPods(self.world, self.traffic, self.outputs["batchBucket"]))
-
-    @property
-    def outputs(self) -> Mapping[str, Any]:
-        """The stack's outputs."""
-        return self.updates.state(self.stack).outputs
 
     def backends(self) -> tuple[Backend, ...]:
         """Backends through which the gateway sends the users' requests now."""
@@ -203,11 +184,6 @@ class Stage:
             return self.settings.replicas
         here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
         return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
-
-    @property
-    def servers_now(self) -> int:
-        """Ready replicas, as a drill's change of the stack may have more."""
-        return self.meter.ready_servers.now
 
     @property
     def server(self) -> str:

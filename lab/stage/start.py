@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -19,14 +18,10 @@ from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
-from lab.cloud.routers.program import require_programs
-from lab.cloud.routers.routers import Routers
-from lab.cloud.spending_guards import SpendingGuards
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings, timings_for
 from lab.cloud.world import World
-from lab.cloud.writer import Writer
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.custom_resources.definitions import keda_definitions
 from lab.control_plane.custom_resources.install import install
@@ -52,7 +47,7 @@ QUICK_SPEED: Final = 300.0
 
 
 @contextlib.contextmanager
-def started(opened: OfflineStack, around: Surroundings, *, speed: float | None = None) -> Iterator[Stage]:
+def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
     """A stage whose stack has not been applied yet; leaving the block stops everything.
 
     Raises RehearsalError if a program is missing or does not start.
@@ -60,9 +55,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
     # A declared canary would change every count; the canary drills add one themselves.
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
-    if opened.settings.has_router:
-        require_programs("haproxy", *(("vllm-router",) if opened.settings.server.shape is not None else ()))
-    settings, clock, history = opened.settings, Clock(speed or around.speed), History()
+    settings, clock, history = opened.settings, Clock(around.speed), History()
     timeline, timings = Timeline(clock), _timings(settings, clock)
     with contextlib.ExitStack() as closing:
         around.progress("control plane")
@@ -80,12 +73,8 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
         install_autopilot(api)
         world = World(api, clock, timeline)
         meter, stock = Meter(world, settings.server.name), Stock.for_settings(settings)
-        writer, standby = Writer(world, timings), Standby(world, timings)
-        guards = closing.enter_context(SpendingGuards(world, control_plane.kubeconfig))
-        # Elsewhere than on Linux, a machine has one loopback address.
-        routers = closing.enter_context(Routers(world, control_plane.kubeconfig)) if sys.platform == "linux" else None
         provisioner = Provisioner(world, stock, timings, project=settings.project)
-        disks, prometheus = Disks(world, timings), ManagedPrometheus(world, timings)
+        disks, standby, prometheus = Disks(world, timings), Standby(world, timings), ManagedPrometheus(world, timings)
         cloud, named = SimulatedCloud(), settings.gateway
         domain = Domain(cloud, given_address=named.address, given_certificate=named.tls.certificate)
         gateway = GatewayController(world, prerequisites_of(recording), timings, domain)
@@ -96,7 +85,7 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             if not settings.makes_keda:  # The cluster's owner has installed it.
                 install(api, keda_definitions(around.charts.modules))
                 autoscaler.run_without_pods()
-        for controller in (provisioner, disks, gateway, writer, standby, prometheus):
+        for controller in (provisioner, disks, gateway, standby, prometheus):
             closing.enter_context(controller)
         updates = closing.enter_context(
             updating(
@@ -126,9 +115,6 @@ def started(opened: OfflineStack, around: Surroundings, *, speed: float | None =
             provisioner=provisioner,
             gateway=gateway,
             domain=domain,
-            writer=writer,
-            guards=guards,
-            routers=routers,
             autoscaler=autoscaler,
             updates=updates,
             history=history,

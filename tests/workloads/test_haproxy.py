@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab.cloud.routers.network import PodNetwork
+from tests.support.nameserver import nameserver
 from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Discovered, Fixed, Haproxy, config
 
 pytestmark = pytest.mark.skipif(
@@ -386,10 +386,9 @@ def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path:
         metrics_port=metrics,
         admin_port=admin,
     )
-    with PodNetwork() as network:
-        network.resolve = lambda _: ["127.0.0.1"]
+    with nameserver(["127.0.0.1"]) as known:
         file = tmp_path / "haproxy.cfg"
-        file.write_text(config(made).replace("parse-resolv-conf", f"nameserver here {network.nameserver}"))
+        file.write_text(config(made).replace("parse-resolv-conf", f"nameserver here {known}"))
         with subprocess.Popen(["haproxy", "-db", "-f", str(file)], env=ENVIRONMENT) as process:
             try:
                 up = f'haproxy_backend_active_servers{{proxy="{BACKEND}"}} 2'

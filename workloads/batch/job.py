@@ -1,7 +1,6 @@
 """The Job of a batch as plain data: ConfigMap and client pods. No resource is created here.
 
-`fleet batch run` applies it; the rehearsal plays it. Where namespace, endpoint, bucket and image are plain text, everything returned is
-plain text too.
+`fleet batch run` applies it. Where namespace, endpoint, bucket and image are plain text, everything returned is plain text too.
 """
 
 from __future__ import annotations

@@ -154,11 +154,6 @@ class Keda:
         """Simulated date and time."""
         return self._calendar + timedelta(seconds=self._world.clock.now_seconds())
 
-    def falls_back(self) -> bool:
-        """Whether a ScaledObject uses its fallback."""
-        with self._lock:
-            return any(one.conditions.get("Fallback", ("",))[0] == "True" for one in self._scaled.values())
-
     # Reconciliation
 
     def _pod(self, change: Change, manifest: Manifest, _before: Manifest | None) -> None:

@@ -16,8 +16,6 @@ from typing import Any, Final, Literal
 Api = Literal["completions", "chat"]
 Part = Literal["content", "reasoning"]
 Finish = Literal["length", "stop", "tool_calls"]
-Kind = Literal["usual", "other", "wrong"]
-"""Of an answer that names its tokens: as a sound server's, the right result in other words, or a wrong result, as from a broken GPU."""
 DEFAULT_OUTPUT_TOKENS: Final = 16
 """Source: the completions API's default for `max_tokens`. Chat has none there; a server without a context length uses the same."""
 LARGEST_OUTPUT_TOKENS: Final = 1_000_000
@@ -78,8 +76,6 @@ class Asked:
     """Only prompts with the same one share cached blocks."""
     tool: str = ""
     """Name of the tool that a chat may call."""
-    transfer: Mapping[str, Any] | None = None
-    """`kv_transfer_params`: that the cache shall go elsewhere, or where it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +119,6 @@ def read_request(api: Api, body: bytes, limits: Limits) -> Asked:
         likeliest=int(fields.get("logprobs") or 0) if api == "completions" else 0,
         salt=str(fields.get("cache_salt") or ""),
         tool=_tool(fields),
-        transfer=fields.get("kv_transfer_params") or None,
     )
 
 
@@ -213,12 +208,12 @@ def words(tokens: int) -> str:
     return _WORD * tokens
 
 
-def spoken(asked: Asked, tokens: int, kind: Kind = "usual") -> tuple[str, list[int]]:
+def spoken(asked: Asked, tokens: int, *, wrong: bool = False) -> tuple[str, list[int]]:
     """A text of that many tokens, and their numbers: the result where the prompt ends in a sum, what followed its last line where
-    that was said before, then words that follow from the prompt.
+    that was said before, then words that follow from the prompt. `wrong`: a wrong result in other words, as from a broken GPU.
     """
-    found, wrong = _SUM.search(str(asked.prompt)), kind == "wrong"
-    drawn = random.Random(f"{kind != 'usual'}{asked.prompt}")  # noqa: S311 - words, not a secret
+    found = _SUM.search(str(asked.prompt))
+    drawn = random.Random(f"{wrong}{asked.prompt}")  # noqa: S311 - words, not a secret
     numbers = [drawn.randrange(1_000, 30_000) for _ in range(tokens)]
     if found is not None:
         numbers[0] = _OPERATORS[found[2]](int(found[1]), int(found[3])) + wrong
@@ -253,10 +248,8 @@ def tool_call(tool: str) -> dict[str, Any]:
     return {"id": "call-1", "type": "function", "function": {"name": tool, "arguments": arguments}}
 
 
-def whole_answer(
-    asked: Asked, id_: str, created: int, said: Said, transfer: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The response of a non-streaming request. `transfer`: where the prompt's cache is kept for another server."""
+def whole_answer(asked: Asked, id_: str, created: int, said: Said) -> dict[str, Any]:
+    """The response of a non-streaming request."""
     choice: dict[str, Any] = {"index": 0}
     if asked.api == "chat":
         choice["message"] = {
@@ -275,7 +268,7 @@ def whole_answer(
     choice |= {"logprobs": told, "finish_reason": said.finish, "stop_reason": None, "token_ids": said.token_ids}
     head = _head(asked, id_, created, chunk=False)
     tail = {"service_tier": None, "system_fingerprint": None}
-    return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens), "kv_transfer_params": transfer}
+    return {**head, "choices": [choice], **tail, "usage": usage(asked, said.tokens), "kv_transfer_params": None}
 
 
 class ChunkWriter:

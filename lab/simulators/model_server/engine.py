@@ -37,7 +37,6 @@ class Generation:
         "emit",
         "generated",
         "goal",
-        "loaded",
         "natural_end",
         "prompt_left",
         "rank",
@@ -48,8 +47,6 @@ class Generation:
         self.generated = 0
         self.prompt_left = asked.input_tokens
         self.cached = 0
-        self.loaded = 0
-        """Prompt tokens that came from another server."""
         self.blocks = 0
         self.rank = 0
 
@@ -97,7 +94,6 @@ class Engine:
         # Counters, as vLLM names them.
         self.prompt_tokens = 0
         self.prompt_tokens_cached = 0
-        self.prompt_tokens_loaded = 0
         self.generation_tokens = 0
         self.finished = Counter[str]()
         self.preemptions = 0
@@ -226,9 +222,6 @@ class Engine:
     def _look_up(self, generation: Generation) -> None:
         asked = generation.asked
         generation.prompt_left = asked.input_tokens + generation.generated
-        if generation.loaded and not generation.generated:
-            generation.prompt_left -= generation.loaded
-            return
         if self._prefixes is not None and not generation.generated:
             self.prefix_queries += asked.input_tokens
             found = self._prefixes.hit_tokens(prefix_units(asked))
@@ -249,7 +242,6 @@ class Engine:
             if not generation.generated:
                 self.prompt_tokens += generation.asked.input_tokens
                 self.prompt_tokens_cached += generation.cached
-                self.prompt_tokens_loaded += generation.loaded
         return number
 
     # Cache

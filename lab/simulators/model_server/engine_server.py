@@ -18,15 +18,13 @@ from lab.results.clock import Clock
 from lab.simulators.model_server import answers, metrics
 from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
 from lab.simulators.model_server.engine import Engine, Generation, goal_of, snapshot
-from lab.simulators.model_server.listener import LOOPBACK, Listener
+from lab.simulators.model_server.listener import Listener
 from lab.simulators.model_server.node import Evenly, Faults, Node
 from lab.simulators.model_server.outbox import Outbox
 from lab.simulators.model_server.routing import Router
-from lab.simulators.model_server.transfers import TransferError, Transfers
 
 REASONING_SHARE: Final = 0.5
 """Part of a chat's answer that is reasoning. Assumed; any share shows whether it is split off."""
-# Source: vLLM 0.33.0: a failed transfer ends its request in error, which the API server answers so.
 _FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
 _END_OF_REASONING: Final = "</think>"
 _STREAM_HEADERS: Final = {"Content-Type": "text/event-stream; charset=utf-8"}
@@ -58,24 +56,15 @@ class EngineServer(Listener):
         ]
         self.chunks_sent = 0
         """Events with tokens that were handed to a connection."""
-        self.transfers = Transfers(node.transfer, self.clock) if node.transfer else None
         self._router = Router(self.engines, self.clock, starving=self.faults.starving_ranks)
         self._limits = answers.Limits(model=node.model, max_model_len=node.max_model_len, thinks=node.reasons)
         self._cut_this = Evenly(self.faults.cut_share)
         self._unavailable_this = Evenly(self.faults.unavailable_share)
         self._error_this = Evenly(self.faults.error_share)
 
-    async def start(self, host: str = LOOPBACK, port: int = 0) -> str:
-        """Listen, also for servers that fetch prompts. Returns the URL without a path."""
-        if self.transfers is not None:
-            await self.transfers.start()
-        return await super().start(host, port)
-
     async def cut(self) -> None:
         """End now: every open request loses its connection, and the engines stop."""
         await super().cut()
-        if self.transfers is not None:
-            self.transfers.stop()
         for engine in self.engines:
             engine.stop()
 
@@ -120,8 +109,7 @@ class EngineServer(Listener):
     async def _metrics(self, _: web.Request) -> web.Response:
         if self.faults.metrics_missing:
             return web.Response(status=404)
-        moved = (metrics.Transferred(self.transfers.moved),) if self.transfers is not None else ()
-        text = metrics.render(self.engines, float(self._created), moved)
+        text = metrics.render(self.engines, float(self._created))
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _completions(self, request: web.Request) -> web.StreamResponse:
@@ -148,12 +136,7 @@ class EngineServer(Listener):
             generation = Generation(asked, goal, natural_end, answer.step)
             answer.generation = generation
             try:
-                if self.transfers is not None:
-                    generation.loaded = await self._fetch(self.transfers, asked)
                 return await answer.give(request, lambda: engine.submit(generation))
-            except TransferError:
-                engine.finished["error"] += 1
-                return web.json_response(_FAILED.body(), status=_FAILED.status)
             except ConnectionResetError:
                 # The client disconnected, or the server was stopped.
                 return web.Response()
@@ -163,16 +146,6 @@ class EngineServer(Listener):
     def _breaks_on(self, asked: Asked) -> bool:
         word = self.faults.failing_word
         return bool(word) and isinstance(asked.prompt, str) and word in asked.prompt
-
-    async def _fetch(self, transfers: Transfers, asked: Asked) -> int:
-        """Prompt tokens from prefill. Raises TransferError, unless this server reads the prompt itself then."""
-        assert self.node.transfer is not None
-        try:
-            return await transfers.fetch(asked)
-        except TransferError:
-            if self.node.transfer.recomputes:
-                return 0
-            raise
 
 
 def _rank(request: web.Request) -> int | None:
@@ -209,9 +182,7 @@ class _Answer:
         if not self._asked.stream:
             submit()
             await self._done
-            transfers = self._server.transfers
-            kept = transfers.keep(self._asked, self._id) if transfers is not None else None
-            return web.json_response(answers.whole_answer(self._asked, self._id, int(time.time()), self._whole(), kept))
+            return web.json_response(answers.whole_answer(self._asked, self._id, int(time.time()), self._whole()))
         response = web.StreamResponse(headers=_STREAM_HEADERS)
         await response.prepare(request)
         if request.transport is None:
@@ -276,7 +247,7 @@ class _Answer:
             called = (answers.tool_call(self._asked.tool),)
             return Said(tokens=self._said, content=None, finish="tool_calls", tool_calls=called)
         if self._asked.tells_tokens:
-            text, numbers = answers.spoken(self._asked, self._said, "wrong" if self._is_wrong() else "usual")
+            text, numbers = answers.spoken(self._asked, self._said, wrong=self._is_wrong())
             return Said(tokens=self._said, content=text, finish=self._finish, token_ids=numbers)
         reasoning = min(self._reasoning, self._said)
         content = words(self._said - reasoning)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Final
 
 from prometheus_client import generate_latest
@@ -18,7 +18,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from lab.simulators.model_server.engine import Engine
-from lab.simulators.model_server.transfers import Moved
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = ("stop", "length", "abort", "error", "repetition")
@@ -27,10 +26,6 @@ STEP_BOUNDS: Final = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 1
 """Buckets of vllm:iteration_tokens_total, tokens."""
 FLOPS_PER_TOKEN: Final = 2 * 27e9
 """Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
-TRANSFER_BOUNDS: Final = tuple(2 ** (10 + exponent) for exponent in range(1, 25, 2))
-"""Buckets of vllm:nixl_bytes_transferred, bytes."""
-TRANSFER_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 5.0)
-"""Buckets of vllm:nixl_xfer_time_seconds. Source of both: vLLM 0.33.0, kv_connector/v1/nixl/stats.py."""
 BYTES_PER_STEP: Final = 28 * 2**30
 """Weights and draft, read once in every step. Source: facts/memory.py, WEIGHTS_AND_DRAFT_GIB."""
 
@@ -122,36 +117,6 @@ class Answered:
         return family
 
 
-@dataclass(frozen=True, slots=True)
-class Transferred:
-    """What came from prefill, counted for the first engine. Source: vLLM 0.33.0, kv_connector/v1/nixl/stats.py."""
-
-    moved: Moved
-
-    def families(self, engines: Sequence[Engine]) -> Iterator[Metric]:
-        """Bytes of each transfer, and the counters of what failed or was not fetched."""
-        labels = (str(engines[0].rank), engines[0].node.model)
-        yield _observed("nixl_bytes_transferred", "Bytes transferred.", TRANSFER_BOUNDS, self.moved.bytes_of, labels)
-        yield _observed("nixl_xfer_time_seconds", "Transfer duration.", TRANSFER_SECONDS, self.moved.seconds_of, labels)
-        for name, text, value in (
-            ("nixl_num_failed_transfers", "Number of failed transfers.", self.moved.failed),
-            ("nixl_num_kv_expired_reqs", "Requests whose cache was not fetched in time.", self.moved.expired),
-        ):
-            counter = CounterMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
-            counter.add_metric(labels, value)
-            yield counter
-
-
-def _observed(name: str, text: str, bounds: Sequence[float], seen: Sequence[float], labels: Sequence[str]) -> Metric:
-    counts = [0] * (len(bounds) + 1)
-    for value in seen:
-        counts[bisect_left(bounds, value)] += 1
-    named = (*(str(float(bound)) for bound in bounds), "+Inf")
-    family = HistogramMetricFamily(f"vllm:{name}", text, labels=("engine", "model_name"))
-    family.add_metric(labels, list(zip(named, accumulate(counts), strict=True)), sum(seen))
-    return family
-
-
 class _Page(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -160,12 +125,9 @@ class _Page(Collector):
         return self._families
 
 
-def render(
-    engines: Sequence[Engine], created: float, observed: Sequence[Histogram | Answered | Transferred] = ()
-) -> str:
+def render(engines: Sequence[Engine], created: float, observed: Sequence[Histogram | Answered] = ()) -> str:
     """The whole page. `created`: when the counters were made, in epoch seconds."""
-    more = [one.families(engines) if isinstance(one, Transferred) else (one.family(engines),) for one in observed]
-    families = (*_families(engines, created), *chain.from_iterable(more))
+    families = (*_families(engines, created), *(one.family(engines) for one in observed))
     return generate_latest(_Page(families)).decode()
 
 
@@ -205,8 +167,8 @@ def _families(engines: Sequence[Engine], created: float) -> Iterator[Metric]:
 
 def _of_source(engine: Engine, source: str) -> float:
     if source == "local_compute":
-        return engine.prompt_tokens - engine.prompt_tokens_cached - engine.prompt_tokens_loaded
-    return engine.prompt_tokens_cached if source == "local_cache_hit" else engine.prompt_tokens_loaded
+        return engine.prompt_tokens - engine.prompt_tokens_cached
+    return engine.prompt_tokens_cached if source == "local_cache_hit" else 0
 
 
 def _counter(

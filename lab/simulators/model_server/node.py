@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 VLLM_VERSION: Final = "0.18.1"
-LEASE_SECONDS: Final = 30.0
-"""Source: vLLM 0.33.0, `kv_lease_duration`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,25 +78,6 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
-    """A connector that hands caches from prefill to decode."""
-
-    role: Literal["kv_producer", "kv_consumer"]
-    recomputes: bool = False
-    """`kv_load_failure_policy`: whether decode reads the prompt itself after a failed transfer, instead of an error."""
-    lease_seconds: float = LEASE_SECONDS
-    """How long prefill keeps what was not fetched."""
-    bytes_per_s: float = 50e9
-    """Assumed: one direction of a part of NVLink."""
-    agreement: str = ""
-    """What a server compares with the other's before it fetches: anything else is refused."""
-
-    def __post_init__(self) -> None:
-        if self.lease_seconds <= 0 or self.bytes_per_s <= 0:
-            raise ValueError(f"lease_seconds and bytes_per_s are above 0, got {self}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One server: data-parallel engines behind one front end."""
 
@@ -121,8 +100,6 @@ class Node:
     reasons: bool = True
     """Whether the model thinks before it answers in a chat."""
     mfu_metrics: bool = False
-    transfer: Transfer | None = None
-    """Prefill or decode; None: it reads prompts and answers."""
     version: str = VLLM_VERSION
     root: str | None = None
     """Where /v1/models says that the weights came from; by default the model's name."""
@@ -197,7 +174,6 @@ def from_plain(kind: type[Any], values: Mapping[str, Any]) -> Any:
     if kind is Node:
         fields["pace"] = Pace(**fields["pace"])
         fields["cache"] = Cache(**fields["cache"])
-        fields["transfer"] = Transfer(**fields["transfer"]) if fields["transfer"] else None
     if kind is Faults:
         fields["starving_ranks"] = tuple(fields["starving_ranks"])
     return kind(**fields)

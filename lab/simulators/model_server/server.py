@@ -1,8 +1,8 @@
 """A simulated server with a published row's timing, for the rehearsal's traffic.
 
-Every answer has the same pace, so many of these servers share one event loop cheaply. It answers completions, streamed as the traffic
-asks for them or whole as a batch does, whole chats, and /metrics: engines take requests in turn, count, and take no
-steps. A server with queues and caches is `EngineServer`. Nothing here knows of Kubernetes.
+Every answer has the same pace, so many of these servers share one event loop cheaply. It streams completions, as the traffic asks for
+them, and answers /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is `EngineServer`.
+Nothing here knows of Kubernetes.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.simulators.model_server import answers
-from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter
+from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
 from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
 from lab.simulators.model_server.node import Node, Pace
@@ -33,33 +33,8 @@ __all__ = ["Ending", "ModelServer"]
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
-_APIS: Final[Mapping[str, Api]] = {"/v1/completions": "completions", "/v1/chat/completions": "chat"}
+_PATH: Final = "/v1/completions"
 _FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
-
-
-class Turnstile:
-    """Lets a number of whole answers out, of all servers together; the others wait until it is opened again."""
-
-    def __init__(self) -> None:
-        self.answered: list[str] = []
-        """Prompts that were answered, in order."""
-        self._left = math.inf
-        self._open = asyncio.Event()
-        self._open.set()
-
-    def let(self, answers: float) -> None:
-        """Let so many further answers out."""
-        self._left = answers
-        (self._open.set if answers > 0 else self._open.clear)()
-
-    async def go_through(self, prompt: str) -> None:
-        """Wait for its turn."""
-        while self._left <= 0:
-            await self._open.wait()
-        self._left -= 1
-        if self._left <= 0:
-            self._open.clear()
-        self.answered.append(prompt)
 
 
 class ModelServer(Listener):
@@ -72,27 +47,19 @@ class ModelServer(Listener):
         timing: ServerTiming,
         clock: Clock,
         ranks: int = 1,
-        turnstile: Turnstile | None = None,
     ) -> None:
-        """Not ready until `ready` is set. `ranks`: its data-parallel engines. `turnstile`: shared with other servers."""
+        """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
         # Here: the drills import this module, and `fleet rehearse --list` works without the rehearsal's packages.
         from lab.simulators.model_server import metrics
 
         super().__init__(clock)
-        self.timing, self._turnstile = timing, turnstile or Turnstile()
+        self.timing = timing
         self._limits = answers.Limits(model=model)
         node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
         self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
-        self.hung: set[Engine] = set()
-        """Engines that return no more tokens and say nothing, as with a kernel that never ends. From their next step on their
-        figures stand still, as vLLM's do: its API server repeats what the last step reported, whoever comes or goes."""
         self.failing = False
         """Whether every request is answered with 500."""
-        self.key = ""
-        """Key that requests need, as with vLLM's --api-key; empty: none."""
         self._answered = metrics.Answered()
-        self.kind: answers.Kind = "usual"
-        """Of answers that name their tokens."""
         self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
         self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
         self._each = metrics.Histogram(
@@ -105,7 +72,7 @@ class ModelServer(Listener):
         return [
             web.get("/health", self._health),
             web.get("/metrics", self._metrics),
-            *(web.post(path, self._answer) for path in _APIS),
+            web.post(_PATH, self._answer),
         ]
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -119,21 +86,19 @@ class ModelServer(Listener):
         return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        response = await self._response(request, _APIS[request.path])
-        self._answered.observe(request.path, response.status)
+        response = await self._response(request)
+        self._answered.observe(_PATH, response.status)
         return response
 
-    async def _response(self, request: web.Request, api: Api) -> web.StreamResponse:
+    async def _response(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         if self._refuse_after_the_end(request):
             return web.Response()
         try:
-            if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
-                raise BadRequestError(401, "Unauthorized", "Unauthorized")
             if not self.ready:
                 raise BadRequestError(503, "ServiceUnavailableError", "the server is loading its model")
-            asked = answers.read_request(api, await request.read(), self._limits)
+            asked = answers.read_request("completions", await request.read(), self._limits)
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
         with self._taken(request) as id_:
@@ -147,35 +112,17 @@ class ModelServer(Listener):
 
     async def _generate(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
         engine = self.engines[id_ % len(self.engines)]
-        if engine in self.hung and engine.running:
-            await asyncio.Event().wait()
         counted = Generation(asked, asked.output_tokens, False, lambda *_: None)
         engine.running[counted] = None
         engine.prompt_tokens += asked.input_tokens
         finish = "abort"
         try:
-            response = await (self._stream if asked.stream else self._whole)(asked, str(id_), request, engine)
+            response = await self._stream(asked, str(id_), request, engine)
             finish = "length"
             return response
         finally:
-            if engine not in self.hung:
-                del engine.running[counted]
-                engine.finished[finish] += 1
-
-    async def _whole(self, asked: Asked, id_: str, _: web.Request, engine: Engine) -> web.StreamResponse:
-        from aiohttp import web
-
-        await asyncio.sleep(self.clock.wall_seconds(self.timing.due_seconds(asked.output_tokens)))
-        if engine in self.hung:
-            await asyncio.Event().wait()
-        await self._turnstile.go_through(str(asked.prompt))
-        engine.generation_tokens += asked.output_tokens
-        self._steps.observe(engine, asked.output_tokens)
-        self._first.observe(engine, self.timing.ttft_seconds)
-        self._each.observe(engine, self.timing.tpot_seconds)
-        text, numbers = answers.spoken(asked, asked.output_tokens, self.kind)
-        said = answers.Said(tokens=asked.output_tokens, content=text, token_ids=numbers)
-        return web.json_response(answers.whole_answer(asked, id_, self._created, said))
+            del engine.running[counted]
+            engine.finished[finish] += 1
 
     async def _stream(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
         from aiohttp import web
@@ -193,8 +140,6 @@ class ModelServer(Listener):
             # Against the beginning, so that a late chunk does not make the next one late.
             due = began + self.clock.wall_seconds(self.timing.due_seconds(sent + number))
             await asyncio.sleep(max(0.0, due - loop.time()))
-            if engine in self.hung:
-                await asyncio.Event().wait()
             await response.write(chunks.tokens(number, last=sent + number == asked.output_tokens))
             engine.generation_tokens += number
             self._steps.observe(engine, number)

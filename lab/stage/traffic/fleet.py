@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from facts.names import CANARY_ENDING
 from lab.cloud.node_objects import shutdown_seconds
-from lab.cloud.routers.router_pod import has_pod_router
 from lab.cloud.world import has_ended, is_ready, restarts_of
 from lab.control_plane.api import Manifest
-from lab.simulators.model_server.answers import Kind
-from lab.simulators.model_server.server import Ending, ModelServer, Turnstile
+from lab.simulators.model_server.server import Ending, ModelServer
 from lab.stage.traffic.pod_end import grace_left
-from workloads.names import HTTP_PORT
 from workloads.server.pod_end import PodEnd, pod_end
 
 if TYPE_CHECKING:
@@ -90,16 +87,11 @@ class Fleet:
         server: str,
         namespace: str,
         ranks: int = 1,
-        address: Callable[[str], str] | None = None,
     ) -> None:
-        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod. `address`: the address of a pod's
-        UID, where its server has its own port; None: it has
-        any port of 127.0.0.1.
-        """
+        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
         self._timing, self._model, self._ranks = timing, model, ranks
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
-        self._address, self._key = address, ""
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
         """What a Spot notice leaves pods, by node."""
@@ -111,10 +103,6 @@ class Fleet:
         """UIDs of ended pods, whose later changes are ignored."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self.turnstile = Turnstile()
-        """Of all servers, present and later ones."""
-        self.port_taken = False
-        """Whether a server with an address of its own got another port than its pod has, where routers do not look for it."""
         self.endings: list[PodEnding] = []
 
     def follow(self, pods: Objects, nodes: Objects) -> None:
@@ -129,8 +117,7 @@ class Fleet:
     def endpoints(self, selector: Mapping[str, str] | None = None) -> list[str]:
         """URLs of pods with these labels, by default the Service's, to which nodes route now."""
         wanted = (selector or {"app": self._app}).items()
-        # A copy: a nameserver asks from another thread.
-        return [url for url, labels in list(self._routes.items()) if wanted <= labels.items()]
+        return [url for url, labels in self._routes.items() if wanted <= labels.items()]
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
@@ -147,32 +134,6 @@ class Fleet:
 
     def _of(self, app: str | None) -> list[_Served]:
         return [one for one in self._served.values() if one.labels["app"] == (app or self._app)]
-
-    def require(self, key: str) -> None:
-        """Make present and later servers ask for this key; empty: for none."""
-        self._key = key
-        for one in self._served.values():
-            one.server.key = key
-
-    def in_flight_by_pod(self) -> dict[str, int]:
-        """Open requests of every pod's server."""
-        return {one.name: one.server.in_flight for one in self._served.values()}
-
-    def accepted_by_pod(self) -> dict[str, int]:
-        """Requests that have reached every pod's server."""
-        return {one.name: one.server.accepted for one in self._served.values()}
-
-    def hang(self, pod: str, rank: int) -> None:
-        """Make one engine of a pod hang: it returns no more tokens."""
-        for one in self._served.values():
-            if one.name == pod:
-                one.server.hung.add(one.server.engines[rank])
-
-    def answer(self, pod: str, kind: Kind) -> None:
-        """Make the server of a pod answer so, until it ends."""
-        for one in self._served.values():
-            if one.name == pod:
-                one.server.kind = kind
 
     @property
     def in_flight(self) -> int:
@@ -197,8 +158,6 @@ class Fleet:
         """A listener for pods."""
         metadata = pod["metadata"]
         if (metadata.get("labels") or {}).get("app") not in self._apps or metadata.get("namespace") != self._namespace:
-            return
-        if has_pod_router(pod):  # Its programs run (lab/cloud/routers).
             return
         self._hand_over(lambda: self._take_pod(change, pod))
 
@@ -257,30 +216,14 @@ class Fleet:
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
             restarts=restarts_of(pod),
-            server=ModelServer(
-                model=self._model,
-                timing=self._timing,
-                clock=self._clock,
-                ranks=self._ranks,
-                turnstile=self.turnstile,
-            ),
+            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
         )
-        one.server.key = self._key
         self._served[one.uid] = one
         self._servers.add(one.server)
         self._spawn(self._serve(one))
 
     async def _serve(self, one: _Served) -> None:
-        if self._address is None:
-            await one.server.start()
-        else:
-            address = self._address(one.uid)
-            try:
-                await one.server.start(address, HTTP_PORT)
-            except OSError:
-                # Another program listens there on every address of this machine. Only routers need this port: `port_taken` tells them.
-                self.port_taken = True
-                await one.server.start(address)
+        await one.server.start()
         one.server.ready = True
         await self._route_later(one, True, ENDPOINT_DELAY_SECONDS)
 

@@ -6,16 +6,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 from facts.machines import DEFAULT
 from fleet.plan.modelled import modelled
 from lab.results.result import RehearsalError
-from lab.simulators.model_server.answers import Kind
 from lab.simulators.model_server.timing import (
     Request,
     ServerTiming,
@@ -28,11 +26,9 @@ from lab.stage.traffic.entrance import Entrance, RouteEntrance, ServiceEntrance
 from lab.stage.traffic.fleet import Fleet, Objects, PodEnding
 from lab.stage.traffic.outcomes import LoadName, TrafficReport
 from lab.stage.traffic.steady_loop import SteadyLoop
-from workloads.names import HTTP_PORT
 
 if TYPE_CHECKING:
     from lab.cloud.gateway_split import Backend
-    from lab.cloud.routers.routers import Routers
     from lab.results.clock import Clock
     from lab.results.timeline import Timeline
     from settings.stack import Settings
@@ -106,15 +102,13 @@ class Traffic:
         load: Load | None = None,
         ranks: int = 1,
         route: Callable[[], Sequence[Backend]] | None = None,
-        routers: Routers | None = None,
     ) -> None:
         """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod. `route`: backends
-        through which a gateway sends the requests; None: they go to the Service. `routers`: while there are some, they
-        get the requests that would go to the Service.
+        through which a gateway sends the requests; None: they go to the Service.
         """
-        self._route, self._routers = route, routers
+        self._route = route
         self.load = load or published_load()
-        self._clock, self._model, self._server = clock, model, server
+        self._clock, self._model = clock, model
         self._pods, self._nodes = pods, nodes
         self._loop = SteadyLoop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="traffic", daemon=True)
@@ -127,7 +121,6 @@ class Traffic:
             server=server,
             namespace=namespace,
             ranks=ranks,
-            address=None if routers is None else routers.network.address,
         )
         self._driver: Driver | None = None
         self._running: concurrent.futures.Future[None] | None = None
@@ -139,15 +132,11 @@ class Traffic:
     def __enter__(self) -> Traffic:
         self._thread.start()
         self.fleet.follow(self._pods, self._nodes)
-        if self._routers is not None:
-            self._routers.serve_names(self._hosts)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._routers is not None:
-            self._routers.serve_names(lambda _: ())
         with contextlib.suppress(concurrent.futures.TimeoutError):
             self._do(self._end(), _CLOSE_WALL_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -155,50 +144,24 @@ class Traffic:
         self._loop.close()
 
     def wait_for_endpoints(self, number: int, wall_seconds: float = ENDPOINTS_WALL_SECONDS) -> None:
-        """Wait until the Service has that many endpoints, routers know them and the routers' own Service has one. Raises RehearsalError
-        after that much wall time, and at once where routers cannot know them.
-        """
+        """Wait until the Service has that many endpoints. Raises RehearsalError after that much wall time."""
         waited = threading.Event()
         delay = self._clock.wall_seconds(1.0)
-        routers = () if self._routers is None else self._routers.pods()
         for _ in range(max(1, int(wall_seconds / 0.02))):
-            if len(self.endpoints()) >= number and self._routed(number):
+            if len(self.endpoints()) >= number:
                 return
-            if routers and self.fleet.port_taken:
-                raise RehearsalError(
-                    f"port {HTTP_PORT} of this machine is taken by another program, so the routers do not find the servers there; stop it "
-                    f"(`ss -ltnp 'sport = :{HTTP_PORT}'` names it) and start the rehearsal again"
-                )
             waited.wait(min(0.02, max(0.002, delay)))
-        known = "".join(f"; {router.name} knows {router.servers()}" for router in routers)
         raise RehearsalError(
-            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s{known}: are they Ready?"
+            f"{len(self.endpoints())} of {number} server pods have a stub server after {wall_seconds:g} s: are they Ready?"
         )
-
-    def _routed(self, number: int) -> bool:
-        """Whether requests that go through routers, if there are some, can reach that many servers."""
-        if self._routers is None or not (pods := self._routers.pods()):
-            return True
-        return bool(self._routers.endpoints()) and all(router.servers() >= number for router in pods)
-
-    def _hosts(self, selector: Mapping[str, str]) -> list[str]:
-        """Addresses of the pods with these labels to which nodes route now."""
-        urls = [*self.fleet.endpoints(selector), *self._run_here(selector)]
-        return [host for url in urls if (host := urlsplit(url).hostname) is not None]
-
-    def _run_here(self, selector: Mapping[str, str]) -> list[str]:
-        return [] if self._routers is None else self._routers.server_endpoints(selector)
 
     def endpoints(self) -> list[str]:
         """The servers' Service's current URLs."""
-        simulated = self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
-        return [*simulated, *self._run_here({"app": self._server})]
+        return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
 
     def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
         """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
-        simulated = self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
-        run_here = () if self._routers is None else self._routers.server_targets(app or self._server)
-        return [*simulated, *run_here]
+        return self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
 
     def accepted(self, app: str) -> int:
         """Requests that have reached the present servers of this `app`."""
@@ -207,34 +170,6 @@ class Traffic:
     def fail(self, app: str) -> None:
         """Make the present servers of this `app` answer every request with 500."""
         self._do(_call(lambda: self.fleet.fail(app)), ENDPOINTS_WALL_SECONDS)
-
-    def require(self, key: str) -> None:
-        """Make present and later servers ask for this key; empty: for none."""
-        self._do(_call(lambda: self.fleet.require(key)), ENDPOINTS_WALL_SECONDS)
-
-    def in_flight(self) -> dict[str, int]:
-        """Open requests of every pod's server."""
-        return self._do(_call(self.fleet.in_flight_by_pod), ENDPOINTS_WALL_SECONDS)
-
-    def accepted_by_pod(self) -> dict[str, int]:
-        """Requests that have reached every pod's server."""
-        return self._do(_call(self.fleet.accepted_by_pod), ENDPOINTS_WALL_SECONDS)
-
-    def hang(self, pod: str, rank: int) -> None:
-        """Make one engine of a pod hang: it returns no more tokens."""
-        self._do(_call(lambda: self.fleet.hang(pod, rank)), ENDPOINTS_WALL_SECONDS)
-
-    def answer(self, pod: str, kind: Kind) -> None:
-        """Make the server of a pod answer so, until it ends."""
-        self._do(_call(lambda: self.fleet.answer(pod, kind)), ENDPOINTS_WALL_SECONDS)
-
-    def let(self, answers: float) -> None:
-        """Let so many further whole answers out of all servers, present and later ones; the others wait in them."""
-        self._do(_call(lambda: self.fleet.turnstile.let(answers)), ENDPOINTS_WALL_SECONDS)
-
-    def answered(self) -> list[str]:
-        """Prompts of all whole answers so far, in order."""
-        return self._do(_call(lambda: list(self.fleet.turnstile.answered)), ENDPOINTS_WALL_SECONDS)
 
     def start(self, *, rate_per_second: float | None = None, retry: bool = False) -> None:
         """Start sending at a rate in simulated time, by default one that this machine can sustain. With `retry`, the report has the
@@ -299,14 +234,10 @@ class Traffic:
         await asyncio.sleep(_CLOSING_WALL_SECONDS)
 
     async def _make_driver(self, rate: float, retry: bool) -> Driver:
-        fleet, route, routers = self.fleet, self._route, self._routers
-        entrance: Entrance
-        if route is not None:
-            entrance = RouteEntrance(route, fleet.endpoints)
-        elif routers is not None and routers.pods():
-            entrance = ServiceEntrance(routers.endpoints)
-        else:
-            entrance = ServiceEntrance(lambda: [*fleet.endpoints(), *self._run_here({"app": self._server})])
+        fleet, route = self.fleet, self._route
+        entrance: Entrance = (
+            ServiceEntrance(fleet.endpoints) if route is None else RouteEntrance(route, fleet.endpoints)
+        )
         return Driver(
             clock=self._clock,
             entrance=entrance,

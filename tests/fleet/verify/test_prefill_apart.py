@@ -1,11 +1,9 @@
-"""A stack with prefill apart from decode: what the burst shows of transfers, by hand-made counters and by a pod's own programs."""
+"""A stack with prefill apart from decode: what the burst shows of transfers, by hand-made counters."""
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +12,23 @@ from fleet.clients.metrics_text import parse as scrape
 from fleet.verify.checks_service import api_key
 from fleet.verify.checks_traffic import transfers
 from fleet.verify.facts import Burst, Facts, Reply, Server
-from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server.timing import Request, ServerTiming
-from lab.stage.traffic.traffic import Load
 from settings.load import parse
 from settings.stack import Settings
 from settings.stack_file import read
-from tests.fleet.verify.made_cluster import MadeCluster
-from tests.fleet.verify.stacks import ROOT, check_of, differing, name_of, said_in, state_of
-from tests.lab.cloud.routers.play import objects_of, playing
-from tests.lab.cloud.routers.split import NEEDS_VLLM_ROUTER, PAIR
+from tests.fleet.verify.stacks import ROOT, differing, name_of, state_of
 from tests.support.rows import each_row
+
+IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+PAIR: dict[str, Any] = {
+    "machine": "a3-highgpu-2g",
+    "server": {
+        "profile": "tuned",
+        "replicas": 2,
+        "engine": {"dataParallelSize": 2},
+        "shape": {"prefillGpus": 1, "decodeGpus": 1, "router": {"image": IMAGE}},
+    },
+    "endpoint": {"kind": "leastRequest"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -96,26 +100,3 @@ def test_pods_behind_their_own_router_are_asked_for_no_key() -> None:
     assert state_of(api_key(Facts(endpoint="", door=None, pods=(open_pod,)), guarded)) == "unknown"
     door = replace(open_pod, name="endpoint")
     assert state_of(api_key(Facts(endpoint="", door=door, pods=(open_pod,)), guarded)) == "error"
-
-
-@pytest.mark.slow
-@NEEDS_VLLM_ROUTER
-def test_a_pod_s_own_programs_are_as_declared(pair: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = Load(
-        request=Request(input_tokens=768, output_tokens=64),
-        timing=ServerTiming(ttft_seconds=1.0, tpot_seconds=0.05),
-        in_flight_per_server=100,
-    )
-    with playing(copy.deepcopy(objects_of(PAIR)), load, tmp_path) as play:
-        play.add_split("server-0")
-        (pod,) = play.routers.server_pods()
-        made = MadeCluster(tmp_path / "cluster", pair, [pod.status_url])
-        made.write()
-        monkeypatch.setenv("PATH", made.path)
-        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
-        (tmp_path / "kubeconfig").write_text("")
-        report = verify(pair, "vllm-fleet", Asking(kubeconfig=tmp_path / "kubeconfig", seconds=60))
-    states: dict[str, Any] = {
-        id_: state_of(check_of(report, id_)) for id_ in ("flags", "environment", "engines", "ranks", "transfers")
-    }
-    assert states == dict.fromkeys(states, "passed"), {id_: said_in(check_of(report, id_)) for id_ in states}

@@ -9,7 +9,7 @@ import pytest
 
 from lab.cloud.disks import Disks
 from lab.cloud.timings import Timings
-from lab.cloud.world import SIMULATED_NODE, VOLUMES_ATTACHED, World
+from lab.cloud.world import SIMULATED_NODE, World
 from lab.control_plane.api import (
     EVENT,
     NODE,
@@ -166,12 +166,12 @@ class Scene:
         assert volume is not None
         return volume
 
-    def until_marked(self, *pods: str) -> None:
-        def marked() -> bool:
+    def until_placed(self, *pods: str) -> None:
+        def placed() -> bool:
             found = [self.world.pods.get(name, SPACE) for name in pods]
-            return all(pod and (pod["metadata"].get("annotations") or {}).get(VOLUMES_ATTACHED) for pod in found)
+            return all(pod and pod["spec"].get("nodeName") for pod in found)
 
-        self.until(self.world.pods, marked)
+        self.until(self.world.pods, placed)
 
     def until_ready(self, snapshot: str) -> None:
         def ready() -> bool:
@@ -193,7 +193,7 @@ class Scene:
         self.node("disks-c4a")
         self.claim("writer", "disks-writer")
         self.pod("writer", "writer", "disks-c4a")
-        self.until_marked("writer")
+        self.until_placed("writer")
         self.api.delete(POD, "writer", SPACE, grace_seconds=0)
         self.snapshot("image", "writer")
         self.until_ready("image")
@@ -205,7 +205,7 @@ def test_a_writers_claim_gets_its_disk_with_its_first_pod_and_reaches_a_c4a_node
     scene.node("disks-c4a")
     scene.pod("writer", "writer", "disks-c4a")
     volume = scene.until_bound("writer")
-    scene.until_marked("writer")
+    scene.until_placed("writer")
     assert volume["spec"]["csi"]["volumeHandle"].startswith(f"projects/simulated/zones/{ZONE}/disks/pvc-")
     assert "readOnly" not in volume["spec"]["csi"]
 
@@ -219,7 +219,7 @@ def test_readers_mount_a_disk_made_of_an_image_and_the_image_outlives_everything
     for number in (1, 2):
         scene.node(f"disks-a4-{number}")
         scene.pod(f"server-{number}", "reader", f"disks-a4-{number}", read_only=True)
-    scene.until_marked("server-1", "server-2")
+    scene.until_placed("server-1", "server-2")
     snapshot = scene.world.snapshots.get("image", SPACE)
     assert snapshot is not None
     content = f"snapcontent-{snapshot['metadata']['uid']}"
@@ -235,7 +235,7 @@ def test_an_image_waits_for_the_writer_and_says_so(scene: Scene) -> None:
     scene.node("disks-c4a")
     scene.claim("writer", "disks-writer")
     scene.pod("writer", "writer", "disks-c4a")
-    scene.until_marked("writer")
+    scene.until_placed("writer")
     scene.snapshot("image", "writer")
     assert "writer" in scene.until_warned("SnapshotContentCreationFailed")
     scene.api.delete(POD, "writer", SPACE, grace_seconds=0)

@@ -23,15 +23,10 @@ def test_the_bring_up_is_first_and_what_spends_the_stage_is_not() -> None:
     assert not DRILLS[0].spends_stage
 
 
-def test_only_drills_from_nothing_have_a_clock_of_their_own() -> None:
-    assert [one.name for one in DRILLS if one.speed is not None and one.start != "empty"] == []
-
-
 def test_every_bad_day_of_the_plan_has_a_drill() -> None:
     expected = {
         "bring-up", "second-up", "restarted-api-server", "destroy", "dead-rank", "preempt-one", "preempt-four", "drain",
-        "rolling-update", "over-quota", "stock-out", "next-rung", "inactive-reservation", "writer-fails", "new-revision",
-        "weights-from-image",
+        "rolling-update", "over-quota", "stock-out", "inactive-reservation", "new-revision", "late-compute-class",
         "gateway-without-subnet", "gateway-name", "killed-up", "pause", "to-zero", "two-stacks",
     }  # fmt: skip
     assert expected <= set(NAMES)

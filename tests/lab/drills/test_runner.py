@@ -36,14 +36,12 @@ class Script:
     dead: str = ""
     """Why the control plane is dead."""
     stages: int = 0
-    speeds: list[float | None] = field(default_factory=list)
 
 
 def fake_stage(script: Script) -> type:
     class FakeStage:
-        def __init__(self, _opened: Any, _around: Any, *, speed: float | None = None) -> None:
+        def __init__(self, _opened: Any, _around: Any) -> None:
             script.stages += 1
-            script.speeds.append(speed)
             self.number = script.stages
             self.clock = Clock(60)
             self.timeline = Timeline(self.clock)
@@ -131,10 +129,9 @@ def test_after_a_spent_stage_the_next_drill_gets_a_new_one(script: Script) -> No
     assert script.log == ["start 1", "bring up", "destroy", "end 1", "start 2", "bring up", "again", "end 2"]
 
 
-def test_a_drill_from_nothing_has_a_stage_and_a_clock_of_its_own(script: Script) -> None:
-    runner(script).play([drill(script, "scale", start="empty", speed=1200.0), drill(script, "other", start="empty")])
+def test_a_drill_from_nothing_has_a_stage_of_its_own(script: Script) -> None:
+    runner(script).play([drill(script, "scale", start="empty"), drill(script, "other", start="empty")])
     assert script.log == ["start 1", "scale", "end 1", "start 2", "other", "end 2"]
-    assert script.speeds == [1200.0, None]
 
 
 def test_a_drill_without_meaning_is_skipped_and_needs_no_stage(script: Script) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab.results.clock import Clock
-from lab.simulators.model_server.answers import Kind, Limits, read_request, spoken
+from lab.simulators.model_server.answers import Limits, read_request, spoken
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Cache, Faults, Node, Pace
@@ -411,11 +411,11 @@ def test_impossible_servers_are_refused(make: Any) -> None:
 
 
 def test_an_answer_that_names_its_tokens_follows_from_its_prompt() -> None:
-    def said(prompt: str, kind: Kind = "usual") -> tuple[str, list[int]]:
+    def said(prompt: str, *, wrong: bool = False) -> tuple[str, list[int]]:
         body = json.dumps({"prompt": prompt, "max_tokens": 5, "return_token_ids": True}).encode()
-        return spoken(read_request("completions", body, Limits(model="the/model")), 5, kind)
+        return spoken(read_request("completions", body, Limits(model="the/model")), 5, wrong=wrong)
 
     text, numbers = said("2 + 2 = 4\n17 * 3 =")
     assert (text.split()[0], len(text.split()), len(numbers)) == ("51", 5, 5)
-    assert said("2 + 2 = 4\n17 * 3 =", "wrong")[0].split()[0] == "52"
-    assert said("Once upon a time") == said("Once upon a time") != said("Once upon a time", "wrong")
+    assert said("2 + 2 = 4\n17 * 3 =", wrong=True)[0].split()[0] == "52"
+    assert said("Once upon a time") == said("Once upon a time") != said("Once upon a time", wrong=True)

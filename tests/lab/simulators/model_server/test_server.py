@@ -10,23 +10,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fleet.verify.judgement import answer_of, difference
-from fleet.verify.questions import NEEDLE_TOKENS, needle
 from lab.results.clock import Clock
-from lab.simulators.model_server.answers import Kind
-from lab.simulators.model_server.server import ModelServer, Turnstile
+from lab.simulators.model_server.server import ModelServer
 from lab.simulators.model_server.timing import Request, ServerTiming, published_request, published_timing
 
 MODEL = "Qwen/Qwen3.5-27B-FP8"
-ASKED, TOKENS = needle(MODEL, 0, "salt"), NEEDLE_TOKENS
 QUICK = ServerTiming(ttft_seconds=1.0, tpot_seconds=0.1)
 
 Play = Callable[[ModelServer, aiohttp.ClientSession], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIterator[ModelServer]:
-    server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed), **options)
+async def serving(timing: ServerTiming, speed: float) -> AsyncIterator[ModelServer]:
+    server = ModelServer(model=MODEL, timing=timing, clock=Clock(speed))
     await server.start()
     server.ready = True
     try:
@@ -35,10 +31,10 @@ async def serving(timing: ServerTiming, speed: float, **options: Any) -> AsyncIt
         await server.cut()
 
 
-def run(play: Play, timing: ServerTiming = QUICK, speed: float = 50.0, **options: Any) -> None:
+def run(play: Play, timing: ServerTiming = QUICK, speed: float = 50.0) -> None:
     async def all_of_it() -> None:
         connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        async with aiohttp.ClientSession(connector=connector) as session, serving(timing, speed, **options) as server:
+        async with aiohttp.ClientSession(connector=connector) as session, serving(timing, speed) as server:
             await play(server, session)
 
     asyncio.run(all_of_it())
@@ -134,44 +130,6 @@ def test_nothing_is_answered_before_the_model_is_loaded() -> None:
     run(play)
 
 
-@pytest.mark.parametrize(
-    ("kind", "word", "differs"), [("usual", "4711", False), ("other", "4711", True), ("wrong", "4712", True)]
-)
-def test_a_question_is_answered_whole_with_its_tokens(kind: Kind, word: str, differs: bool) -> None:
-    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        _, usual = await post(session, server, "/v1/completions", **ASKED)
-        server.kind = kind
-        status, body = await post(session, server, "/v1/completions", **ASKED)
-        assert status == 200
-        answer = answer_of(body)
-        assert answer is not None
-        assert len(answer.tokens) == len(answer.likeliest) == TOKENS
-        assert answer.text.split()[0] == word
-        before = answer_of(usual)
-        assert before is not None
-        assert bool(difference(answer, before)) is differs
-        (engine,) = server.engines
-        assert (engine.generation_tokens, len(engine.running)) == (2 * TOKENS, 0)
-
-    run(play)
-
-
-def test_a_hung_engine_gives_no_whole_answer_either() -> None:
-    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        (engine,) = server.engines
-        server.hung.add(engine)
-        asked = asyncio.create_task(post(session, server, "/v1/completions", **ASKED))
-        while not engine.running:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(server.clock.wall_seconds(2 * QUICK.due_seconds(TOKENS)))
-        assert not asked.done()
-        await server.cut()
-        with pytest.raises(aiohttp.ClientError):
-            await asked
-
-    run(play)
-
-
 def test_what_is_no_completion_is_refused() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
         for body in (b"{", b"[1]", b'{"prompt": 7}'):
@@ -179,32 +137,6 @@ def test_what_is_no_completion_is_refused() -> None:
                 assert response.status == 400
 
     run(play)
-
-
-def test_a_turnstile_lets_a_number_of_whole_answers_out_and_an_abandoned_request_takes_none() -> None:
-    async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
-        def ask(path: str, **body: Any) -> asyncio.Task[tuple[int, Any]]:
-            return asyncio.create_task(post(session, server, path, max_tokens=2, **body))
-
-        def chat(text: str) -> asyncio.Task[tuple[int, Any]]:
-            return ask("/v1/chat/completions", messages=[{"role": "user", "content": text}])
-
-        turnstile.let(1)
-        first, second = chat("first"), ask("/v1/completions", prompt="second")
-        done, waiting = await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
-        [(status, body)] = [one.result() for one in done]
-        assert (status, body["usage"]["completion_tokens"]) == (200, 2)
-        (abandoned,) = waiting
-        abandoned.cancel()
-        while server.in_flight:
-            await asyncio.sleep(0.001)
-        turnstile.let(1)
-        assert (await chat("third"))[1]["choices"][0]["message"]["content"]
-        assert set(turnstile.answered) < {"first", "second", "third"}
-        assert len(turnstile.answered) == 2
-
-    turnstile = Turnstile()
-    run(play, turnstile=turnstile)
 
 
 async def stream_to_the_end(session: aiohttp.ClientSession, url: str, tokens: int) -> bool:

@@ -7,9 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from contextlib import contextmanager
 
 import pytest
 
@@ -24,10 +22,6 @@ from lab.stage.traffic.pod_end import share_cut
 from lab.stage.traffic.traffic import Load, Traffic, load_of, published_load
 from tests.lab.stage.traffic.pods import NAMESPACE, ONE_API_SERVER, SERVER, FakeObjects, changed, pod
 from tests.support.settings import make_settings
-from workloads.names import HTTP_PORT
-
-if TYPE_CHECKING:
-    from lab.cloud.routers.routers import Routers
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +40,6 @@ class Cluster:
         timing: ServerTiming,
         speed: float,
         route: Callable[[], Sequence[Backend]] | None = None,
-        routers: Routers | None = None,
     ) -> None:
         self.clock = Clock(speed)
         self.timeline = Timeline(self.clock)
@@ -61,7 +54,6 @@ class Cluster:
             model="Qwen/Qwen3.5-27B-FP8",
             load=Load(request=REQUEST, timing=timing, in_flight_per_server=2000),
             route=route,
-            routers=routers,
         )
 
     def until(self, condition: Callable[[], bool]) -> None:
@@ -84,37 +76,6 @@ def cluster(
     with made.traffic:
         made.traffic.wait_for_endpoints(len(names))
         yield made
-
-
-class _RoutersOfOneAddress:
-    """Routers that never know a server; every pod has the same address."""
-
-    def __init__(self, address: str) -> None:
-        self.network = SimpleNamespace(address=lambda _: address)
-
-    def serve_names(self, _: object) -> None:
-        """Nobody asks."""
-
-    def pods(self) -> list[SimpleNamespace]:
-        return [SimpleNamespace(name="router-1", servers=lambda: 0)]
-
-    def endpoints(self) -> list[str]:
-        return []
-
-    def server_endpoints(self, _: object) -> list[str]:
-        return []
-
-
-def test_a_port_that_another_program_has_is_named_where_routers_would_look_for_servers() -> None:
-    address = "127.243.7.1"
-    with ExitStack() as closing:
-        with suppress(OSError):  # a program of this machine may have the port on every address, which is the same
-            closing.enter_context(socket.create_server((address, HTTP_PORT)))
-        made = Cluster(SHORT, SPEED, routers=cast("Routers", _RoutersOfOneAddress(address)))
-        made.pods.put(pod("a"))
-        closing.enter_context(made.traffic)
-        with pytest.raises(RehearsalError, match=rf"port {HTTP_PORT} of this machine is taken"):
-            made.traffic.wait_for_endpoints(1)
 
 
 def test_a_spot_notice_of_15_s_cuts_the_share_that_arithmetic_says() -> None:

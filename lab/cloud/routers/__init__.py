@@ -1,1 +1,0 @@
-"""Router pods: their own programs, run on this machine."""
