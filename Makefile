@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse model-page test test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -84,9 +84,6 @@ preview-speed: setup ## How fast a preview is, against a bare import of the SDK 
 
 schema: setup ## Write settings/stack.schema.json anew
 	@$(BIN)/fleet config schema > settings/stack.schema.json.new && mv settings/stack.schema.json.new settings/stack.schema.json
-
-model-page: setup ## Write docs/planner-model.md and its plot anew, from the model
-	@$(BIN)/python -m docs.generate.model_page
 
 policy-pack: ## The policy pack with the facts and lessons it needs, as a folder that runs alone (PACK=out/policy-pack)
 	@rm -rf $(PACK) && mkdir -p $(PACK)

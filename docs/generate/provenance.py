@@ -578,7 +578,7 @@ def _digests() -> Iterator[str]:
 def _reproduced() -> Iterator[str]:
     yield from _heading("Runs that profiles reproduce")
     yield "Each profile has the options of one published run. This project has not run them on the article's machines."
-    yield "[planner-model.md](planner-model.md) has the planner's error for each row."
+    yield "[planner-model.md](planner-model.md) has the planner's errors."
     yield ""
     rows = [
         (f"`{fact.reproduces}`", f"`{fact.name}`", fact.title)

@@ -36,29 +36,10 @@ class Wanted:
     prefill_apart: Annotated[
         bool, typer.Option("--prefill-apart", help="Show what prefill on engines of its own would change.")
     ] = False
-    format_: Annotated[list[str] | None, format_option("text", "json", "html")] = None
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            dir_okay=False,
-            help="Write the document to this file; with --format html or json.",
-        ),
-    ] = None
+    format_: Annotated[list[str] | None, format_option("text", "json")] = None
     write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
     root: Root = None
-
-    def formats(self) -> Documents:
-        """The formats, and where each goes. Raises CommandError."""
-        formats = documents_of(self.format_)
-        if self.out is None:
-            return formats
-        if "text" in formats or [*formats.values()] != [None]:
-            raise CommandError("--out needs exactly one of --format html and --format json, without =FILE")
-        return dict.fromkeys(formats, self.out)
 
 
 @with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
@@ -69,7 +50,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     """
     from fleet.plan.question.asking import question_of
 
-    formats = wanted.formats()
+    formats = documents_of(wanted.format_)
     _check_options(asked, wanted, place)
     region = _region(asked.region, place.zone, write=wanted.write is not None)
     if asked.machine == ANY_MACHINE or (asked.machine is None and not any(_of_one_machine(asked, wanted).values())):
@@ -145,7 +126,6 @@ def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
     return {
         "--write": wanted.write is not None,
         "--compare": wanted.compare,
-        "--format html": "html" in wanted.formats(),
         "--prefill-apart": wanted.prefill_apart,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
         f"--capacity {asked.capacity}": _is_unlisted(asked),

@@ -83,15 +83,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Band:
-    """What lies between two lines over the same values."""
-
-    style: str
-    lows: tuple[Point, ...]
-    highs: tuple[Point, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dot:
     """One value, with its words beside it where they have room."""
 
@@ -148,7 +139,6 @@ class Panel:
     stretches: tuple[Stretch, ...] = ()
     bars: tuple[Bar, ...] = ()
     levels: tuple[Level, ...] = ()
-    bands: tuple[Band, ...] = ()
     lines: tuple[Line, ...] = ()
     dots: tuple[Dot, ...] = ()
     height: float = 230.0
@@ -271,8 +261,6 @@ def _panel(drawing: Drawing, panel: Panel, left: float, top: float, width: float
         drawing.line(start, y(level.value), end, y(level.value), level.style)
         if level.words and text_width(level.words) <= end - start:
             drawing.text(end, y(level.value) - 4, level.words, "tick halo", anchor="end")
-    for band in panel.bands:
-        drawing.area([(x(px), y(py)) for px, py in (*band.highs, *reversed(band.lows))], band.style)
     for line in panel.lines:
         drawing.curve([(x(px), y(py)) for px, py in line.points], line.style)
     drawing.line(start, floor_, end, floor_, "axis")

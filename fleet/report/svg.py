@@ -172,10 +172,6 @@ class Drawing:
         """An open line through points."""
         self._elements.append(f'<polyline{_class(style)} points="{_points(points)}"/>')
 
-    def area(self, points: Iterable[Point], style: str) -> None:
-        """A filled polygon."""
-        self._elements.append(f'<polygon{_class(style)} points="{_points(points)}"/>')
-
     def mark(self, x: float, y: float, shape: Mark, style: str, *, title: str = "") -> None:
         """A point. Shapes differ, so that nothing rests on color alone."""
         if shape in ("dot", "ring"):

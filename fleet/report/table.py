@@ -23,8 +23,6 @@ class Cell:
     note: str = ""
     """A second, softer line: where the number comes from, what it leaves out."""
     style: str = ""
-    swatch: str = ""
-    """Class of a colour that a picture uses for the same thing."""
     link: str = ""
     """Id on the page that the text leads to."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from facts import figures
 from facts.figures import Figure, Match, ServingShape
 from fleet.bench.folder import Asked
-from fleet.plan.report.throughput import SERIES
+from fleet.report.svg import Mark
 
 WORKLOAD = "article"
 RERUN = "cluster_ip_rerun"
@@ -17,6 +17,22 @@ IN_FLIGHT_PER_NODE = 2_000
 """Source: the article, both runs."""
 LIKE_LOAD = 0.05
 """Allowed difference of the load of a node for a comparison of latencies and efficiency; the options must be the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One run of the article."""
+
+    title: str
+    mark: Mark
+    style: str
+
+
+SERIES = {
+    "cluster_ip": Series(title="published, first run", mark="ring", style="first-run"),
+    "cluster_ip_rerun": Series(title="published, second run", mark="square", style="second-run"),
+    "gateway": Series(title="published, behind the gateway", mark="diamond", style="gateway-run"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +50,7 @@ class Published:
 
 
 def series_of(figure: Figure) -> str:
-    """Key of fleet.plan.report.throughput.SERIES."""
+    """Key of SERIES."""
     return figure.id.partition(".")[0]
 
 

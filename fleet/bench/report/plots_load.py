@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from facts.texts import plural
 from fleet.bench.measurement import Point
-from fleet.bench.report.article import Published, series_of
+from fleet.bench.report.article import SERIES, Published, series_of
 from fleet.bench.report.shown import Shown, has_steady, summed_total
 from fleet.bench.report.words import interval
-from fleet.plan.report.throughput import SERIES
 from fleet.report.charts import Axis, Dot, Line, Panel, Plot, axis_around, axis_from_zero, axis_of_counts
 from fleet.report.svg import LegendEntry, Mark
 from fleet.report.words import format_milliseconds, format_number

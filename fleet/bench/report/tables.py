@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from facts.texts import plural
 from fleet.bench.measurement import Distribution, Estimate, Rates, Run, SummedRates
-from fleet.bench.report.article import Published, series_of
+from fleet.bench.report.article import SERIES, Published, series_of
 from fleet.bench.report.plots_latency import QUANTITIES
 from fleet.bench.report.shown import Shown, errors_by_kind, has_steady, summed_total
 from fleet.bench.report.words import interval, rate
-from fleet.plan.report.throughput import SERIES
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import (
     NOTHING,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from facts.cost import LineItem
@@ -14,16 +13,11 @@ from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.question.goals import Budget
 from fleet.plan.report import (
+    accuracy,
     document,
-    drawn,
     market,
-    memory_bar,
-    model_tables,
     plan_tables,
     prefill_apart,
-    prices,
-    throughput,
-    way_to_serve,
 )
 from fleet.plan.words import (
     CAPACITIES,
@@ -37,10 +31,8 @@ from fleet.plan.words import (
     format_price_origin,
     format_span,
 )
-from fleet.report.charts import drawing
 from fleet.report.outline import (
     Element,
-    Figure,
     Findings,
     Items,
     Next,
@@ -51,7 +43,6 @@ from fleet.report.outline import (
     Tiles,
     some,
 )
-from fleet.report.rows import rows_drawing
 from fleet.report.words import (
     format_duration,
     format_milliseconds,
@@ -64,9 +55,7 @@ from fleet.report.words import (
 if TYPE_CHECKING:
     from fleet.plan.anywhere import Beside
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
-    from fleet.report.outline import Medium
 
-_PAGES: tuple[Medium, ...] = ("markdown", "html")
 _BASIS = {
     "fitted": "The model was fitted to this run.",
     "predicted": "Not fitted to this run, but within the article's measured range.",
@@ -114,26 +103,14 @@ def outline(
             *some(
                 _notes(plan) if plan.remarks else None,
                 Section(title="Batch", body=(Tiles(tuple(_batch(plan))),)) if plan.batch else None,
-                _throughput(plan),
                 Section(title="Limits", body=(Findings(tuple(_limits(plan))),)) if plan.verdicts else None,
                 _performance(plan),
-                _prices(plan, alternatives),
-                Section(title="Alternatives", body=(plan_tables.alternatives(plan, alternatives),))
-                if alternatives
-                else None,
+                _prices(plan),
             ),
             _cost(plan),
-            _memory(plan),
             _way(plan),
-            prefill_apart.section(plan, _PAGES),
             Section(title="Infrastructure", body=(plan_tables.sizing(plan),), id="sizing"),
             _confidence(plan),
-            Section(
-                title="Assumptions",
-                remark="each with its source",
-                body=(model_tables.assumptions(plan),),
-                folding="always",
-            ),
             *ending,
         ),
         footer=(
@@ -246,7 +223,7 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         yield Number(name="an hour", now="unknown", more="no dated price of a node-hour is known")
     else:
         yield Number(name=f"an hour{least}", now=format_usd(money.usd_per_hour), more=unknown)
-    price = drawn.price_of(plan)
+    price = plan_tables.price_of(plan)
     if price is None:
         yield Number(name="a million tokens", now="unknown", more="no price of a node-hour")
     else:
@@ -379,22 +356,6 @@ def _limits(plan: Plan) -> Iterator[Finding]:
 # Sections -------------------------------------------------------------------------------------------------------------
 
 
-def _throughput(plan: Plan) -> Section:
-    lengths = ", with its own request lengths" if plan.question.workload.name != "article" else ""
-    caption = (
-        f"Line: the model for this plan's engines and requests, with {format_number(plan.in_flight_per_node)} requests in "
-        f"flight per node. Band: its interval. Published points are the article's{lengths}: vLLM 0.18.0, 2,000 requests in "
-        "flight per node."
-    )
-    plot = throughput.plot(drawn.throughput(plan))
-    return Section(
-        title="Throughput by node count",
-        body=(Figure(drawn=partial(drawing, plot), caption=caption),),
-        id="throughput",
-        only=("html",),
-    )
-
-
 def _performance(plan: Plan) -> Section:
     shortest = plan.maximum.shortest_prompt_with_cache_hit_tokens
     caching = (
@@ -406,22 +367,8 @@ def _performance(plan: Plan) -> Section:
     return Section(title="Performance", body=(plan_tables.performance(plan), Prose(said, "soft")), id="readings")
 
 
-def _prices(plan: Plan, alternatives: Sequence[Alternative]) -> Section:
-    spans = (
-        "The batch's price includes start-up."
-        if plan.batch
-        else "A fleet's line spans its price from full load to planned load."
-    )
-    caption = (
-        f"Input and output tokens together, in this plan's mix. {spans} APIs: list prices of March 2026, for more capable "
-        "models."
-    )
-    chart = prices.chart(drawn.prices(plan, alternatives))
-    return Section(
-        title="Price per million tokens",
-        body=(Figure(drawn=partial(rows_drawing, chart), caption=caption), plan_tables.apis(plan)),
-        id="prices",
-    )
+def _prices(plan: Plan) -> Section:
+    return Section(title="Price per million tokens", body=(plan_tables.apis(plan),), id="prices")
 
 
 def _cost(plan: Plan) -> Section:
@@ -444,7 +391,6 @@ def _cost(plan: Plan) -> Section:
         title="Cost",
         remark=f"{plural(len(bill.unknown), 'price')} unknown" if bill.unknown else "",
         body=(
-            Section(title="Items", body=(plan_tables.bill(plan),), only=_PAGES),
             Prose(said),
             Prose(after),
             Prose(excluded, "soft"),
@@ -464,25 +410,6 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     return " and ".join(parts) or "nothing"
 
 
-def _memory(plan: Plan) -> Section:
-    most, parts = plan.maximum, drawn.memory(plan)
-    caption = (
-        f"At full load, with {format_number(most.running_peak_per_engine.value)} running sequences per engine at the peak; at "
-        f"most {format_number(most.memory.running_limit(plan.question.workload))} of that length fit. vLLM logs this cache as "
-        f"{format_number(most.memory.kv_tokens)} KV tokens."
-    )
-    chart = memory_bar.chart(parts, most.memory, plan.deployment.gpu.name)
-    return Section(
-        title="Memory of one GPU",
-        body=(
-            Figure(drawn=partial(rows_drawing, chart), caption=caption),
-            plan_tables.memory(parts, most.memory.gpu_gib),
-        ),
-        id="memory",
-        only=_PAGES,
-    )
-
-
 def _way(plan: Plan) -> Section:
     way, restart = plan.time_to_serve, plan.restart
     machine = plan.question.machine
@@ -496,11 +423,7 @@ def _way(plan: Plan) -> Section:
         title=f"Time to first response, starting from {_STARTS[plan.question.starts_from]}",
         remark=f"{format_duration(way.likely_seconds)}, {format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
         body=(
-            Figure(
-                drawn=partial(rows_drawing, way_to_serve.chart(way)),
-                caption="Bars show likely durations.",
-                words=(steps,),
-            ),
+            steps,
             *some(plan_tables.levers(way) if way.levers else None),
             Prose(said),
         ),
@@ -512,9 +435,6 @@ def _confidence(plan: Plan) -> Section:
     found, match = errors(), plan.published
     nearest = f"`{match.figure.id}`, {match.figure.title}, " if match.figure else ""
     measured = f"{format_figure(match.figure)} ({match.figure.label}); " if match.figure else ""
-    accuracy = Section(
-        title="Model and published value for every row", body=(model_tables.accuracy(found),), folding="always"
-    )
     return Section(
         title="Confidence",
         remark=plan.label,
@@ -522,8 +442,7 @@ def _confidence(plan: Plan) -> Section:
             Prose(f"{sentence(plan.basis)} {_BASIS[plan.basis]}"),
             *some(Items(tuple(plan.reasons)) if plan.reasons else None),
             Prose(f"Nearest published row: {nearest}{measured}{match.reason}."),
-            *(Prose(said, "soft") for said in model_tables.format_accuracy(found)),
-            accuracy,
+            *(Prose(said, "soft") for said in accuracy.format_accuracy(found)),
         ),
         id="sure",
     )

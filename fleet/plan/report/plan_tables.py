@@ -1,20 +1,17 @@
-"""Tables of a plan's HTML page: performance, cost, infrastructure, alternatives."""
+"""Tables of a plan: performance, prices, infrastructure, start-up, alternatives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from facts.cost import LineItem
 from facts.routers import CPU_STEPS, MOST_REPLICAS
 from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.performance import Performance
-from fleet.plan.plan import Alternative, Plan
-from fleet.plan.report.drawn import price_of
-from fleet.plan.report.memory_bar import Part
+from fleet.plan.plan import Alternative, PerMillion, Plan
 from fleet.plan.routers import routers_for
-from fleet.plan.words import format_price_origin, format_quota, format_span
+from fleet.plan.words import format_quota, format_span
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd
 
@@ -53,6 +50,11 @@ _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Word
 )
 
 
+def price_of(plan: Plan) -> PerMillion | None:
+    """Price per million tokens at the planned load; a batch includes its start-up."""
+    return plan.batch.usd_per_million if plan.batch else plan.money.at_load
+
+
 def performance(plan: Plan) -> Table:
     """Every reading with its interval, at the planned load and at full load; one column where both are the same."""
     loads = [
@@ -86,68 +88,6 @@ def _reading(estimate: Estimate | None, format_: _Words) -> tuple[Cell, Cell]:
         return Cell("not measured"), Cell("")
     span = "given" if estimate.low == estimate.high else format_span(estimate, format_)
     return Cell(format_(estimate.value)), Cell(span, style="dim")
-
-
-def memory(found: Sequence[Part], gpu_gib: float) -> Table:
-    """The parts of the memory bar, with their colors."""
-    return Table(
-        id="memory-table",
-        caption="Memory of one GPU, part by part",
-        columns=(*texts("part"), *numbers("GiB", "share")),
-        rows=tuple(
-            (
-                Cell(part.name, part.note, swatch=part.id),
-                Cell(f"{part.gib:.1f}"),
-                Cell(f"{100 * part.gib / gpu_gib:.1f} %"),
-            )
-            for part in found
-        ),
-        foot=(Cell("total"), Cell(f"{gpu_gib:.1f}"), Cell("100 %")),
-    )
-
-
-def bill(plan: Plan) -> Table:
-    """Cost of an hour with every machine running. Unknown prices are listed, never counted as 0."""
-    found = plan.money.bill
-    return Table(
-        id="bill-table",
-        caption=f"Hourly cost by item, list prices of {found.region}",
-        columns=(*texts("item"), *numbers("quantity", "unit price", "USD an hour")),
-        rows=tuple(_item(item) for item in found.items),
-        foot=(
-            Cell("total" if not found.unknown else f"total, {plural(len(found.unknown), 'price')} unknown"),
-            Cell(""),
-            Cell(""),
-            Cell(f"{'at least ' if found.unknown else ''}{format_usd(found.usd_per_hour_known)}"),
-        ),
-    )
-
-
-def _item(item: LineItem) -> tuple[Cell, ...]:
-    source = f"source: {item.source.title}; {format_price_origin(item)}" if item.source else ""
-    notes = [f"{one[0].upper()}{one[1:].rstrip('.')}" for one in (item.reason, item.note, source) if one]
-    quantity = _quantity(item)
-    per = "a month" if item.unit.endswith("-month") else "an hour"
-    if item.unit_price_usd is None or item.usd_per_hour is None:
-        return (
-            Cell(item.name, ". ".join(notes)),
-            Cell(quantity),
-            Cell("unknown", style="unknown"),
-            Cell("unknown", style="unknown"),
-        )
-    return (
-        Cell(item.name, ". ".join(notes)),
-        Cell(quantity),
-        Cell(f"{format_usd(item.unit_price_usd)} {per}"),
-        Cell(format_usd(item.usd_per_hour)),
-    )
-
-
-def _quantity(item: LineItem) -> str:
-    unit = item.unit.removesuffix("-hour").removesuffix("-month").replace("-", " ")
-    if unit in ("node", "cluster", "VM", "vCPU", "forwarding rule") and item.quantity != 1:
-        unit += "s"
-    return f"{format_number(item.quantity)} {unit}"
 
 
 def apis(plan: Plan) -> Table:
@@ -266,7 +206,7 @@ def levers(way: TimeToServe) -> Table:
 
 
 def critical_path(way: TimeToServe, machine: str) -> Table:
-    """The steps that decide the time to first response, for media without a chart."""
+    """The steps that decide the time to first response."""
     return Table(
         id="way-table",
         caption="Critical path to the first response",

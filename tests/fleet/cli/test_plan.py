@@ -1,4 +1,4 @@
-"""`fleet plan` as a user runs it: the guide's examples, JSON, a page, a written stack, and goals that cannot be."""
+"""`fleet plan` as a user runs it: the guide's examples, JSON, a written stack, and goals that cannot be."""
 
 from __future__ import annotations
 
@@ -157,7 +157,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
         (("--users", "10", "--headroom", "2"), "--headroom"),
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
-        (("--users", "10", "--out", "x.html"), "--format html"),
         (("--users", "10", "--force"), "--force requires --write"),
         (("--users", "10", "--project", "my-project"), "--project requires --write"),
         (("--users", "10", "--write", "a", "--compare"), "--write and --compare"),
@@ -188,7 +187,7 @@ def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...
     assert "Traceback" not in done.stderr
 
 
-# JSON and a page ------------------------------------------------------------------------------------------------------
+# JSON ------------------------------------------------------------------------------------------------------
 
 
 def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
@@ -248,9 +247,7 @@ def test_a_node_with_one_engine_has_nothing_to_split() -> None:
     assert json.loads(plan(*options, "--format", "json").stdout)["plan"]["prefillApart"] is None
 
 
-@each_row(
-    "options", [("--compare",), ("--format", "html"), ("--usd-per-node-hour", "30"), ("--capacity", "reservation")]
-)
+@each_row("options", [("--compare",), ("--usd-per-node-hour", "30"), ("--capacity", "reservation")])
 def test_what_needs_one_machine_gets_the_articles_and_says_so(options: tuple[str, ...]) -> None:
     done = plan("--users", "200", *options)
     assert done.returncode == 0, done.stderr
@@ -290,16 +287,14 @@ def test_an_unknown_price_is_null_in_the_document() -> None:
     assert money["usdPerMillionAtLoad"] is None
 
 
-def test_a_page_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
-    page = tmp_path / "plan.html"
-    done = fleet("plan", *USERS, "--format", "html", "--out", str(page))
-    assert (done.returncode, done.stdout) == (0, f"{page}\n")
-    text = page.read_text(encoding="utf-8")
-    assert text.lower().startswith("<!doctype html>")
-    assert "<svg" in text
-    missing = fleet("plan", *USERS, "--format", "json", "--out", str(tmp_path / "no" / "plan.json"))
+def test_a_document_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    done = fleet("plan", *USERS, "--format", f"json={file}")
+    assert (done.returncode, done.stdout) == (0, f"{file}\n")
+    assert json.loads(file.read_text(encoding="utf-8"))["plan"]["machines"] == 10
+    missing = fleet("plan", *USERS, "--format", f"json={tmp_path / 'no' / 'plan.json'}")
     assert missing.returncode == 2
-    assert str(tmp_path / "no" / "plan.json") in missing.stderr
+    assert str(tmp_path / "no") in missing.stderr
 
 
 # A written stack ------------------------------------------------------------------------------------------------------

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from facts.machines import DEFAULT_MACHINE
-from facts.workloads import Lengths, Workload
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.question.goals import (
     CAPACITIES,
@@ -11,13 +13,23 @@ from fleet.plan.question.goals import (
     Budget,
     Limits,
     PlanGoal,
+    PlanQuestion,
     RequestsPerSecond,
     TokensPerSecond,
     Users,
 )
+from fleet.plan.question.profiles import profile_facts
 from fleet.plan.words import CAPACITIES as NAMES
 from fleet.plan.words import format_goal, format_lengths, format_limits, format_quota, format_span
-from tests.fleet.plan.report.pages import question
+
+
+def question(**changes: Any) -> PlanQuestion:
+    asked: dict[str, Any] = {
+        "goal": TokensPerSecond(total_tokens_per_s=1e6),
+        "profile": profile_facts("record"),
+        "workload": named_workload("article"),
+    }
+    return PlanQuestion(**(asked | changes))
 
 
 def test_a_span_that_reads_the_same_at_both_ends_is_one_number() -> None:

@@ -26,7 +26,7 @@ from fleet.report.charts import (
 )
 from fleet.report.svg import Format, LegendEntry
 from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
-from tests.fleet.plan.report.pages import taken_apart
+from tests.fleet.report.pages import taken_apart
 from tests.support.rows import each_row
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from fleet.report.charts import Axis
 from fleet.report.rows import Bar, Dot, Row, Rows, rows_drawing
 from fleet.report.svg import Format, text_width
-from tests.fleet.plan.report.pages import Page, taken_apart
+from tests.fleet.report.pages import Page, taken_apart
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
 

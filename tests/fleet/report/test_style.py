@@ -25,7 +25,7 @@ def test_both_themes_name_every_colour_and_no_rule_uses_another() -> None:
     used = set(re.findall(r"var\(--([a-z-]+)\)", STYLE))
     assert used <= set(LIGHT) | {"sans", "mono", "columns"}
     rules = STYLE[STYLE.index("* { box-sizing") : STYLE.index("@media print")]
-    assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == ["#fff"]  # words on the dark parts of the bar
+    assert re.findall(r"#[0-9a-f]{3,8}\b", rules) == []
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
@@ -46,12 +46,8 @@ def test_words_stand_out_from_what_is_behind_them(theme: dict[str, str]) -> None
         ("bad", "paper"),
         ("accent", "paper"),
         ("plan", "paper"),
-        ("ink", "free"),
-        ("ink", "outside"),
     ]
     weak = {pair: _contrast(theme[pair[0]], theme[pair[1]]) for pair in pairs}
-    parts = ("weights", "draft", "vision", "activations", "sampler", "graphs", "keys", "state")
-    weak |= {("white", part): _contrast("#ffffff", theme[part]) for part in parts}
     assert {pair: ratio for pair, ratio in weak.items() if ratio < 4.5} == {}
 
 

@@ -15,7 +15,7 @@ from fleet.report.svg import (
     round_ticks,
     text_width,
 )
-from tests.fleet.plan.report.pages import Page
+from tests.fleet.report.pages import Page
 
 
 def test_words_are_as_wide_as_the_widest_of_usual_fonts_makes_them() -> None:

@@ -49,7 +49,7 @@ from tests.fleet.bench.measurements import (
     compared,
     estimate,
 )
-from tests.fleet.plan.report.pages import Page
+from tests.fleet.report.pages import Page
 
 MOST_ROWS = 12
 BLOCKS = ("h1", "h2", "h3", "h4", "p", "figcaption", "summary", "dt", "dd", "li", "pre")

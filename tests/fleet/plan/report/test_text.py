@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,13 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
-from fleet.plan.plan import Plan
+from fleet.plan.plan import Alternative, Plan
 from fleet.plan.planning import compare, plan
 from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.report.outline import comparison, outline
+from fleet.plan.words import format_goal, format_lengths, format_span
 from fleet.report.as_text import print_text
+from fleet.report.table import Table
 from fleet.report.terminal import Paper
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
 from tests.support.rows import each_row
 
 GOALS: dict[str, dict[str, Any]] = {
@@ -87,6 +91,78 @@ def test_an_unknown_price_is_said_and_never_shown_as_a_sum() -> None:
     assert made("unpriced").money.usd_per_node_hour is None
     assert "1 node: no price for europe-west4" in text
     assert "--usd-per-node-hour" in text
+
+
+@pytest.mark.parametrize("name", ["users", "documents", "tokens", "budget", "rate"])
+def test_every_number_of_the_plan_is_there(name: str) -> None:
+    answer = made(name)
+    now, most, way = answer.performance, answer.maximum, answer.time_to_serve
+    expected = [
+        format_goal(answer.question),
+        format_lengths(answer.question.workload),
+        f"({answer.gpus:,} {answer.deployment.gpu.name})",
+        format_usd(answer.money.usd_per_hour),
+        format_usd(answer.money.usd_per_month),
+        format_percent(answer.utilisation, 0),
+        answer.basis,
+        answer.published.reason,
+        answer.sizing.gateway.text,
+        f"{answer.sizing.volume_gib:,} GiB",
+        f"{answer.sizing.volume_mibps:,} MiB/s",
+        f"/{answer.sizing.ranges.pods_prefix}",
+        f"/{answer.sizing.ranges.nodes_prefix}",
+        f"{answer.sizing.nat_ports_per_vm:,}",
+        f"{answer.sizing.benchmark_clients:,}",
+        format_duration(way.likely_seconds),
+        format_duration(way.high_seconds),
+        format_duration(answer.restart.likely_seconds),
+        *answer.reasons,
+        *answer.remarks,
+        *answer.money.bill.excluded,
+        *(format_usd(api.usd_per_million) for api in answer.money.apis),
+        *(api.price.name for api in answer.money.apis),
+        *(lever.title for lever in way.levers),
+    ]
+    for estimate in (now, most):
+        for reading in ("total_tokens_per_s", "output_tokens_per_s", "requests_per_s", "in_flight"):
+            found = getattr(estimate, reading)
+            expected += [format_number(found.value), *([] if found.low == found.high else [format_span(found)])]
+        for reading in ("ttft_ms", "ttft_p99_ms", "tpot_ms", "itl_ms", "itl_median_ms", "itl_p99_ms"):
+            found = getattr(estimate, reading)
+            expected += [format_milliseconds(found.value), format_span(found, format_milliseconds)]
+    if answer.batch is not None:
+        expected += [f"{answer.batch.documents:,}", format_duration(answer.batch.total_hours * 3600)]
+        expected += [format_usd(answer.batch.usd or 0), format_usd(answer.batch.usd_per_hour_after)]
+    words = " ".join(printed(answer, 1_000).split())
+    assert [one for one in expected if " ".join(one.split()) not in words] == []
+
+
+def test_limits_are_findings_with_their_verdict() -> None:
+    answer = made("rate")
+    assert [(one.id, one.severity) for one in outline(answer).findings] == [
+        ("limit-ttft-p99", "passed"),
+        ("limit-tpot", "passed"),
+    ]
+    missed = replace(answer, verdicts=(replace(answer.verdicts[0], high_ms=30_000.0),))
+    assert [(one.severity, one.allowed) for one in outline(missed).findings] == [("warning", "at most 15 s")]
+    assert outline(made("users")).findings == ()
+
+
+def test_what_stays_names_the_prices_nobody_knows() -> None:
+    bill, words = made("users").money.bill, " ".join(printed(made("users"), 1_000).split())
+    for items in (bill.residual_items, bill.after_destroy_items):
+        assert f"({', '.join(item.name for item in items if item.usd_per_hour is None)})" in words
+
+
+def test_a_comparison_marks_the_plans_own_row_and_says_why_one_has_no_plan() -> None:
+    found = compare(made("users").question)
+    lost = Alternative(capacity="ladder", routing="inference-gateway", plan=None, why_not="too few nodes")
+    [table] = [one for one in comparison((*found[:-1], lost)).body if isinstance(one, Table)]
+    assert len(table.rows) == len(found)
+    assert [cell.text for cell in table.rows[-1]] == ["ladder, gateway", "none"]
+    assert table.rows[-1][-1].note == "too few nodes"
+    assert table.chosen is not None
+    assert table.rows[table.chosen][0].text == "spot, Service"
 
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:

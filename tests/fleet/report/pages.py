@@ -1,52 +1,16 @@
-"""Plans to draw, and a page taken apart."""
+"""A page and a drawing taken apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from html.parser import HTMLParser
-from typing import Any
 
-from facts.workloads import Lengths, Workload, named_workload
-from fleet.plan import planning
-from fleet.plan.plan import Plan
-from fleet.plan.question.goals import Batch, PlanQuestion, TokensPerSecond
-from fleet.plan.question.profiles import profile_facts
 from fleet.report.svg import text_width
 
 _VOID = {"meta", "br", "line", "rect", "circle", "polyline", "polygon"}
 ASCENT, DESCENT = 9.5, 3.0
 """Of the drawing's type, above and below the base line."""
-
-
-def question(**changes: Any) -> PlanQuestion:
-    asked: dict[str, Any] = {
-        "goal": TokensPerSecond(total_tokens_per_s=1e6),
-        "profile": profile_facts("record"),
-        "workload": named_workload("article"),
-    }
-    return PlanQuestion(**(asked | changes))
-
-
-@cache
-def a_plan() -> Plan:
-    return planning.plan(question())
-
-
-@cache
-def a_batch() -> Plan:
-    return planning.plan(
-        question(
-            goal=Batch(documents=50_000, deadline_hours=8),
-            profile=profile_facts("serve-chat"),
-            workload=Workload(input_tokens=Lengths.exactly(3_000), output_tokens=Lengths.exactly(500)),
-        )
-    )
-
-
-@cache
-def an_unpriced_plan() -> Plan:
-    return planning.plan(question(capacity="reservation"))
 
 
 @dataclass
