@@ -30,7 +30,7 @@ def _texts() -> Iterator[tuple[Path, str]]:
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.rstrip("\0").split("\0"):
         path = ROOT / name
-        if path.is_file() and path.suffix != ".png":
+        if path.is_file() and path.suffix not in {".gz", ".png"}:
             yield path, path.read_text(encoding="utf-8")
 
 
