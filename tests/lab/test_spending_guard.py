@@ -35,6 +35,13 @@ LIMIT: Final = 1000
 RESOURCE_QUOTA: Final = Kind("v1", "ResourceQuota")
 SERVICE_ACCOUNT: Final = Kind("v1", "ServiceAccount")
 RBAC: Final = "rbac.authorization.k8s.io"
+PLAIN: Final[Manifest] = {
+    "name": "main",
+    "image": "none",
+    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+}
+SAFE: Final[Manifest] = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+"""What the namespace's pod security asks for."""
 PARTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ConfigMap"}
 
 
@@ -56,8 +63,8 @@ def api(control_plane: ControlPlane, objects: list[Manifest]) -> Iterator[Cluste
     """The cluster with all of the guard but its pod, servers of one GPU each, and a user with the role `edit`."""
     made = [one for one in objects if one["kind"] in PARTS and _is_the_guards(one)]
     labels = {"app": "gpus"}
-    container = {"name": "main", "image": "none", "resources": {"limits": {GPU: "1"}}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    container = {**PLAIN, "resources": {"limits": {GPU: "1"}}}
+    template = {"metadata": {"labels": labels}, "spec": {"securityContext": SAFE, "containers": [container]}}
     spec = {"selector": {"matchLabels": labels}, "replicas": 2, "template": template}
     binding: Manifest = {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding"}
     binding["metadata"] = {"name": "editor", "namespace": SPACE}
@@ -116,15 +123,14 @@ def gpu_pods(api: ClusterApi) -> list[str]:
 
 def hidden(how: str) -> Manifest:
     """A pod whose GPU is asked for by a container that runs beside or before the others."""
-    plain: Manifest = {"name": "main", "image": "none"}
-    other = {"name": "other", "image": "none", "resources": {"limits": {GPU: "1"}}}
+    other = {**PLAIN, "name": "other", "resources": {"limits": {GPU: "1"}}}
     other |= {"restartPolicy": "Always"} if how == "sidecar" else {}
     metadata = {"name": f"hidden-{len(how)}", "namespace": SPACE}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [plain], "initContainers": [other]},
+        "spec": {"securityContext": SAFE, "containers": [PLAIN], "initContainers": [other]},
     }
 
 
