@@ -74,11 +74,6 @@ class Step:
     """Id of the source in facts/data/sources.yaml; empty if the duration is assumed."""
     note: str
 
-    @property
-    def ends_seconds(self) -> float:
-        """Likely end."""
-        return self.begins_seconds + self.likely_seconds
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lever:

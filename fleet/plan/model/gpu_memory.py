@@ -81,10 +81,6 @@ class MemoryBudget:
         """
         return _state_blocks(self.layout)
 
-    def attention_share(self, workload: Workload) -> float:
-        """Share of a running sequence's blocks with keys and values; the rest holds recurrent state."""
-        return _attention_blocks(self.layout, workload) / self.blocks_per_sequence(workload)
-
     def used_percent(self, running: float, workload: Workload) -> float:
         """`vllm:kv_cache_usage_perc` in percent with that many running; at most 100, as vLLM queues the rest."""
         return min(100.0, 100 * running * self.blocks_per_sequence(workload) / self.usable_blocks)
