@@ -26,8 +26,6 @@ from lab.results.result import Retained
 RECLAIM_SECONDS: Final = 600.0
 """Time for a disk to be deleted after its claim. Assumed: Google takes less than a minute."""
 _ZONE: Final = re.compile(r"/zones/([a-z]+-[a-z]+\d+)-[a-z]/")
-_KEEPING_POLICIES: Final = frozenset({"ABANDON", "RETAIN"})
-"""Values of a Google resource's `deletion_policy` that keep it."""
 
 
 def account(
@@ -74,14 +72,6 @@ def declared(destroyed: Iterable[Stored]) -> Iterator[Retained]:
                 why="retain_on_delete",
                 usd_per_month=None,
                 note="price not known offline",
-            )
-        elif str(inputs.get("deletionPolicy", "")) in _KEEPING_POLICIES and resource.type.startswith("gcp:"):
-            yield Retained(
-                kind=title,
-                name=str(inputs.get("name", resource.name)),
-                why=f"deletion_policy {inputs['deletionPolicy']}",
-                usd_per_month=None,
-                note="billed as ordered; shown in every preview",
             )
         elif resource.type == "gcp:projects/service:Service" and inputs.get("disableOnDestroy") is False:
             yield Retained(
