@@ -209,9 +209,7 @@ _SAYS_IT_ALL: Final = {
     "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
     "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
     "heads-not-divisible": ("partial-node",),
-    "prefill-release": ("kv-connector-on-hybrid",),
     "shape-release": ("kv-connector-on-hybrid",),
-    "prefill-with-rank-ports": ("ranks-unseen",),
 }
 """Errors whose fix is the one to follow, and those left out beside them: each would say to write something else."""
 

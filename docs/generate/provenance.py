@@ -511,6 +511,21 @@ def _together_and_apart() -> Iterator[str]:
         latency = f"TTFT {first[0]} and {first[1]} s, TPOT {one['tpot_ms'][0]} ms, ITL {gap[0]} and {gap[1]} ms"
         rows.append((name.replace("-", " "), each, latency, one.get("note", "")))
     yield from _table(("two H200, vLLM 0.33.0, no drafts", "measured", "median and p99", "note"), rows)
+    runs = ledger.section("disaggregation", "rendered")["runs"].values()
+    rows = [
+        (
+            one["title"],
+            f"{one['times']}",
+            *(_apart_and_together(one, name) for name in ("requests_per_s", "ttft_s", "itl_p99_ms")),
+        )
+        for one in runs
+    ]
+    title = "two H200, the rendered pod, apart and together"
+    yield from _table((title, "requests/s apart, times together", "requests/s", "TTFT, median, s", "ITL p99, ms"), rows)
+
+
+def _apart_and_together(run: Mapping[str, Any], name: str) -> str:
+    return " and ".join(map(str, run[name]))
 
 
 def _fp8_products() -> Iterator[str]:

@@ -33,9 +33,6 @@ class Wanted:
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare purchase options, with and without the gateway.")
     ] = False
-    prefill_apart: Annotated[
-        bool, typer.Option("--prefill-apart", help="Show what prefill on engines of its own would change.")
-    ] = False
     format_: Annotated[list[str] | None, format_option("text", "json")] = None
     write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
@@ -55,9 +52,6 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     region = _region(asked.region, place.zone, write=wanted.write is not None)
     if asked.machine == ANY_MACHINE or (asked.machine is None and not any(_of_one_machine(asked, wanted).values())):
         return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
-    if wanted.write is not None and wanted.prefill_apart:
-        # What a split needs in front of its pods is part of the plan: its size and its price.
-        asked = replace(asked, routers=True)
     if wanted.write is not None and asked.machine is None:
         asked, region, notes = _recommended(asked, region, place)
     else:
@@ -79,37 +73,17 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 
         folder = find_root(wanted.root)
         config = Path(asked.model) if asked.model is not None and asked.model.endswith(".json") else None
-        if wanted.prefill_apart and (found := answer.prefill_apart) is not None and found.advice == "no":
-            cure = f"; --max-num-batched-tokens {found.cure.max_num_batched_tokens} shortens gaps" if found.cure else ""
-            raise CommandError(
-                f"--prefill-apart --write: the best split of this load has at most {found.best.gain.high:.2f} times the tokens of the same "
-                f"engines together, so nothing was written{cure}; write without --prefill-apart"
-            )
         files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
     alternatives = alternatives_of(question) if wanted.compare else ()
-    _print(answer, alternatives, formats, written, commands, wanted)
+    _print(answer, alternatives, formats, written, commands)
     return CLEAN
 
 
 def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
     """Raises CommandError for options that would do nothing."""
     writes = wanted.write is not None
-    if wanted.prefill_apart and wanted.compare:
-        raise CommandError("--prefill-apart and --compare cannot be combined")
-    if wanted.prefill_apart and writes and place.router_image is None:
-        raise CommandError(
-            "--prefill-apart --write requires --router-image HOST/PATH/vllm-router:0.1.17@sha256:DIGEST: no release of vllm-router is "
-            "published as an image; docs/endpoint.md has the three lines that build one"
-        )
-    if wanted.prefill_apart and writes and asked.gateway:
-        raise CommandError(
-            "--prefill-apart --write cannot be combined with --gateway: a split pod needs endpoint.kind leastRequest, whose HAProxy checks "
-            "keys; the pod's own router does not"
-        )
-    if place.router_image is not None and not wanted.prefill_apart:
-        raise CommandError("--router-image requires --prefill-apart")
     if asked.machine == ANY_MACHINE:
         for option, there in _of_one_machine(asked, wanted).items():
             if there:
@@ -126,7 +100,6 @@ def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
     return {
         "--write": wanted.write is not None,
         "--compare": wanted.compare,
-        "--prefill-apart": wanted.prefill_apart,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
         f"--capacity {asked.capacity}": _is_unlisted(asked),
     }
@@ -200,15 +173,12 @@ def _print(
     formats: Documents,
     written: Sequence[str],
     commands: Sequence[str],
-    wanted: Wanted,
 ) -> None:
     from fleet.plan.report import outline
 
     whole = outline.outline(answer, alternatives, written=written, commands=commands)
-    # A terminal shows what was asked for, a comparison or a split, without the plan.
+    # A terminal shows a comparison without the plan.
     short = outline.comparison(alternatives) if alternatives else whole
-    if wanted.prefill_apart and not written:
-        short = outline.split(answer)
     _deliver(whole, formats, in_text=short)
     if written and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: {' and '.join(written)} written\n")

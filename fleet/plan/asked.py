@@ -159,12 +159,6 @@ class Place:
         str | None,
         typer.Option(metavar="NAME", help="In the stack file: Secret Manager secret with a Hugging Face token."),
     ] = None
-    router_image: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IMAGE", help="With --prefill-apart, in the stack file: your image of vllm-router, by digest."
-        ),
-    ] = None
 
     def given(self) -> tuple[str, ...]:
         """Options that are not omitted."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from facts import ledger
 from facts.figures import published
 from facts.workloads import Workload, countable_name, named_workload
 from fleet.plan.from_settings import deployment_of, facts_of_stack
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
-from fleet.plan.prefill_apart import PrefillApart, Split, prefill_apart
 from fleet.plan.words import format_mean_lengths
-from fleet.report.words import format_duration, format_milliseconds
 
 if TYPE_CHECKING:
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
+    from settings.sections.shape import Shape
     from settings.stack import Settings
 
 _LLM_D = "Assumed: llm-d's picker costs as much as the article's, of v1.4.0. No figure is published for llm-d's."
@@ -36,42 +36,19 @@ class Modelled:
     """What the estimate takes from another stack, where nothing was published for this one's; None elsewhere."""
     failed: str | None = None
     """Outcome of the article's run of this profile, if it gave no rate."""
-    splits: PrefillApart | None = None
-    """What splits of a pod's engines would change; None without `server.shape`, or where the model has no answer. `performance` is then
-    that of the same engines together."""
-    split: Split | None = None
-    """The stack's own split."""
+    apart: str = ""
+    """With `server.shape`: its ratio, and what prefill apart changed where it was measured. The estimate is that of the same engines
+    together. Empty without a shape."""
 
     @property
     def total_tokens_per_s(self) -> Estimate:
         """Input and output tokens/s."""
-        return self._apart(self.performance.total_tokens_per_s)
+        return self.performance.total_tokens_per_s
 
     @property
     def output_tokens_per_s(self) -> Estimate:
         """Output tokens/s."""
-        return self._apart(self.performance.output_tokens_per_s)
-
-    @property
-    def tpot_ms(self) -> Estimate:
-        """Mean time per output token."""
-        together = self.performance.tpot_ms
-        if self.split is None or self.splits is None:
-            return together
-        ratio = self.split.apart.tpot_s / self.splits.together.tpot_s
-        return together.map(lambda milliseconds: ratio * milliseconds)
-
-    def _apart(self, together: Estimate) -> Estimate:
-        if self.split is None:
-            return together
-        gain = self.split.gain
-        return replace(
-            together,
-            value=gain.value * together.value,
-            low=gain.low * together.low,
-            high=gain.high * together.high,
-            as_engine=None,
-        )
+        return self.performance.output_tokens_per_s
 
     @property
     def _requests(self) -> str:
@@ -92,24 +69,12 @@ class Modelled:
     def format(self) -> str:
         """One sentence with interval, basis and load."""
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
-        tpot = self.tpot_ms
+        tpot = self.performance.tpot_ms
         return (
             f"model's estimate ({total.label}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
             f"{output.value:,.0f} tok/s output ({output.low:,.0f} to {output.high:,.0f}) · TPOT mean {tpot.value:.0f} ms "
             f"({tpot.low:.0f} to {tpot.high:.0f}), for {self._requests} at full load, {self.in_flight:,} requests in flight"
-            f"{self._readings()}{self._format_split()}"
-        )
-
-    def _format_split(self) -> str:
-        """What prefill apart from decode changes, by the same model."""
-        if self.split is None or self.splits is None:
-            return ""
-        one, gain, together = self.split.apart, self.split.gain, self.splits.together
-        wait = f", first tokens after {format_duration(one.wait_s)} of waiting" if one.wait_s >= 1 else ""
-        return (
-            f". Prefill apart, {one.prefill} : {one.decode} engines of a pod: {gain.value:.2f} times the tok/s of the same engines "
-            f"together ({gain.low:.2f} to {gain.high:.2f}), longest gap {format_milliseconds(1e3 * one.longest_gap_s)} instead of "
-            f"{format_milliseconds(1e3 * together.longest_gap_s)}{wait}"
+            f"{self._readings()}{self.apart}"
         )
 
     def _readings(self) -> str:
@@ -119,7 +84,7 @@ class Modelled:
 
 
 def modelled(settings: Settings) -> Modelled | None:
-    """Estimate a stack. None if it is paused, its architecture unknown, model or requests do not fit, or other nodes read its prompts."""
+    """Estimate a stack. None if it is paused, its architecture unknown, or model or requests do not fit."""
     if settings.replicas == 0:
         return None
     serving = settings.serving
@@ -130,20 +95,23 @@ def modelled(settings: Settings) -> Modelled | None:
         performance = estimate(deployment, requests, OfferedLoad(in_flight=in_flight))
     except (LookupError, DoesNotFitError, ContextTooShortError):
         return None
-    shape = settings.server.shape
-    splits = None if shape is None else prefill_apart(deployment, requests, performance.running_per_engine.value)
-    split = None
-    if shape is not None and splits is not None:
-        prefill = shape.prefill_gpus // settings.serving.engine.tensor_parallel_size
-        split = next((one for one in splits.splits if one.apart.prefill == prefill), None)
     return Modelled(
-        splits=splits,
-        split=split,
+        apart="" if settings.server.shape is None else _apart(settings.server.shape),
         performance=performance,
         requests=requests,
         in_flight=in_flight,
         assumed=_LLM_D if settings.routing == "llm-d-picker" else None,
         failed=_failed(facts_of_stack(settings).reproduces),
+    )
+
+
+def _apart(shape: Shape) -> str:
+    """The ratio of a shape, and the figures of a pair: no other ratio was measured."""
+    runs = ledger.section("disaggregation", "rendered")["runs"].values()
+    changed = ", ".join(f"{one['times']} for {one['title']}" for one in runs)
+    return (
+        f". This is with all engines together; prefill apart has {shape.prefill_gpus} : {shape.decode_gpus} GPUs of a pod. Measured as "
+        f"1 : 1 on two H200 (own trial), times the requests/s of both together: {changed}"
     )
 
 

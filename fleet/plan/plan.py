@@ -14,7 +14,6 @@ from fleet.plan.economics import ApiPrice
 from fleet.plan.model.deployment import Deployment, Routing
 from fleet.plan.model.estimates import Basis
 from fleet.plan.model.performance import Performance
-from fleet.plan.prefill_apart import PrefillApart
 from fleet.plan.question.goals import Batch, PlanQuestion, Users
 
 SECONDS_PER_HOUR = 3600
@@ -166,8 +165,6 @@ class Plan:
     """Nodes that would do as one engine; None for a plan sized so, or without measurements."""
     nodes_with_readers: int | None
     """Nodes if each user reads the response before the next request; None where `think_seconds` is given, or for other goals."""
-    prefill_apart: PrefillApart | None
-    """Prefill on engines of its own, at the planned load. None with one engine per node, and for one of many plans that are compared."""
     remarks: tuple[str, ...]
     """Notes, most serious first."""
 

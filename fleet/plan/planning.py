@@ -27,7 +27,6 @@ from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
 from fleet.plan.plan import Alternative, BatchRun, FullLoadLimit, Plan, Verdict
-from fleet.plan.prefill_apart import prefill_apart
 from fleet.plan.question.goals import (
     CAPACITIES,
     INTERRUPTIBLE,
@@ -72,12 +71,7 @@ def plan(question: PlanQuestion) -> Plan:
     """Plan a fleet, with remarks. Raises PlanImpossibleError with the reason and the nearest possible goal."""
     answer = plan_offer(question)
     with _explained(question):
-        running = answer.performance.running_per_engine.value
-        answer = replace(
-            answer,
-            nodes_with_readers=_nodes_with_readers(question),
-            prefill_apart=prefill_apart(answer.deployment, question.workload, running),
-        )
+        answer = replace(answer, nodes_with_readers=_nodes_with_readers(question))
         return replace(answer, remarks=tuple(remarks(answer)))
 
 
@@ -458,7 +452,6 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
         batch=batch,
         nodes_as_engine=None,
         nodes_with_readers=None,
-        prefill_apart=None,
         remarks=(),
     )
 

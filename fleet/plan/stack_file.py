@@ -28,7 +28,7 @@ from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE, MOST_MACHIN
 from fleet.plan.question.profiles import profile_facts
 from fleet.plan.routers import routers_for
 from fleet.plan.words import format_goal, format_mean_lengths
-from fleet.report.words import format_milliseconds, format_usd
+from fleet.report.words import format_usd
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.load import check, parse
 from settings.problems import ArgumentsError, SettingsError
@@ -40,7 +40,6 @@ POLICY_CONFIG_FOLDER = "policy/config"
 """Folder of each stack's policy limits, read by Pulumi and the offline preview."""
 _STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _RESERVATION = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_IMAGE = re.compile(r"[a-z0-9][a-zA-Z0-9./:_-]{1,300}@sha256:[0-9a-f]{64}")
 _PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacities that require a reservation's name."""
@@ -74,38 +73,13 @@ def write_stack(
         *_wrong_names(stack, plan, place),
         *wrong_project(place.project),
         *_wrong_model(plan, place, config),
-        *_wrong_image(plan, place),
     ]
     if problems:
         raise ArgumentsError(stack, problems)
-    limits = policy_limits(plan, place.router_image)
+    limits = policy_limits(plan)
     return write_files(
         root, stack, stack_text(plan, place, config=_from(root, config), heading=heading), limits, replace=replace
     )
-
-
-def _wrong_image(plan: Plan, place: Place) -> Iterator[Finding]:
-    """Whether the plan can be split, and by what; `check` refuses a split without routers. The image becomes text of the stack file."""
-    if place.router_image is None:
-        return
-    if not _IMAGE.fullmatch(place.router_image):
-        yield Finding(
-            id="router-image",
-            subject="--router-image",
-            found=place.router_image,
-            allowed="HOST/PATH/NAME:TAG@sha256:DIGEST",
-            why="a tag can be moved, and the router sees every prompt",
-            write="--router-image europe-west4-docker.pkg.dev/PROJECT/images/vllm-router:0.1.17@sha256:DIGEST",
-        )
-    if plan.prefill_apart is None:
-        yield Finding(
-            id="nothing-to-split",
-            subject="--prefill-apart",
-            found=f"{plan.question.profile.shape.data_parallel} engine(s) a node",
-            allowed="two engines or more, and prompts to read",
-            why="prefill and decode each need an engine of their own",
-            write="remove --prefill-apart",
-        )
 
 
 def write_files(root: Path, stack: str, text: str, limits: str | None, *, replace: bool) -> tuple[Path, ...]:
@@ -142,17 +116,11 @@ def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterat
     yield f"fleet check --stack {stack}"
 
 
-def policy_limits(plan: Plan, router_image: str | None = None) -> str | None:
-    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused, and the repository of a
-    router's image. None without either.
-    """
-    registries = None if router_image is None else {"registries": [router_image.rpartition("/")[0]]}
-    limits = {
-        "hourly-cost-above-ceiling": None if plan.money.usd_per_node_hour is None else _ceiling(plan),
-        "image-from-elsewhere": registries,
-    }
-    given = {rule: limit for rule, limit in limits.items() if limit is not None}
-    return json.dumps(given, indent=2) + "\n" if given else None
+def policy_limits(plan: Plan) -> str | None:
+    """The stack's policy config: a ceiling slightly above the plan's bill, so that a typo in replicas is refused. None without a price."""
+    if plan.money.usd_per_node_hour is None:
+        return None
+    return json.dumps({"hourly-cost-above-ceiling": _ceiling(plan)}, indent=2) + "\n"
 
 
 def _ceiling(plan: Plan) -> dict[str, float]:
@@ -166,19 +134,18 @@ def _ceiling(plan: Plan) -> dict[str, float]:
 
 def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = None, heading: str | None = None) -> str:
     """The stack file of a plan, as text."""
-    splits = place.router_image is not None
-    about = _about(plan, splits=splits) if heading is None else (f"# {heading}",)
+    about = _about(plan) if heading is None else (f"# {heading}",)
     lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
     if plan.question.has_routers:
-        lines += _endpoint(plan, splits=splits)
+        lines += _endpoint(plan)
     return (
         "\n".join(
             [
                 *lines,
                 *_model(plan, place, config),
-                *_server(plan, place.router_image),
+                *_server(plan),
                 *_weights(plan, place.token_secret),
                 *_budget(plan),
                 *_benchmark(plan),
@@ -218,7 +185,7 @@ def _zone_option(machine: str, region: str) -> str:
     return f"--zone with one that `gcloud compute machine-types list --filter=name={machine}` shows"
 
 
-def _about(plan: Plan, *, splits: bool) -> Iterator[str]:
+def _about(plan: Plan) -> Iterator[str]:
     question, money = plan.question, plan.money
     yield f"# Written by `fleet plan` for {_goal(plan)}."
     yield (
@@ -226,8 +193,7 @@ def _about(plan: Plan, *, splits: bool) -> Iterator[str]:
     )
     total, output = plan.performance.total_tokens_per_s, plan.performance.output_tokens_per_s
     nodes = plural(plan.nodes, "node")
-    together = ", with all engines together; `shape` below has what their split changes" if splits else ""
-    yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}{together}."
+    yield f"# {total.value:,.0f} tok/s total, {output.value:,.0f} output on {nodes}."
     if money.usd_per_node_hour is not None:
         least = "At least " if money.at_least else ""
         yield f"# {least}{format_usd(money.usd_per_hour)} an hour while running."
@@ -333,12 +299,11 @@ def _gateway(plan: Plan) -> Iterator[str]:
     yield _APART
 
 
-def _endpoint(plan: Plan, *, splits: bool) -> Iterator[str]:
+def _endpoint(plan: Plan) -> Iterator[str]:
     found = routers_for(plan)
     assert found is not None  # such a plan is impossible
     yield "  vllm-fleet:endpoint:"
-    reason = " # HAProxy checks keys and passes only /v1; the pods' own routers do neither" if splits else ""
-    yield f"    kind: leastRequest{reason}"
+    yield "    kind: leastRequest"
     yield "    router: # for full load by measured processor time; one may be away"
     yield f"      replicas: {found.replicas}"
     yield f"      cpu: {found.cpu}"
@@ -346,7 +311,7 @@ def _endpoint(plan: Plan, *, splits: bool) -> Iterator[str]:
     yield _APART
 
 
-def _server(plan: Plan, router_image: str | None) -> Iterator[str]:
+def _server(plan: Plan) -> Iterator[str]:
     profile, spares = plan.question.profile, plan.spares
     machine = plan.question.machine
     one = f"one {machine.family.upper()} node ({machine.gpus}x {machine.gpu.name}) each"
@@ -359,38 +324,15 @@ def _server(plan: Plan, router_image: str | None) -> Iterator[str]:
         yield "    engine: # differences from the profile"
         for name, value in changes.items():
             yield f"      {camel_case(name, '-')}: {json.dumps(value)}"
-    if router_image is not None:
-        yield from _shape(plan, router_image)
     if plan.question.compile_cache:
         yield "    compileCache: {enabled: true} # later replicas reuse compiled kernels"
     yield "    needs:"
-    if router_image is None:
-        yield f"      concurrencyPerReplica: {max(1, ceil(plan.in_flight_per_node))} # planned maximum of requests in flight"
-    else:
-        # With full caches another split is best, or none: the file declares the load for which this one was chosen.
-        in_flight = max(1, ceil(plan.performance.in_flight.value / plan.nodes))
-        yield f"      concurrencyPerReplica: {in_flight} # requests in flight at the planned load, for which the split was chosen"
+    yield f"      concurrencyPerReplica: {max(1, ceil(plan.in_flight_per_node))} # planned maximum of requests in flight"
     context = profile.shape.max_model_len_tokens
     if context < profile.context_tokens:
         yield f"      contextTokens: {context} # as much as the model and its GPUs allow"
     yield from _requests(plan.question.workload, profile.workload)
     yield _APART
-
-
-def _shape(plan: Plan, router_image: str) -> Iterator[str]:
-    """The best split of a node's engines."""
-    found = plan.prefill_apart
-    if found is None:
-        return
-    best, gain, each = found.best.apart, found.best.gain, found.gpus_per_engine
-    yield (
-        f"    # Prefill apart: {gain.low:.2f} to {gain.high:.2f} times the tok/s of the same engines together; longest gap "
-        f"{format_milliseconds(1e3 * best.longest_gap_s)} instead of {format_milliseconds(1e3 * found.together.longest_gap_s)}."
-    )
-    yield "    shape:"
-    yield f"      prefillGpus: {best.prefill * each}"
-    yield f"      decodeGpus: {best.decode * each}"
-    yield f'      router: {{image: "{router_image}"}}'
 
 
 def _requests(workload: Workload, usual: str) -> Iterator[str]:

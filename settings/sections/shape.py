@@ -39,7 +39,7 @@ class Shape(Section):
     """Engines of a pod that only read prompts, and engines that only answer."""
 
     prefill_gpus: Annotated[int, Field(ge=1, le=7)]
-    """GPUs that read prompts. `fleet plan --prefill-apart` computes how many."""
+    """GPUs that read prompts. docs/prefill-apart.md says how many a load needs."""
     decode_gpus: Annotated[int, Field(ge=1, le=7)]
     """GPUs that answer. With prefillGpus the pod's GPUs; `engine.tensorParallelSize` divides both."""
     router: ShapeRouter

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
     from fleet.plan.plan import Alternative, Money, PerMillion, Plan
-    from fleet.plan.prefill_apart import PrefillApart
     from fleet.plan.question.goals import PlanQuestion
 
 _ESTIMATES = (
@@ -118,7 +117,6 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "money": _money(plan.money),
         "kilowatts": plan.kilowatts,
         "batch": None if plan.batch is None else {**asdict(plan.batch), "total_hours": plan.batch.total_hours},
-        "prefillApart": None if plan.prefill_apart is None else _prefill_apart(plan.prefill_apart),
         "sizing": asdict(sizing),
         "routers": _router(routers_for(plan)),
         "timeToServe": _way(plan.time_to_serve),
@@ -144,15 +142,6 @@ def _router(found: RouterSize | None) -> dict[str, Any] | None:
         "cpu": found.cpu,
         "memoryGib": found.memory_gib,
         "busyCores": found.busy_cores,
-    }
-
-
-def _prefill_apart(found: PrefillApart) -> dict[str, Any]:
-    return {
-        **asdict(found),
-        "splits": [{**asdict(one), "idle": one.apart.idle} for one in found.splits],
-        "gb_per_s": found.gb_per_s,
-        "advice": found.advice,
     }
 
 

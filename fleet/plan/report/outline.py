@@ -17,7 +17,6 @@ from fleet.plan.report import (
     document,
     market,
     plan_tables,
-    prefill_apart,
 )
 from fleet.plan.words import (
     CAPACITIES,
@@ -151,17 +150,6 @@ def comparison(alternatives: Sequence[Alternative]) -> Outline:
     )
 
 
-def split(plan: Plan) -> Outline:
-    """The plan's splits into prefill and decode, for a terminal."""
-    return Outline(
-        title=_goal(plan.question),
-        kind=f"plan, {plan.label}",
-        verdict=_answer(plan),
-        tone="strong",
-        body=(prefill_apart.section(plan),),
-    )
-
-
 def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Beside) -> Outline:
     """Why no fleet of this machine reaches the goal, the nearest possible one, and what else reaches it."""
     finding = Finding(
@@ -254,7 +242,6 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         more=format_span(now.tpot_ms, format_milliseconds),
     )
     yield from _readings(plan)
-    yield from prefill_apart.number(plan)
     yield Number(
         name="load",
         now=format_percent(plan.utilisation, 0),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fleet.preview.compare.engine_words import engine_words
@@ -241,11 +240,10 @@ def _modelled(modelled: Modelled | None) -> dict[str, Any] | None:
         "requestsInFlight": modelled.in_flight,
         "totalTokensPerSecond": _estimate(modelled.total_tokens_per_s),
         "outputTokensPerSecond": _estimate(modelled.output_tokens_per_s),
-        "tpotMs": _estimate(modelled.tpot_ms),
+        "tpotMs": _estimate(modelled.performance.tpot_ms),
         "ttftMs": _estimate(modelled.performance.ttft_ms),
         "basis": modelled.total_tokens_per_s.basis,
         "reasons": list(modelled.total_tokens_per_s.reasons),
-        **({} if modelled.split is None else {"prefillApart": asdict(modelled.split)}),
     }
 
 

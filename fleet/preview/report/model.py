@@ -179,7 +179,6 @@ def build_report(
         from fleet.preview.report.consequences import with_consequences
 
         comparison = redactor.whole(with_consequences(comparison, settings, recording, figures, modelled))
-    problems = (*problems, *_split_findings(settings, modelled))
     about = (f"{one.message[0].upper()}{one.message[1:]}." for one in _about_references(recording))
     remarks = (*_remarks(settings, stand_in_project, environments, secret_keys), *about)
     notices = tuple(one for one in problems if one.severity == "note")
@@ -224,14 +223,6 @@ def _modelled(settings: Settings, figures: Figures) -> Modelled | None:
     from fleet.plan.modelled import modelled
 
     return modelled(settings)
-
-
-def _split_findings(settings: Settings, modelled: Modelled | None) -> Iterator[Finding]:
-    if settings.server.shape is None:
-        return
-    from fleet.preview.report.prefill_apart import split_findings
-
-    yield from split_findings(settings, modelled)
 
 
 def _about_references(recording: Recording) -> Iterator[Diagnostic]:

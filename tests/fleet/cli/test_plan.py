@@ -161,17 +161,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         (("--users", "10", "--project", "my-project"), "--project requires --write"),
         (("--users", "10", "--write", "a", "--compare"), "--write and --compare"),
         (("--users", "10", "--machine", "any", "--write", "a"), "--machine any"),
-        (
-            ("--users", "10", "--machine", "any", "--prefill-apart"),
-            "--prefill-apart cannot be combined with --machine any",
-        ),
-        (("--users", "10", "--prefill-apart", "--write", "a"), "--prefill-apart --write requires --router-image"),
-        (
-            ("--users", "10", "--prefill-apart", "--gateway", "--write", "a", "--router-image", "a"),
-            "--prefill-apart --write cannot be combined with --gateway",
-        ),
-        (("--users", "10", "--router-image", "a"), "--router-image requires --prefill-apart"),
-        (("--users", "10", "--prefill-apart", "--compare"), "--prefill-apart and --compare"),
         (("--users", "10", "--machine", "tpu"), "allowed: any, g2-standard-4"),
         (("--users", "10", "--machine", "h100"), "did you mean a3-highgpu-1g?"),
         (("--users", "10", "--profile", "chat"), "did you mean serve-chat?"),
@@ -228,23 +217,6 @@ def test_what_else_reaches_a_goal_is_followed_by_its_options(machine: str) -> No
 def test_without_a_preference_every_machine_answers(options: tuple[str, ...]) -> None:
     asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", *options)
     assert plan(*asked).stdout == plan(*asked, "--machine", "any").stdout
-
-
-def test_prefill_apart_is_one_line_or_every_split() -> None:
-    plain, asked = plan(*USERS).stdout, plan(*USERS, "--prefill-apart").stdout
-    assert "prefill apart" in plain
-    assert "3 : 5" not in plain
-    assert [f"{prefill} : {8 - prefill}" in asked for prefill in range(1, 8)] == [True] * 7
-    assert "requests/s  " not in asked
-    found = json.loads(plan(*USERS, "--format", "json").stdout)["plan"]["prefillApart"]
-    assert (found["advice"], found["best"]["apart"]["prefill"], len(found["splits"])) == ("gaps only", 3, 7)
-
-
-def test_a_node_with_one_engine_has_nothing_to_split() -> None:
-    options = ("--users", "100", "--machine", "a3-highgpu-1g")
-    assert "prefill apart" not in plan(*options).stdout
-    assert "nothing to split" in plan(*options, "--prefill-apart").stdout
-    assert json.loads(plan(*options, "--format", "json").stdout)["plan"]["prefillApart"] is None
 
 
 @each_row("options", [("--compare",), ("--usd-per-node-hour", "30"), ("--capacity", "reservation")])

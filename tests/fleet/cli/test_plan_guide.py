@@ -1,4 +1,4 @@
-"""docs/plan.md and docs/prefill-apart.md show what the command prints, and name the document's keys."""
+"""docs/plan.md shows what the command prints, and names the document's keys."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from tests.fleet.cli.command import ROOT, fleet
 pytestmark = pytest.mark.slow
 
 GUIDE = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
-APART_GUIDE = (ROOT / "docs" / "prefill-apart.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE + APART_GUIDE, re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(r"^```console\n\$ fleet (plan [^\n]*)\n(.*?)\n```", GUIDE, re.MULTILINE | re.DOTALL)
 
 
 def test_there_is_an_example_of_every_goal() -> None:

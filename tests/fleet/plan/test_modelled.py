@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from facts import ledger
 from facts.figures import match, published
 from fleet.plan.modelled import Modelled, modelled
 from settings.derived.figures import serving_shape
@@ -49,6 +50,20 @@ def test_an_estimate_with_a_picker_of_which_nothing_is_published_says_what_it_as
 
 def test_a_paused_stack_has_no_estimate() -> None:
     assert modelled(make_settings(server={"replicas": 0})) is None
+
+
+def test_with_a_shape_the_estimate_is_of_the_engines_together_and_the_ratio_and_what_was_measured_are_said() -> None:
+    image = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
+    shape = {"prefillGpus": 3, "decodeGpus": 5, "router": {"image": image}}
+    tuned = {"replicas": 1, "profile": "tuned"}
+    plain = modelled(make_settings(server=tuned))
+    apart = modelled(make_settings(server={**tuned, "shape": shape}, endpoint={"kind": "leastRequest"}))
+    assert plain is not None
+    assert apart is not None
+    assert apart.total_tokens_per_s.value == plain.total_tokens_per_s.value
+    runs = ledger.section("disaggregation", "rendered")["runs"].values()
+    assert all(said in apart.format() for said in ("3 : 5", "two H200", *(f"{one['times']}" for one in runs)))
+    assert plain.apart == ""
 
 
 def test_the_estimate_is_at_full_load_and_names_both_readings() -> None:

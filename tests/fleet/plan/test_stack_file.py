@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from facts.models import CATALOGUE
 from fleet.plan.asked import Asked, Place
 from fleet.plan.from_settings import deployment_of, facts_of_stack
-from fleet.plan.modelled import modelled
 from fleet.plan.plan import Plan
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import AskingError, question_of
@@ -23,7 +22,6 @@ from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
 from fleet.plan.routers import routers_for
 from fleet.plan.stack_file import stack_text, write_stack
 from fleet.preview.offline import open_stack
-from fleet.preview.report.prefill_apart import split_findings
 from settings.derived.figures import figures
 from settings.load import accept, check
 from settings.problems import SettingsError
@@ -55,47 +53,6 @@ def written(root: Path, made: Plan, **options: Any) -> Any:
     path, *_ = write_stack(root, "planned", made, Place(**options), replace=True)
     assert rewritten(path.read_text(encoding="utf-8")) == []
     return open_stack(root, "planned").settings
-
-
-def test_a_split_is_written_with_its_router_and_the_endpoint_that_it_needs(root: Path) -> None:
-    made = answer(users=8_000, machine="a4-highgpu-8g", profile="tuned", routers=True)
-    image = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
-    stack = written(root, made, router_image=image)
-    assert made.prefill_apart is not None
-    best = made.prefill_apart.best.apart
-    shape = stack.server.shape
-    assert (shape.prefill_gpus, shape.decode_gpus, shape.router.image) == (best.prefill, best.decode, image)
-    assert stack.endpoint_kind == "leastRequest"
-    sized, router = routers_for(made), stack.endpoint.router
-    assert sized is not None
-    assert (router.replicas, router.cpu, router.memory_gib) == (sized.replicas, sized.cpu, sized.memory_gib)
-    limits = json.loads((root / "policy/config/planned.json").read_text())
-    assert limits["image-from-elsewhere"] == {"registries": ["europe-west4-docker.pkg.dev/project/images"]}
-    with pytest.raises(SettingsError, match="router-image"):
-        written(root, made, router_image="vllm-router:latest")
-
-
-@pytest.mark.parametrize(
-    "goal",
-    [
-        {"requests_per_second": 20.0, "isl": 5_000, "osl": 250, "machine": "a3-ultragpu-8g"},
-        # Its best split has an idle side, which no other split would use.
-        {"users": 16_000.0, "machine": "a4-highgpu-8g", "profile": "tuned"},
-    ],
-)
-def test_the_preview_judges_a_written_split_at_the_load_that_it_was_planned_for(
-    root: Path, goal: dict[str, Any]
-) -> None:
-    made = plan(question_of(Asked(**goal, routers=True), for_stack=True))
-    stack = written(root, made, router_image=f"host.example/images/vllm-router:0.1.17@sha256:{'0' * 64}")
-    planned, found = made.prefill_apart, modelled(stack)
-    assert planned is not None
-    assert found is not None
-    assert found.split is not None
-    assert found.split.gain.value == pytest.approx(planned.best.gain.value, rel=0.01)
-    assert found.split.apart.longest_gap_s == pytest.approx(planned.best.apart.longest_gap_s, rel=0.02)
-    assert list(split_findings(stack, found)) == []
-    assert "together" in (root / "Pulumi.planned.yaml").read_text().partition("config:")[0]
 
 
 @pytest.mark.parametrize("capacity", OF_A4)

@@ -23,7 +23,7 @@ LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 
 def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any) -> dict[str, Finding]:
     settings = make_settings(**{**stack, "batch": {"enabled": True, **batch}, **sections})
-    ids = ("batch", "scaling", "benchmark-between", "download-per", "prefill-with-scaling")
+    ids = ("batch", "scaling", "benchmark-between", "download-per")
     return {one.id: one for one in check(settings) if one.id.startswith(ids)}
 
 
