@@ -175,7 +175,7 @@ def test_an_engine_on_part_of_the_pods_gpus_is_refused_with_their_number() -> No
 
 def test_the_guides_examples_are_accepted_and_its_table_says_how_each_machine_is_sold() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "machines.md").read_text()
-    examples = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    examples = re.findall(r"```yaml\n(  .*?)```", guide, re.DOTALL)
     assert len(examples) == 2
     for example in examples:
         sections = {key.removeprefix("vllm-fleet:"): value for key, value in yaml.safe_load(example).items()}
