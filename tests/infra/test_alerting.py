@@ -53,7 +53,7 @@ def test_pages_go_to_all_channels_and_tickets_past_the_pager() -> None:
 
 def test_a_policy_waits_for_the_log_based_metric_that_it_reads() -> None:
     metrics = {one.inputs["name"] for one in all_of(everything(), "logging/metric:Metric")}
-    assert metrics == {"test_scale_up_failures", "test_gpu_faults", "test_answers"}
+    assert metrics == {"test_scale_up_failures", "test_gpu_faults"}
     (stock_out,) = [one for one in of("alertPolicy:AlertPolicy") if one.name == "alerting-StockOut"]
     assert any(urn.endswith("::alerting-test_scale_up_failures") for urn in needs_of(stock_out))
 
