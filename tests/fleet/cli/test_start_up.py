@@ -111,14 +111,6 @@ def _options(command: Any) -> Any:
     }
 
 
-def test_a_former_name_does_the_same_and_is_not_shown() -> None:
-    now, before = fleet("check", "--stack", "dev"), fleet("config", "check", "--stack", "dev")
-    assert (now.returncode, now.stdout, now.stderr) == (before.returncode, before.stdout, before.stderr)
-    assert " check " in fleet("--help").stdout
-    assert " render " not in fleet("--help").stdout
-    assert "check" not in fleet("config", "--help").stdout
-
-
 @pytest.mark.parametrize("words", ["fleet preview --stack s", "fleet plan --profile s"])
 def test_completion_loads_typer_and_what_it_converts_options_with(words: str) -> None:
     assert loaded_by(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="3") == ["pydantic", "typer"]
