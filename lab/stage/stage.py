@@ -152,7 +152,6 @@ class Stage:
                 namespace=self.namespace,
                 model=self.settings.serving.model.id,
                 load=load_of(self.settings),
-                ranks=self.settings.serving.engine.data_parallel_size,
                 route=self.backends if self.settings.gateway.enabled else None,
             )
         )

@@ -1,4 +1,4 @@
-"""/metrics in vLLM 0.18.1's format: every engine's gauges, counters and observed histograms, written by the client library that
+"""/metrics in vLLM 0.18.1's format: every engine's gauges and counters, written by the client library that
 vLLM uses.
 
 Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metrics/perf.py.
@@ -6,15 +6,11 @@ Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metric
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from lab.simulators.model_server.engine import Engine
@@ -22,8 +18,6 @@ from lab.simulators.model_server.engine import Engine
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = ("stop", "length", "abort", "error", "repetition")
 SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
-STEP_BOUNDS: Final = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
-"""Buckets of vllm:iteration_tokens_total, tokens."""
 FLOPS_PER_TOKEN: Final = 2 * 27e9
 """Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
 BYTES_PER_STEP: Final = 28 * 2**30
@@ -69,54 +63,6 @@ _MFU: Final[tuple[tuple[str, str, Value], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """What was observed of every engine, in vLLM's buckets."""
-
-    name: str
-    text: str
-    bounds: Sequence[float]
-    counts: dict[Engine, list[int]] = field(default_factory=dict)
-    sums: dict[Engine, float] = field(default_factory=dict)
-
-    def observe(self, engine: Engine, value: float) -> None:
-        """Seconds of one request, or tokens of one step."""
-        self.counts.setdefault(engine, [0] * (len(self.bounds) + 1))[bisect_left(self.bounds, value)] += 1
-        self.sums[engine] = self.sums.get(engine, 0.0) + value
-
-    def family(self, engines: Sequence[Engine]) -> Metric:
-        """Cumulative buckets, sum and count of every engine."""
-        family = HistogramMetricFamily(f"vllm:{self.name}", self.text, labels=("engine", "model_name"))
-        for engine in engines:
-            counts = accumulate(self.counts.get(engine, [0] * (len(self.bounds) + 1)))
-            bounds = (*(str(float(bound)) for bound in self.bounds), "+Inf")
-            buckets = list(zip(bounds, counts, strict=True))
-            family.add_metric((str(engine.rank), engine.node.model), buckets, self.sums.get(engine, 0.0))
-        return family
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """Answers of the web server by path and status group. Source: prometheus-fastapi-instrumentator 8.1.0, metrics.py."""
-
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def observe(self, handler: str, status: int) -> None:
-        """HTTP status of one answer of this path."""
-        self.counts[handler, f"{status // 100}xx"] += 1
-
-    def family(self, _: Sequence[Engine]) -> Metric:
-        """The counter of every status group so far."""
-        family = CounterMetricFamily(
-            "http_requests",
-            "Total number of requests by method, status and handler.",
-            labels=("handler", "method", "status"),
-        )
-        for (handler, status), number in sorted(self.counts.items()):
-            family.add_metric((handler, "POST", status), number)
-        return family
-
-
 class _Page(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -125,10 +71,9 @@ class _Page(Collector):
         return self._families
 
 
-def render(engines: Sequence[Engine], created: float, observed: Sequence[Histogram | Answered] = ()) -> str:
+def render(engines: Sequence[Engine], created: float) -> str:
     """The whole page. `created`: when the counters were made, in epoch seconds."""
-    families = (*_families(engines, created), *(one.family(engines) for one in observed))
-    return generate_latest(_Page(families)).decode()
+    return generate_latest(_Page(tuple(_families(engines, created)))).decode()
 
 
 def _families(engines: Sequence[Engine], created: float) -> Iterator[Metric]:

@@ -1,8 +1,7 @@
 """A simulated server with a published row's timing, for the rehearsal's traffic.
 
 Every answer has the same pace, so many of these servers share one event loop cheaply. It streams completions, as the traffic asks for
-them, and answers /metrics: engines take requests in turn, count, and take no steps. A server with queues and caches is `EngineServer`.
-Nothing here knows of Kubernetes.
+them, and has no metrics. A server with queues and caches is `EngineServer`. Nothing here knows of Kubernetes.
 """
 
 from __future__ import annotations
@@ -13,13 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
 from lab.simulators.model_server import answers
 from lab.simulators.model_server.answers import Asked, BadRequestError, ChunkWriter
-from lab.simulators.model_server.engine import Engine, Generation
 from lab.simulators.model_server.listener import Ending, Listener
-from lab.simulators.model_server.node import Node, Pace
-from lab.simulators.model_server.outbox import Outbox
 
 if TYPE_CHECKING:
     # Not at the top: `fleet rehearse --list` needs no package of a rehearsal.
@@ -33,64 +28,26 @@ __all__ = ["Ending", "ModelServer"]
 LEAST_CHUNK_WALL_SECONDS: Final = 0.1
 """Chunks of one answer come no closer than this on the wall: on a fast clock several tokens share one.
 Assumed: ten a second are enough to see where an answer was cut; at 60 times, an answer of 24 s then has four."""
-_PATH: Final = "/v1/completions"
 _FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
 
 
 class ModelServer(Listener):
     """A server whose answers all take the time that `timing` says."""
 
-    def __init__(
-        self,
-        *,
-        model: str,
-        timing: ServerTiming,
-        clock: Clock,
-        ranks: int = 1,
-    ) -> None:
-        """Not ready until `ready` is set. `ranks`: its data-parallel engines."""
-        # Here: the drills import this module, and `fleet rehearse --list` works without the rehearsal's packages.
-        from lab.simulators.model_server import metrics
-
+    def __init__(self, *, model: str, timing: ServerTiming, clock: Clock) -> None:
+        """Not ready until `ready` is set."""
         super().__init__(clock)
         self.timing = timing
         self._limits = answers.Limits(model=model)
-        node = Node(model=model, ranks=ranks, pace=Pace(fixed_s=1.0))
-        self.engines = [Engine(rank, node, clock, Outbox()) for rank in range(ranks)]
         self.failing = False
         """Whether every request is answered with 500."""
-        self._answered = metrics.Answered()
-        self._steps = metrics.Histogram("iteration_tokens_total", "Tokens of a step.", metrics.STEP_BOUNDS)
-        self._first = metrics.Histogram("time_to_first_token_seconds", "Time to first token.", TTFT_BOUNDS)
-        self._each = metrics.Histogram(
-            "request_time_per_output_token_seconds", "Time per output token of a request.", TPOT_BOUNDS
-        )
 
     def _routes(self) -> Sequence[web.RouteDef]:
         from aiohttp import web
 
-        return [
-            web.get("/health", self._health),
-            web.get("/metrics", self._metrics),
-            web.post(_PATH, self._answer),
-        ]
-
-    async def _metrics(self, _: web.Request) -> web.Response:
-        from aiohttp import web
-
-        from lab.simulators.model_server import metrics
-
-        text = metrics.render(
-            self.engines, float(self._created), (self._steps, self._first, self._each, self._answered)
-        )
-        return web.Response(text=text, headers={"Content-Type": metrics.METRICS_TYPE})
+        return [web.get("/health", self._health), web.post("/v1/completions", self._answer)]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        response = await self._response(request)
-        self._answered.observe(_PATH, response.status)
-        return response
-
-    async def _response(self, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         if self._refuse_after_the_end(request):
@@ -105,26 +62,12 @@ class ModelServer(Listener):
             if self.failing:
                 return web.json_response(_FAILED.body(), status=_FAILED.status)
             try:
-                return await self._generate(asked, id_, request)
+                return await self._stream(asked, str(id_), request)
             except ConnectionResetError:
                 # The client disconnected, or the server was stopped.
                 return web.Response()
 
-    async def _generate(self, asked: Asked, id_: int, request: web.Request) -> web.StreamResponse:
-        engine = self.engines[id_ % len(self.engines)]
-        counted = Generation(asked, asked.output_tokens, False, lambda *_: None)
-        engine.running[counted] = None
-        engine.prompt_tokens += asked.input_tokens
-        finish = "abort"
-        try:
-            response = await self._stream(asked, str(id_), request, engine)
-            finish = "length"
-            return response
-        finally:
-            del engine.running[counted]
-            engine.finished[finish] += 1
-
-    async def _stream(self, asked: Asked, id_: str, request: web.Request, engine: Engine) -> web.StreamResponse:
+    async def _stream(self, asked: Asked, id_: str, request: web.Request) -> web.StreamResponse:
         from aiohttp import web
 
         loop = asyncio.get_running_loop()
@@ -141,12 +84,7 @@ class ModelServer(Listener):
             due = began + self.clock.wall_seconds(self.timing.due_seconds(sent + number))
             await asyncio.sleep(max(0.0, due - loop.time()))
             await response.write(chunks.tokens(number, last=sent + number == asked.output_tokens))
-            engine.generation_tokens += number
-            self._steps.observe(engine, number)
-            if not sent:
-                self._first.observe(engine, self.timing.ttft_seconds)
             sent += number
-        self._each.observe(engine, self.timing.tpot_seconds)
         await response.write(chunks.closing(sent))
         await response.write_eof()
         return response

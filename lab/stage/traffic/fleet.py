@@ -86,11 +86,10 @@ class Fleet:
         model: str,
         server: str,
         namespace: str,
-        ranks: int = 1,
     ) -> None:
-        """`server`: value of the pods' label `app`; a canary's has its ending. `ranks`: engines per pod."""
+        """`server`: value of the pods' label `app`; a canary's has its ending."""
         self._loop, self._clock, self._timeline = loop, clock, timeline
-        self._timing, self._model, self._ranks = timing, model, ranks
+        self._timing, self._model = timing, model
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
         self._served: dict[str, _Served] = {}
         self._notices: dict[str, float] = {}
@@ -119,10 +118,6 @@ class Fleet:
         wanted = (selector or {"app": self._app}).items()
         return [url for url, labels in self._routes.items() if wanted <= labels.items()]
 
-    def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
-        return [(one.name, one.node, one.server.url) for one in self._of(app) if one.server.url]
-
     def accepted(self, app: str) -> int:
         """Requests that have reached the present servers of this `app`."""
         return sum(one.server.accepted for one in self._of(app))
@@ -132,8 +127,8 @@ class Fleet:
         for one in self._of(app):
             one.server.failing = True
 
-    def _of(self, app: str | None) -> list[_Served]:
-        return [one for one in self._served.values() if one.labels["app"] == (app or self._app)]
+    def _of(self, app: str) -> list[_Served]:
+        return [one for one in self._served.values() if one.labels["app"] == app]
 
     @property
     def in_flight(self) -> int:
@@ -216,7 +211,7 @@ class Fleet:
             uid=metadata["uid"],
             node=pod["spec"].get("nodeName", ""),
             restarts=restarts_of(pod),
-            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock, ranks=self._ranks),
+            server=ModelServer(model=self._model, timing=self._timing, clock=self._clock),
         )
         self._served[one.uid] = one
         self._servers.add(one.server)

@@ -100,11 +100,10 @@ class Traffic:
         namespace: str,
         model: str,
         load: Load | None = None,
-        ranks: int = 1,
         route: Callable[[], Sequence[Backend]] | None = None,
     ) -> None:
-        """`server`: value of the server pods' label `app`. `model`: requested model name. `ranks`: engines per pod. `route`: backends
-        through which a gateway sends the requests; None: they go to the Service.
+        """`server`: value of the server pods' label `app`. `model`: requested model name. `route`: backends through which a
+        gateway sends the requests; None: they go to the Service.
         """
         self._route = route
         self.load = load or published_load()
@@ -120,7 +119,6 @@ class Traffic:
             model=model,
             server=server,
             namespace=namespace,
-            ranks=ranks,
         )
         self._driver: Driver | None = None
         self._running: concurrent.futures.Future[None] | None = None
@@ -158,10 +156,6 @@ class Traffic:
     def endpoints(self) -> list[str]:
         """The servers' Service's current URLs."""
         return self._do(_call(self.fleet.endpoints), ENDPOINTS_WALL_SECONDS)
-
-    def targets(self, app: str | None = None) -> list[tuple[str, str, str]]:
-        """Pod, node and URL of every server of this `app`, by default the Service's, for scraping."""
-        return self._do(_call(lambda: self.fleet.targets(app)), ENDPOINTS_WALL_SECONDS)
 
     def accepted(self, app: str) -> int:
         """Requests that have reached the present servers of this `app`."""

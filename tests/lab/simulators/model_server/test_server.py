@@ -69,7 +69,7 @@ def test_a_stream_brings_every_token_the_usage_and_the_end() -> None:
     run(play)
 
 
-def test_a_failing_server_answers_500_and_counts_it_as_the_web_server_does() -> None:
+def test_a_failing_server_answers_500() -> None:
     async def play(server: ModelServer, session: aiohttp.ClientSession) -> None:
         path = "/v1/completions"
         for failing, expected in ((False, 200), (True, 500), (True, 500)):
@@ -78,14 +78,6 @@ def test_a_failing_server_answers_500_and_counts_it_as_the_web_server_does() -> 
             async with session.post(server.url + path, json=asked) as response:
                 assert response.status == expected
                 await response.read()
-        async with session.get(f"{server.url}/metrics") as response:
-            lines = (await response.text()).splitlines()
-        answered = {line for line in lines if line.startswith("http_requests_total{")}
-        labels = f'handler="{path}",method="POST"'
-        assert answered == {
-            f'http_requests_total{{{labels},status="2xx"}} 1.0',
-            f'http_requests_total{{{labels},status="5xx"}} 2.0',
-        }
 
     run(play)
 

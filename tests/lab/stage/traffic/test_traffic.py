@@ -142,8 +142,8 @@ def test_a_failing_canary_loses_its_share_of_the_route_and_no_more() -> None:
     here.pods.put(pod("a"))
     here.pods.put(pod("c", labels={"app": canary}))
     with here.traffic:
-        here.until(lambda: len(here.traffic.targets()) == len(here.traffic.targets(canary)) == 1)
         here.traffic.wait_for_endpoints(1)
+        here.until(lambda: len(here.traffic.fleet.endpoints({"app": canary})) == 1)
         here.traffic.fail(canary)
         here.traffic.start(rate_per_second=4.0)
         here.sleep(20)
