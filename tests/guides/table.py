@@ -294,6 +294,9 @@ PAGES: Final[Mapping[str, Page]] = {
         )
     ),
     "docs/policies.md": Page((Typed(f"pulumi preview {policies('spot')}", ("Policies:",)),), has={"spot": False}),
+    "docs/prefill-apart.md": Page(
+        (LeftOut("pulumi up --stack apart", "needs a stack file with server.shape, and none ships"),)
+    ),
     "docs/preview.md": Page(
         (
             LeftOut("pulumi env open ORGANIZATION/PROJECT/NAME pulumiConfig", ENGINE_CLOUD),
