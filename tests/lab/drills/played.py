@@ -81,12 +81,12 @@ def played(stage: Stage, name: str) -> DrillResult:
     """One drill on the running stage, as a runner plays it."""
     drill = next(one for one in DRILLS if one.name == name)
     assert not drill.skip(stage.settings), f"{name} would be skipped"
-    proof, gave_up, began = Proof(), "", stage.clock.now_seconds()
+    proof, gave_up = Proof(), ""
     try:
         drill.play(stage, proof)
     except DrillBrokenOffError as error:
         gave_up = str(error)
-    return result_of(drill, proof, gave_up=gave_up, stage=stage, since_seconds=began)
+    return result_of(drill, proof, gave_up=gave_up)
 
 
 def errors(findings: Sequence[Finding]) -> list[Finding]:
