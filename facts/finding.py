@@ -46,7 +46,7 @@ class Finding:
     """One finding. Recognized secrets are replaced, and long texts shortened, when it is made: no report can print them."""
 
     id: str
-    """Stable identifier of the check, policy or lesson, e.g. "tp8-on-one-gpu-model". Tests and profiles refer to it."""
+    """Stable identifier of the check, policy or lesson, e.g. "tp8-on-one-gpu-model". Tests refer to it."""
     subject: str
     """What it is about: the path of a key, a resource, a pod, a file or a check."""
     severity: Severity = "error"

@@ -185,7 +185,7 @@ def engine_rule(lesson: Lesson[Served]) -> ResourceRule:
             found = f"{engine.label}: {RESOURCES.found(breach)}"
             yield RESOURCES.finding(lesson, breach, subject="", found=found)
 
-    return ResourceRule(judge=each_engine(judge), lesson=lesson.name if lesson.excusable else "", **described(lesson))
+    return ResourceRule(judge=each_engine(judge), **described(lesson))
 
 
 def described(lesson: Lesson[Any]) -> dict[str, Any]:

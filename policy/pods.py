@@ -13,6 +13,7 @@ from math import ceil, isfinite
 from typing import Any, Final
 
 from facts import engines, node_room
+from facts.lessons.deliberate import exception_for
 from facts.machines import MACHINES, Gpu, Machine, of_accelerator
 from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, known, listed, mapped
 from server_command import Started, is_server_image, server_arguments
@@ -358,10 +359,10 @@ def all_servers(resources: Sequence[Resource]) -> Iterator[Server]:
 
 
 def on_purpose(resource: Resource) -> frozenset[str]:
-    """Names of the rules that a workload deliberately breaks to reproduce a published result; empty without that result."""
+    """Names of the rules that a workload deliberately breaks to reproduce a published result, of those that this result excuses."""
     for pod in pods(resource):
-        if pod.annotation(REPRODUCES) and (names := pod.annotation(ON_PURPOSE)):
-            return frozenset(name.strip() for name in names.split(","))
+        if (row := pod.annotation(REPRODUCES)) and (names := pod.annotation(ON_PURPOSE)):
+            return frozenset(name for one in names.split(",") if exception_for(row, name := one.strip()))
     return frozenset()
 
 

@@ -21,7 +21,7 @@ from facts.lessons.lesson import Setting as Setting
 from values import UnknownValueError
 
 ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
-"""Annotation: comma-separated names of the rules that a workload deliberately breaks."""
+"""Annotation: comma-separated names of the rules that a workload deliberately breaks, of those in facts/lessons/deliberate.py."""
 REPRODUCES: Final = "vllm-fleet.dev/reproduces"
 """Annotation: the published result that a workload reproduces. Required for `ON_PURPOSE`."""
 
@@ -74,8 +74,6 @@ class ResourceRule(Rule):
 
     judge: Callable[[Resource, Settings], Iterator[Finding]]
     """Makes its findings with `finding`. A warning is never mandatory, whatever the policy's level."""
-    lesson: str = ""
-    """Name for a deliberate exception, see `ON_PURPOSE`. Empty: no exception is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

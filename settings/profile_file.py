@@ -19,7 +19,7 @@ NAME = "settings/profiles.yaml"
 """The file, from the project's root."""
 
 _INHERITED = frozenset({"model", "workload", "contextTokens", "concurrencyPerReplica", "engine"})
-_OWN = frozenset({"over", "title", "versions", "reproduces", "lessons", "assumptions", "differences"})
+_OWN = frozenset({"over", "title", "versions", "reproduces", "assumptions", "differences"})
 _KINDS: Mapping[type, str] = {dict: "mapping", list: "list"}
 _T = TypeVar("_T")
 _FIGURE = re.compile(r"\{([^{}:]*)(?::([^{}]*))?\}")

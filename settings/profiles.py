@@ -20,7 +20,7 @@ from settings.sections.model import Model
 from settings.sections.section import Section, tuples
 
 NAMES: tuple[str, ...] = profile_file.names()
-"""Every profile: those for use, then the article's phases in order."""
+"""Every profile, in the order of the file."""
 
 
 Evidence = Literal["measured there", "inferred", "unmeasured"]
@@ -60,9 +60,8 @@ class Profile(Section):
     versions: tuple[str, ...] = (ARTICLES,)
     """vLLM releases that accept the profile and have no known defect with it."""
     reproduces: str | None = None
-    """The published row that this profile reproduces, as in the ledger, e.g. "phases.tp8"."""
-    lessons_reproduced: Annotated[frozenset[str], Field(alias="lessons", strict=False)] = frozenset()
-    """Deliberate exceptions: lessons that the row breaks. They are findings unless the stack file sets the flag."""
+    """The published row that this profile reproduces, as in the ledger, e.g. "phases.mtp1-092". Lessons that the row breaks are
+    deliberate exceptions (facts/lessons/deliberate.py)."""
     assumptions: tuple[str, ...] = ()
     """Choices of this profile where the article gives no value."""
     differences: tuple[Difference, ...] = ()

@@ -46,7 +46,7 @@ class Serving:
     requests: Workload | None
     """The stack file's own workload."""
     overrides: frozenset[str]
-    """camelCase names of the engine settings in the stack file, which are never deliberate exceptions."""
+    """camelCase names of the engine settings in the stack file. What they cause is no deliberate exception."""
     left_out: tuple[str, ...]
     """camelCase names of the profile's engine settings that do not apply to this model."""
     unnamed_parsers: tuple[str, ...]

@@ -21,14 +21,16 @@ from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over
 from tests.support.recorded import goes_before
 from tests.support.rows import each_row
 from tests.support.schemas import problems
+from tests.support.stacks import CODE
 from tests.support.stacks import recorded_stack as recorded
 from tests.workflows.steps import ATTEMPTS, UP_MINUTES
 
 STACKS = stack_names(ROOT)
+RECORDED = (*STACKS, CODE)
 
 
 def test_there_are_the_stacks_that_the_documentation_promises() -> None:
-    assert set(STACKS) == {"smoke", "dev", "spot", "cud", "batch", "gateway", "guest", "prod"}
+    assert set(STACKS) == {"smoke", "dev", "spot", "cud", "batch", "gateway", "prod"}
 
 
 def test_the_first_stack_needs_nothing_but_a_project() -> None:
@@ -49,39 +51,39 @@ def test_an_inventory_loses_nothing_as_a_difference(stack: str) -> None:
     assert laid_over(base, difference(base, own)) == own
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_both_modes_record_the_same_resources(stack: str) -> None:
     assert recorded(stack, "known").by_urn.keys() == recorded(stack, "preview").by_urn.keys()
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_no_manifest_holds_an_unknown_value_once_outputs_are_known(stack: str) -> None:
     for resource in recorded(stack, "known").resources:
         if resource.type.startswith("kubernetes:"):
             assert paths_of_unknowns(dict(resource.inputs)) == [], resource.urn
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_nothing_complains(stack: str) -> None:
     for mode in ("preview", "known"):
         complaints = [d.message for d in recorded(stack, mode).diagnostics if d.severity == "error"]
         assert complaints == []
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_every_kubernetes_object_has_the_stacks_own_provider(stack: str) -> None:
     for resource in recorded(stack, "known").resources:
         if resource.custom and resource.type.startswith("kubernetes:"):
             assert "pulumi:providers:kubernetes" in resource.provider, resource.urn
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_the_kubeconfig_is_a_secret_output(stack: str) -> None:
     outputs = inventory(recorded(stack, "known"))["outputs"]
     assert outputs["kubeconfig"] == "[secret]"
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
     def same(text: Value) -> Value:
         assert not isinstance(text, str) or without_secrets(text) == text
@@ -93,7 +95,7 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
             transform([dict(resource.inputs), resource.name, resource.urn], same)
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
     page, outputs = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8"), recorded(stack, "known").outputs
     assert outputs["readme"] == filled(page, outputs)
@@ -114,7 +116,7 @@ def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_ser
     assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_the_workflow_that_updates_a_stack_outlasts_what_the_program_waits_for(stack: str) -> None:
     """The longest chain of waits, each as long as the program grants it, made anew or changed."""
     ended: dict[str, float] = {}
@@ -134,14 +136,14 @@ def test_only_the_gateway_stack_enables_network_services() -> None:
         assert ("networkservices.googleapis.com" in apis) is (stack == "gateway")
 
 
-def test_the_guests_policies_know_the_ranges_of_the_stack_it_joins() -> None:
-    (names,) = [r for r in recorded("guest", "known").resources if r.name.endswith("network-policies-every-pod")]
+def test_a_guests_policies_know_the_ranges_of_the_stack_it_joins() -> None:
+    (names,) = [r for r in recorded(CODE, "known").resources if r.name.endswith("network-policies-every-pod")]
     (_, peers, *_) = [[peer for peer in rule["to"] if "ipBlock" in peer] for rule in names.inputs["spec"]["egress"]]
     assert "10.32.0.10/32" in [peer["ipBlock"]["cidr"] for peer in peers]
 
 
-def test_the_guest_makes_no_network_and_no_cluster() -> None:
-    types = {r.type for r in recorded("guest", "known").resources}
+def test_a_guest_makes_no_network_and_no_cluster() -> None:
+    types = {r.type for r in recorded(CODE, "known").resources}
     assert not {t for t in types if t.startswith(("gcp:compute", "gcp:container"))}
 
 
@@ -150,7 +152,7 @@ def test_a_stack_is_the_same_from_another_folder(tmp_path: Path, monkeypatch: py
     assert record_stack(open_stack(ROOT, "dev"), "known").by_urn.keys() == recorded("dev", "known").by_urn.keys()
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
     judged = 0
     for resource in recorded(stack, "known").resources:
@@ -160,7 +162,7 @@ def test_every_manifest_is_valid_for_the_clusters_version(stack: str) -> None:
     assert judged >= (12 if stack == "smoke" else 16)
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> None:
     recording = recorded(stack, "known")
     (rules,) = (one.name for one in recording.resources if one.type.endswith("/v1:Rules"))
@@ -170,7 +172,7 @@ def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> N
     assert goes_before(recording, rules, "server-deployment") == (stack == "smoke")
 
 
-@each_row("stack", STACKS)
+@each_row("stack", RECORDED)
 def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
     order = [r.urn for r in recorded(stack, "known").resources]
     guards = [u for u in order if "NetworkPolicy::" in u or "ServiceAccount::" in u or "ResourceQuota::" in u]

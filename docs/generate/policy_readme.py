@@ -44,8 +44,8 @@ pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.jso
 Pulumi CLI or credentials. [docs/policies.md](../docs/policies.md): levels, settings, annotations, adding a rule.
 
 - **mandatory** stops an update, **advisory** does not. *Why* justifies the level; a stack's config file may set another.
-- Rules marked ° allow deliberate exceptions: findings in a workload that reproduces a published result become advisories of
-  `repeated-on-purpose`.
+- Rules marked ° have [deliberate exceptions](#repeated-on-purpose): their findings in a workload that reproduces a certain published result
+  become advisories of `repeated-on-purpose`.
 """
 
 
@@ -53,6 +53,7 @@ def readme() -> str:
     """The whole file."""
     if str(PACK) not in sys.path:
         sys.path.insert(0, str(PACK))
+    from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
     from facts.lessons.verdict import RULES_NOT_ASKED
     from not_asked import STATEMENT  # type: ignore[import-not-found]  # the pack's own folder
     from rule import all_rules  # type: ignore[import-not-found]
@@ -60,16 +61,23 @@ def readme() -> str:
     rules = all_rules()
     if other := {rule.subject for rule in rules} - set(SUBJECTS):
         raise ValueError(f"no heading for the subject {', '.join(sorted(other))}")
+    excepted = {one.lesson for one in DELIBERATE_EXCEPTIONS}
     parts = [_HEAD.format(count=len(rules) + 2), "\n".join(_overview(rules))]
     for subject in SUBJECTS:
         parts.append(f"## {subject.capitalize()}\n")
-        parts += ["\n".join(_details(rule)) for rule in rules if rule.subject == subject]
+        parts += [
+            "\n".join(_details(rule, excepted=rule.name in excepted)) for rule in rules if rule.subject == subject
+        ]
     parts.append("## Deliberate exceptions\n")
+    exceptions = [f"- `{one.row}` breaks [{one.lesson}](#{one.lesson}): {one.reason}." for one in DELIBERATE_EXCEPTIONS]
     parts.append(
         "### repeated-on-purpose\n\nA workload that reproduces a published result must list the rules that it breaks on purpose. "
         "*Advisory, low*\n\n"
         "- One finding for each broken rule. Make it mandatory where exceptions are not allowed, such as in "
-        "production.\n"
+        "production.\n\n"
+        "These are all, by published result ([docs/provenance.md](../docs/provenance.md)):\n\n"
+        + "\n".join(exceptions)
+        + "\n"
     )
     parts.append("## What is switched off\n")
     parts.append(
@@ -103,11 +111,10 @@ def _overview(rules: Iterable[Described]) -> Iterator[str]:
     yield ""
 
 
-def _details(rule: Described) -> Iterator[str]:
+def _details(rule: Described, *, excepted: bool) -> Iterator[str]:
     yield f"### {rule.name}"
     yield ""
-    exception = " °" if getattr(rule, "lesson", "") else ""
-    yield f"{_text(rule.statement)} *{rule.level.capitalize()}, {rule.severity}*{exception}"
+    yield f"{_text(rule.statement)} *{rule.level.capitalize()}, {rule.severity}*{' °' if excepted else ''}"
     yield ""
     yield f"- Why: {_text(rule.evidence)}"
     yield f"- Fix: {_text(rule.fix)}"

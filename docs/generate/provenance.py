@@ -10,7 +10,7 @@ from facts import figures, ledger, prices
 from facts.figures import Figure
 from facts.machines import DEFAULT
 from facts.prices import Price
-from fleet.plan.question.profiles import profile_facts, profile_names
+from settings.profiles import NAMES, profile
 
 PAGE = Path(__file__).parents[1] / "provenance.md"
 
@@ -592,14 +592,10 @@ def _digests() -> Iterator[str]:
 
 def _reproduced() -> Iterator[str]:
     yield from _heading("Runs that profiles reproduce")
-    yield "Each profile has the options of one published run. This project has not run them on the article's machines."
+    yield "Each of these profiles has the options of one published run. This project has not run them on the article's machines."
     yield "[planner-model.md](planner-model.md) has the planner's errors."
     yield ""
-    rows = [
-        (f"`{fact.reproduces}`", f"`{fact.name}`", fact.title)
-        for fact in map(profile_facts, profile_names())
-        if fact.reproduces
-    ]
+    rows = [(f"`{one.reproduces}`", f"`{one.name}`", one.title) for one in map(profile, NAMES) if one.reproduces]
     yield from _table(("row", "profile", "what"), sorted(rows))
 
 

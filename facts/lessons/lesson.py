@@ -61,7 +61,7 @@ class Rule:
     """The texts and the level of a rule. Its subclasses add the function that judges."""
 
     name: str
-    """kebab-case: the policy's name, and the id in findings, in `Profile.lessons_reproduced` and in the annotation `on-purpose`."""
+    """kebab-case: the policy's name, and the id in findings and in the annotation `on-purpose`."""
     subject: str = "serving"
     """Heading in the pack's README."""
     statement: str
@@ -86,9 +86,5 @@ class Lesson(Rule, Generic[Subject]):
 
     level_reason: str
     """The reason for the level."""
-    excusable: bool = True
-    """Whether a workload that reproduces a published result may break it as a deliberate exception."""
-    reads: tuple[str, ...] = ()
-    """Options that cause it: no deliberate exception applies if the stack file sets one of them."""
     judge: Callable[[Subject, Limits], Iterator[Breach]]
     """Must read lazily: a value may be unknown in a preview, and reading it ends the rule."""

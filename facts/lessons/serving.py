@@ -27,7 +27,6 @@ _MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
 _MTP5: Final = value("phases.figures.tp8-mtp5.details")
 _CRASH: Final = value("phases.figures.dp8-4096-095-crash.details")
 _DRAFTS: Final = "speculative-config.num_speculative_tokens"
-_MEMORY: Final = ("gpu-memory-utilization", "kv-cache-dtype", "speculative-config", ESTIMATE_CUDAGRAPHS)
 
 
 def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
@@ -170,7 +169,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="{data-parallel-size=8} and {tensor-parallel-size=1}",
         level="mandatory",
         severity="high",
-        reads=("tensor-parallel-size", "data-parallel-size"),
         settings=(
             Setting(
                 name="weightsGb",
@@ -190,7 +188,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {enable-expert-parallel}",
         level="mandatory",
         severity="medium",
-        reads=("enable-expert-parallel",),
         judge=_experts_of_a_dense_model,
     ),
     Lesson(
@@ -204,7 +201,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"{{{_DRAFTS}=1}}",
         level="mandatory",
         severity="high",
-        reads=("speculative-config",),
         settings=(
             Setting(
                 name="mostTokens",
@@ -225,7 +221,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"{{{_DRAFTS}=1}} with method mtp",
         level="advisory",
         severity="medium",
-        reads=("speculative-config",),
         judge=_no_draft,
     ),
     Lesson(
@@ -239,7 +234,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         f"{{{ESTIMATE_CUDAGRAPHS}=true}}, or {TWO_BYTE_UTILISATION} with a bf16 cache",
         level="mandatory",
         severity="high",
-        reads=_MEMORY,
         judge=_crowded_memory,
     ),
     Lesson(
@@ -251,7 +245,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"{{{ESTIMATE_CUDAGRAPHS}=true}}",
         level="mandatory",
         severity="medium",
-        reads=_MEMORY,
         settings=(
             Setting(
                 name="fromUtilisation",

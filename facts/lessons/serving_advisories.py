@@ -119,7 +119,6 @@ IN_PRODUCTION: Final[Lesson[Served]] = Lesson(
     fix=_FIX,
     level="mandatory",
     severity="critical",
-    excusable=False,
     judge=_in_production,
 )
 """Judged where it is known whether a server is production's: a stack file, or all resources of a stack."""

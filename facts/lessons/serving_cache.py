@@ -18,10 +18,9 @@ _FULL_CONTEXT: Final[int] = value("shapes.shapes.dp8-131k.flags.max-model-len")
 _SHORT: Final[int] = value("phases.figures.dp8-4096.total_tokens_per_s")
 _SHORT_CONTEXT: Final[int] = value("shapes.shapes.dp8-4096-090.flags.max-model-len")
 _SCHEDULER_FULL: Final[str] = value("phases.figures.max-num-seqs-512.outcome")
-_CACHING: Final = ("enable-prefix-caching", "mamba-cache-mode", "mamba-block-size")
 _KV_TOKENS: Final[int] = value("memory.values.kv-tokens-before.value")
 _KV_TOKENS_FP8: Final[int] = value("memory.values.kv-tokens-fp8.value")
-_NO_CACHING: Final = dict.fromkeys(_CACHING)
+_NO_CACHING: Final = dict.fromkeys(("enable-prefix-caching", "mamba-cache-mode", "mamba-block-size"))
 _CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-caching-with-mtp")
 
 
@@ -193,7 +192,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="{kv-cache-dtype=fp8_e4m3}",
         level="advisory",
         severity="medium",
-        reads=("kv-cache-dtype",),
         judge=_two_bytes,
     ),
     Lesson(
@@ -205,7 +203,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="{mamba-cache-mode=align} with {enable-prefix-caching}",
         level="advisory",
         severity="low",
-        reads=_CACHING,
         judge=_mode_left_out,
     ),
     Lesson(
@@ -217,7 +214,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {mamba-block-size} and {mamba-cache-mode}, or set {enable-prefix-caching=true}",
         level="mandatory",
         severity="high",
-        reads=_CACHING,
         judge=_flags_without_caching,
     ),
     Lesson(
@@ -229,7 +225,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {enable-prefix-caching}, {mamba-cache-mode} and {mamba-block-size}",
         level="mandatory",
         severity="medium",
-        reads=(*_CACHING, "max-model-len", "speculative-config", "kv-cache-dtype"),
         judge=_never_hits,
     ),
     Lesson(
@@ -240,7 +235,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="{enable-prefix-caching=false}, or remove {speculative-config} if long prompts repeat",
         level="mandatory",
         severity="critical",
-        reads=(*_CACHING, "max-model-len", "speculative-config"),
         judge=_corrupted,
     ),
     Lesson(
@@ -252,7 +246,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="raise {max-num-seqs} to the load divided by the engines",
         level="mandatory",
         severity="medium",
-        reads=("max-num-seqs", "data-parallel-size"),
         judge=_too_few_sequences,
     ),
     Lesson(
@@ -263,7 +256,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="raise {max-num-batched-tokens} to at least {max-num-seqs}",
         level="mandatory",
         severity="medium",
-        reads=("max-num-seqs", "max-num-batched-tokens"),
         judge=_batch_below_sequences,
     ),
     Lesson(
@@ -274,7 +266,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="raise {max-num-batched-tokens} to at least one block",
         level="mandatory",
         severity="medium",
-        reads=("max-num-batched-tokens", "enable-prefix-caching"),
         judge=_block_above_batch,
     ),
     Lesson(
@@ -286,7 +277,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="lower {max-num-seqs} to the number of states that fit",
         level="advisory",
         severity="low",
-        reads=("max-num-seqs",),
         judge=_above_state,
     ),
     Lesson(
@@ -298,8 +288,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="lower {max-num-seqs} to the number of states that fit",
         level="mandatory",
         severity="high",
-        # A server that does not start reproduces nothing.
-        excusable=False,
         judge=_refused_above_state,
     ),
     Lesson(
@@ -310,7 +298,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="raise {max-model-len} to the declared need",
         level="mandatory",
         severity="medium",
-        reads=("max-model-len",),
         judge=_context_below_need,
     ),
     Lesson(
@@ -323,7 +310,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="lower {max-model-len} to the declared need",
         level="mandatory",
         severity="medium",
-        reads=("max-model-len",),
         settings=(
             Setting(
                 name="slack",

@@ -126,7 +126,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove the option or variable",
         level="mandatory",
         severity="critical",
-        excusable=False,
         judge=_refused,
     ),
     Lesson(
@@ -138,7 +137,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove it, or give a reason of 10 to 500 characters in {reasons}",
         level="mandatory",
         severity="high",
-        excusable=False,
         judge=_without_reason,
     ),
     Lesson(
@@ -159,7 +157,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove it, or give a reason in {reasons}",
         level="advisory",
         severity="medium",
-        excusable=False,
         judge=_not_judged,
     ),
 )

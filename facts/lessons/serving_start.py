@@ -178,7 +178,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"{{image-tag=v{CURRENT}}} and its digest; {{{USE_DEEP_GEMM}=false}} is as accurate and slow",
         level="mandatory",
         severity="critical",
-        reads=(USE_DEEP_GEMM,),
         judge=_accuracy,
     ),
     Lesson(
@@ -189,7 +188,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"{{image-tag=v{CURRENT}}} and its digest",
         level="advisory",
         severity="high",
-        reads=(USE_DEEP_GEMM, "linear-backend"),
         judge=_slow_product,
     ),
     Lesson(
@@ -201,7 +199,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove the option",
         level="mandatory",
         severity="high",
-        excusable=False,
         judge=_for_another_architecture,
     ),
     Lesson(
@@ -214,8 +211,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="{moe-backend=flashinfer_cutlass} for NVFP4, {moe-backend=triton} for BF16, FP8 and MXFP4",
         level="mandatory",
         severity="high",
-        excusable=False,
-        reads=("moe-backend", "enable-expert-parallel"),
         judge=_experts_write_into_the_image,
     ),
     Lesson(
@@ -238,7 +233,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="correct or remove the option; switches are --x and --no-x",
         level="mandatory",
         severity="high",
-        excusable=False,
         judge=_of_another_release,
     ),
     Lesson(
@@ -249,7 +243,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="request more CPU; the default depends on the machine type, up to 20 vCPU per GPU",
         level="mandatory",
         severity="medium",
-        reads=("data-parallel-size", "api-server-count", "entrypoint"),
         settings=(
             Setting(
                 name="coresPerEngine",
@@ -277,7 +270,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {api-server-count}: `vllm serve` starts one for each engine",
         level="advisory",
         severity="medium",
-        reads=("data-parallel-size", "api-server-count", "entrypoint"),
         settings=(
             Setting(
                 name="enginesPerApiServer",
@@ -298,7 +290,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"set {{{READY_TIMEOUT}}} to the time that {{start-up}} allows",
         level="mandatory",
         severity="medium",
-        reads=(READY_TIMEOUT,),
         judge=_ready_timeout,
     ),
 )

@@ -49,7 +49,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"remove {{{_INTERVAL}}}, or {{image-tag=v{CURRENT}}} and its digest",
         level="mandatory",
         severity="high",
-        reads=(_INTERVAL, "tool-call-parser"),
         judge=_calls_cut,
     ),
 )

@@ -86,7 +86,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {kv-transfer-config}, or use a release that is right",
         level="mandatory",
         severity="critical",
-        excusable=False,
         judge=_connector_of_a_hybrid,
     ),
     Lesson(
@@ -97,8 +96,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix=f"set {LAYOUT} to DS, on prefill and decode",
         level="mandatory",
         severity="medium",
-        excusable=False,
-        reads=("kv-transfer-config",),
         judge=_other_layout,
     ),
     Lesson(
@@ -110,7 +107,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         fix="remove {kv-transfer-config}, or give prefill and decode servers their roles behind a router that asks",
         level="advisory",
         severity="low",
-        reads=("kv-transfer-config",),
         judge=_both_roles,
     ),
 )

@@ -28,8 +28,6 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
         context_tokens=serving.context_tokens,
         own_shape=settings.model.config if settings.model else None,
         gpu=settings.machine.gpu,
-        # A profile with overrides no longer matches the published row.
-        reproduces=None if serving.overrides else serving.profile.reproduces,
     )
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts import ledger
-from facts.figures import published
 from facts.workloads import Workload, countable_name, named_workload
-from fleet.plan.from_settings import deployment_of, facts_of_stack
+from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.deployment import OfferedLoad
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.model.performance import ContextTooShortError, estimate
@@ -34,8 +33,6 @@ class Modelled:
     """Requests in flight across all replicas: the declared full load."""
     assumed: str | None = None
     """What the estimate takes from another stack, where nothing was published for this one's; None elsewhere."""
-    failed: str | None = None
-    """Outcome of the article's run of this profile, if it gave no rate."""
     apart: str = ""
     """With `server.shape`: its ratio, and what prefill apart changed where it was measured. The estimate is that of the same engines
     together. Empty without a shape."""
@@ -101,7 +98,6 @@ def modelled(settings: Settings) -> Modelled | None:
         requests=requests,
         in_flight=in_flight,
         assumed=_LLM_D if settings.routing == "llm-d-picker" else None,
-        failed=_failed(facts_of_stack(settings).reproduces),
     )
 
 
@@ -113,8 +109,3 @@ def _apart(shape: Shape) -> str:
         f". This is with all engines together; prefill apart has {shape.prefill_gpus} : {shape.decode_gpus} GPUs of a pod. Measured as "
         f"1 : 1 on two H200 (own trial), times the requests/s of both together: {changed}"
     )
-
-
-def _failed(row: str | None) -> str | None:
-    figure = None if row is None else published(row)
-    return None if figure is None or figure.total_tokens_per_s else figure.outcome

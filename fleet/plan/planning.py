@@ -554,9 +554,4 @@ def _published(question: PlanQuestion, machines: int) -> figures.Match:
         routing=question.routing,
         workload=workload.title,
     )
-    nearest = figures.match(shape)
-    if profile.reproduces is None or nearest.kind != "unproven" or machines > 1 or question.routing != "cluster-ip":
-        return nearest
-    # Prefer the row that the profile reproduces over one that only shares more options.
-    repeated = figures.compare(shape, figures.published(profile.reproduces))
-    return nearest if repeated.figure is None or repeated.figure.total_tokens_per_s is None else repeated
+    return figures.match(shape)

@@ -36,20 +36,12 @@ _LIMITS = {
 
 def remarks(plan: Plan) -> Iterator[str]:
     """Yield one paragraph per note."""
-    yield from _failed(plan)
     yield from plan.question.notes
     yield from _size(plan)
     yield from _gateway(plan)
     yield from _money(plan)
     yield from _capacity(plan)
     yield from _model(plan)
-
-
-def _failed(plan: Plan) -> Iterator[str]:
-    """Outcome of the article's run that the profile reproduces, if that run failed."""
-    row = plan.question.profile.reproduces
-    if row is not None and (outcome := figures.published(row).outcome) is not None:
-        yield f"The article's run of {plan.question.profile.name} failed: {outcome}. Every number here comes from the model alone."
 
 
 def _size(plan: Plan) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Checks of a stack's settings against the article's lessons.
 
 A lesson (condition, figure, level) is in `facts/lessons/`; this module turns a breach into a problem with the stack file's keys.
-A profile that reproduces a row of the article lists its deliberate exceptions: those become findings. The same value set in a
-stack file stays an error.
+What the profile breaks to reproduce a published run is a finding where `facts/lessons/deliberate.py` has an exception. The same value set
+in a stack file stays an error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts import disks
 from facts.finding import Finding, Severity
 from facts.ledger import value
+from facts.lessons.deliberate import exception_for
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
@@ -61,7 +62,7 @@ def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Find
     """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
     for lesson in (*ENGINE_LESSONS, IN_PRODUCTION):
         for breach in lesson.judge(server, lesson.defaults):
-            yield _unless_on_purpose(settings, lesson, _problem(settings, lesson, breach))
+            yield _unless_on_purpose(settings, _problem(settings, lesson, breach))
 
 
 def _problem(settings: Settings, rule: Lesson[Any], breach: Breach) -> Finding:
@@ -92,11 +93,11 @@ def _profile_of_the_current_release(settings: Settings) -> str:
     return f"profile: {near.name}, which runs v{CURRENT}" + (f", without {' and '.join(old)}" if old else "")
 
 
-def _unless_on_purpose(settings: Settings, rule: Lesson[Any], problem: Finding) -> Finding:
+def _unless_on_purpose(settings: Settings, problem: Finding) -> Finding:
     serving = settings.serving
+    exception = exception_for(serving.profile.reproduces, problem.id)
     written = {f"server.engine.{name}" for name in serving.overrides}
-    by_hand = written & {stack_file().path(option) for option in rule.reads}
-    if by_hand or not rule.excusable or rule.name not in serving.profile.lessons_reproduced:
+    if exception is None or written & {stack_file().path(option) for option in exception.options}:
         return problem
     why = (
         f"{problem.why} (deliberate exception: profile {serving.profile.name} reproduces {serving.profile.reproduces})"
@@ -141,7 +142,7 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
     admitted = engines * each
     if swept and max(swept) > max(admitted, server.offered_concurrency):
         rule = lesson_named("sequences-below-load")
-        problem = Finding(
+        yield Finding(
             id=rule.name,
             subject=key("benchmark.concurrency"),
             found=list(swept),
@@ -149,7 +150,6 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
             why=f"a higher load only measures the queue: {stack_file().text(rule.evidence)}",
             write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
         )
-        yield _unless_on_purpose(settings, rule, problem)
 
 
 def _weights_writer(settings: Settings) -> Iterator[Finding]:

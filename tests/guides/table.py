@@ -198,10 +198,6 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "Pulumi.cud.yaml": Page((secret("apiKey"),), has={"cud": False}),
     "Pulumi.dev.yaml": of_stack_file("dev"),
-    "Pulumi.guest.yaml": Page(
-        (Typed("pulumi up --stack spot", (CREATED,)), Typed("pulumi up --stack guest", (CREATED,))),
-        has={"spot": False, "guest": False},
-    ),
     "Pulumi.smoke.yaml": of_stack_file("smoke"),
     "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
     "docs/first-up.md": Page(
@@ -262,8 +258,15 @@ PAGES: Final[Mapping[str, Page]] = {
         {"PROJECT": "my-project"},
     ),
     "docs/google-cloud.md": Page(
-        (Typed("pulumi up --skip-preview", (UNCHANGED,)),),
-        has={"dev": True},
+        (
+            Typed("pulumi up --skip-preview", (UNCHANGED,)),
+            Typed("pulumi up --stack spot", (CREATED,)),
+            Typed("pulumi stack init code"),
+            Typed("pulumi config set gcp:project PROJECT --stack code"),
+            Typed("pulumi up --stack code", (CREATED,)),
+        ),
+        {"PROJECT": "my-project"},
+        {"spot": False, "dev": True},
     ),
     "docs/monitoring.md": Page(
         tuple(map(secret, ("slackToken", "pagerdutyKey", "webhookPassword"))), has={"prod": False}

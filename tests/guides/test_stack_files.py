@@ -16,10 +16,11 @@ SHOWN = [(str(page.relative_to(ROOT)), stack) for page in sorted(ROOT.glob("docs
 
 
 def pasted(folder: Path, page: str, stack: str) -> Path:
-    """A project with the page's stack file, of a reader's own project."""
+    """A project with the shipped stack files and the page's, of a reader's own project."""
     root = whole_project(folder)
-    text = stack_files(ROOT / page)[stack].replace("your-project-id", "my-project")
-    (root / f"Pulumi.{stack}.yaml").write_text(text, encoding="utf-8")
+    shipped = {file.name: file.read_text(encoding="utf-8") for file in ROOT.glob("Pulumi.*.yaml")}
+    for name, text in {**shipped, f"Pulumi.{stack}.yaml": stack_files(ROOT / page)[stack]}.items():
+        (root / name).write_text(text.replace("your-project-id", "my-project"), encoding="utf-8")
     return root
 
 

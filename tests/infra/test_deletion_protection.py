@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.record.recording import RecordedResource, Recording, needs_of
-from tests.support.recorded import recorded_platform
+from tests.support.recorded import BASE_STACK, recorded_platform
 from tests.support.stacks import recorded_stack
 
 TYPE = "vllm-fleet:infra:DeletionProtection"
@@ -53,4 +53,4 @@ def test_it_follows_the_stack_file_and_stays_when_that_changes(enabled: bool) ->
 
 
 def test_a_guest_of_another_cluster_has_none() -> None:
-    assert protection_of(recorded_stack("guest", "preview")) is None
+    assert protection_of(recorded_platform(platform={"stack": BASE_STACK}, namespace="guest")) is None

@@ -14,14 +14,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Literal
 
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2  # type: ignore[import-untyped]
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
-from fleet.preview.offline import OfflineStack, open_stack, record_stack
+from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.policy import PolicyRun, Violation
 from fleet.preview.policy_config import LEVELS, config_file
 from fleet.preview.policy_messages import PolicyMessages
@@ -32,9 +31,9 @@ from settings.sections.section import NAMESPACE
 from tests.inventory import ROOT
 from tests.policy.case import Case
 from tests.support.recorded import unchecked, without_positions
-from tests.support.stacks import recorded_stack
+from tests.support.stacks import CODE, opened_stack, recorded_stack, references_of
 
-STACKS = ("dev", "spot", "cud", "gateway", "guest", "prod")
+STACKS = ("dev", "spot", "cud", "gateway", CODE, "prod")
 PACK = ROOT / "policy"
 _SECONDS = 60
 
@@ -217,16 +216,11 @@ def _ask(pack: Pack, mutant: Case) -> Asked:
     return pack.ask(recording, changed, stack=rule is None or rule.judges == "stack")
 
 
-@cache
-def _opened(stack: str) -> OfflineStack:
-    return open_stack(ROOT, stack)
-
-
 def mutated(mutant: Case) -> Recording:
     """The stack with the mutant's change. Raises where the program fails or an edit finds nothing to change."""
     if mutant.through == "resource":
         return _edited(mutant)
-    opened = _opened(mutant.stack)
+    opened = opened_stack(mutant.stack)
     config = dict(opened.config)
     for section, value in mutant.settings.items():
         key = f"{NAMESPACE}:{section}"
@@ -238,16 +232,7 @@ def mutated(mutant: Case) -> Recording:
 def _record(stack: OfflineStack) -> Recording:
     # A mutant is what passed the checks of the program, or never met them.
     with without_positions(), unchecked(), _no_garbage_collection():
-        return record_stack(stack, "known", _references(stack.file.stack))
-
-
-def _references(stack: str) -> Any:
-    if stack != "guest":
-        return None
-    from fleet.preview.record.stack_references import StackReferences
-
-    # The platform's outputs, without recording the platform anew for every mutant of its guest.
-    return StackReferences(ROOT, project=NAMESPACE, stack=stack, record_stack=lambda name, _: recorded_stack(name))
+        return record_stack(stack, "known", references_of(stack.file.stack))
 
 
 def _edited(mutant: Case) -> Recording:

@@ -16,9 +16,10 @@ from values import UNKNOWN_TEXT
 
 LEVELS = {0: "advisory", 1: "mandatory", 2: "disabled"}
 RECORD = {
-    "vllm-fleet.dev/reproduces": "phases.dp8",
-    "vllm-fleet.dev/on-purpose": "context-far-above-need, image-not-pinned",
+    "vllm-fleet.dev/reproduces": "phases.mtp1-092",
+    "vllm-fleet.dev/on-purpose": "prefix-cache-never-hits, context-far-above-need, image-not-pinned",
 }
+CACHING = "--enable-prefix-caching"
 LONG = ("--max-model-len=131072",)
 
 
@@ -147,12 +148,19 @@ def test_a_setting_reaches_its_rule(pack: Pack) -> None:
 
 
 def test_what_a_workload_repeats_to_reproduce_a_result_is_an_advice(pack: Pack) -> None:
-    found = pack.judge(server(*LONG, annotations=needs() | RECORD))
-    assert "context-far-above-need" not in found
+    found = pack.judge(server(CACHING, annotations=needs() | RECORD))
+    assert "prefix-cache-never-hits" not in found
     level, message = found["repeated-on-purpose"]
     assert level == "advisory"
-    assert "\ncontext-far-above-need: " in message
-    assert "85 times the 1536 tokens" in message
+    assert "\nprefix-cache-never-hits: " in message
+    assert "no prompt below 3169 tokens" in message
+
+
+def test_a_result_excuses_what_is_listed_for_it_and_no_more(pack: Pack) -> None:
+    assert pack.judge(server(*LONG, annotations=needs() | RECORD))["context-far-above-need"][0] == "mandatory"
+    for other in ("phases.qwen-397b", "phases.unknown"):
+        declared = needs() | RECORD | {"vllm-fleet.dev/reproduces": other}
+        assert pack.judge(server(CACHING, annotations=declared))["prefix-cache-never-hits"][0] == "mandatory"
 
 
 def test_a_purpose_excuses_no_rule_that_is_no_lesson(pack: Pack) -> None:
@@ -162,20 +170,20 @@ def test_a_purpose_excuses_no_rule_that_is_no_lesson(pack: Pack) -> None:
 
 def test_a_purpose_without_a_result_excuses_nothing(pack: Pack) -> None:
     alone = {key: value for key, value in RECORD.items() if "on-purpose" in key}
-    assert pack.judge(server(*LONG, annotations=needs() | alone))["context-far-above-need"][0] == "mandatory"
+    assert pack.judge(server(CACHING, annotations=needs() | alone))["prefix-cache-never-hits"][0] == "mandatory"
 
 
 def test_what_one_resource_excuses_is_not_told_of_the_next(pack: Pack) -> None:
     pack.configure({}, repeated_on_purpose=2)
-    assert "repeated-on-purpose" not in pack.judge(server(*LONG, annotations=needs() | RECORD))
+    assert "repeated-on-purpose" not in pack.judge(server(CACHING, annotations=needs() | RECORD))
     pack.configure({})
     assert "repeated-on-purpose" not in pack.judge(server())
 
 
 def test_a_disabled_rule_is_not_told_on_purpose_either(pack: Pack) -> None:
-    pack.configure({}, context_far_above_need=2)
-    found = pack.judge(server(*LONG, annotations=needs() | RECORD))
-    assert not {"context-far-above-need", "repeated-on-purpose"} & set(found)
+    pack.configure({}, prefix_cache_never_hits=2)
+    found = pack.judge(server(CACHING, annotations=needs() | RECORD))
+    assert not {"prefix-cache-never-hits", "repeated-on-purpose"} & set(found)
 
 
 def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:

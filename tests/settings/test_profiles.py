@@ -10,6 +10,7 @@ import pytest
 
 from facts import ledger
 from facts.ledger import LedgerError
+from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.machines import B200
 from facts.memory import (
     CacheLayout,
@@ -80,13 +81,18 @@ def test_a_profile_of_the_article_says_what_it_had_to_assume(name: str) -> None:
 
 
 @each_row("name", NAMES)
-def test_a_profile_shows_exactly_the_lessons_it_reproduces_and_none_is_refused(name: str) -> None:
+def test_a_profile_breaks_exactly_the_lessons_of_its_exceptions_and_none_is_refused(name: str) -> None:
     chosen = profile(name)
     own_model = {"id": chosen.model_id, "revision": "a" * 40, "sizeGb": 240.0} if chosen.model is None else None
     settings = make_settings(server={"replicas": 1, "profile": name}, model=own_model)
     found = {problem.id: problem.severity for problem in lessons(settings) if problem.id != "image-by-tag"}
-    assert set(found) == chosen.lessons_reproduced
+    assert set(found) == {one.lesson for one in DELIBERATE_EXCEPTIONS if one.row == chosen.reproduces}
     assert set(found.values()) <= {"deliberate"}
+
+
+def test_every_exception_is_of_a_run_that_a_profile_reproduces() -> None:
+    assert {one.row for one in DELIBERATE_EXCEPTIONS} <= {profile(name).reproduces for name in NAMES}
+    assert all(one.reason for one in DELIBERATE_EXCEPTIONS)
 
 
 @each_row("name", NAMES)
@@ -237,13 +243,14 @@ def test_what_is_wrong_in_the_file_is_told_with_profile_and_key(path: str, value
     assert "\n" not in str(caught.value)
 
 
-def test_a_profile_inherits_what_is_served_and_nothing_that_is_said() -> None:
-    file = edited("profiles/new", {"over": "mtp1-095", "title": "new", "engine": {"seed": 1, "speculative": None}})
-    new, base = validated(profile_file.resolved(file, "new")), profile("mtp1-095")
+@pytest.mark.parametrize("over", ["record", "tuned"])
+def test_a_profile_inherits_what_is_served_and_nothing_that_is_said(over: str) -> None:
+    file = edited("profiles/new", {"over": over, "title": "new", "engine": {"seed": 1, "speculative": None}})
+    new, base = validated(profile_file.resolved(file, "new")), profile(over)
     assert new.engine == base.engine.but({"seed": 1, "speculative": None})
     served = ("model", "model_id", "workload", "context_tokens", "concurrency_per_replica")
     assert [getattr(new, key) for key in served] == [getattr(base, key) for key in served]
-    assert (new.reproduces, new.lessons_reproduced, new.assumptions, new.differences) == (None, frozenset(), (), ())
+    assert (new.reproduces, new.assumptions, new.differences) == (None, (), ())
 
 
 def test_a_text_takes_its_figures_from_the_ledger() -> None:

@@ -304,9 +304,9 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 
 
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
-    declared = declarations(make_settings(server={"replicas": 1, "profile": "tp8"}))
-    assert declared["vllm-fleet.dev/reproduces"] == "phases.tp8"
-    assert "tp8-on-one-gpu-model" in declared["vllm-fleet.dev/on-purpose"].split(",")
+    by_hand = declarations(make_settings(server={"replicas": 1, "engine": {"enablePrefixCaching": True}}))
+    assert by_hand["vllm-fleet.dev/reproduces"] == "phases.mtp1-092"
+    assert by_hand["vllm-fleet.dev/on-purpose"] == "deepgemm-accuracy,release-with-advisories"
     assert "vllm-fleet.dev/on-purpose" not in declarations(make_settings(server={"replicas": 1, "profile": "tuned"}))
 
 

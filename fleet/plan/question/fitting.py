@@ -111,7 +111,6 @@ def fitted(
         weights_gb=weights_gb,
         engine_version=version,
         gpu=machine.gpu,
-        reproduces=None,
     )
     return _most(changed, machine, workload)
 

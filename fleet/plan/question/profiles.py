@@ -38,8 +38,6 @@ class ProfileFacts:
     flags: Mapping[str, Scalar] = field(default_factory=dict)
     """vLLM options that affect speed, by long name without leading dashes."""
     env: Mapping[str, str] = field(default_factory=dict)
-    reproduces: str | None = None
-    """Published row that the profile reproduces."""
     own_shape: ModelShape | None = None
     """Shape of a stack's own model."""
     gpu: Gpu = DEFAULT_MACHINE.gpu
@@ -86,7 +84,6 @@ def profile_facts(name: str) -> ProfileFacts:
             context_tokens=entry["contextTokens"],
             flags=engine_settings.effective_flags(engine),
             env=engine_settings.effective_environment(engine),
-            reproduces=entry.get("reproduces"),
         )
     except KeyError as error:
         raise LedgerError(f"{profile_file.NAME}, {name}: {error.args[0]} is missing") from None
@@ -94,7 +91,7 @@ def profile_facts(name: str) -> ProfileFacts:
 
 def profiles_for(longest_request_tokens: int) -> tuple[ProfileFacts, ...]:
     """Profiles for real traffic whose context fits such a request, shortest context first."""
-    # The article's phases reproduce rows, and `tuned` is for the article's workload only.
+    # `record`, `tuned` and the article's large model are for the article's workload only.
     serving = [profile_facts(name) for name in profile_names() if name.startswith("serve-")]
     fitting = [one for one in serving if one.shape.max_model_len_tokens >= longest_request_tokens]
     return tuple(sorted(fitting, key=lambda one: one.shape.max_model_len_tokens))

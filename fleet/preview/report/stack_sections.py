@@ -53,17 +53,9 @@ def throughput_section(report: Report) -> Section:
     modelled = report.modelled
     estimate = Prose(modelled.format()) if modelled is not None else None
     assumed = Prose(modelled.assumed, "soft") if modelled is not None and modelled.assumed else None
-    failed = (
-        Prose(
-            f"The article's run of this profile failed: {modelled.failed}. The estimate comes from the model alone.",
-            "warn",
-        )
-        if modelled is not None and modelled.failed
-        else None
-    )
     if match.figure is None:
         why = Prose(format_no_figure(report))
-        return Section(title="Throughput", body=some(failed, why, estimate, assumed), rank=1)
+        return Section(title="Throughput", body=some(why, estimate, assumed), rank=1)
     differences = _differences(report)
     if figures.proven:
         body = some(
@@ -74,7 +66,6 @@ def throughput_section(report: Report) -> Section:
         )
         return Section(title="Throughput", remark=match.figure.label, body=body, rank=1)
     body = some(
-        failed,
         Prose(f"nearest: {match.figure.title}, {format_figure(match.figure)} ({match.figure.label})"),
         Prose(match.reason, "warn"),
         estimate,

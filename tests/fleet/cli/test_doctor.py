@@ -231,7 +231,7 @@ def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> No
     check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
     assert check["severity"] == "error"
     assert check["found"] == "there is no Pulumi.nope.yaml"
-    assert check["write"] == "use another stack: batch, cud, dev, gateway, guest, prod, smoke, spot"
+    assert check["write"] == "use another stack: batch, cud, dev, gateway, prod, smoke, spot"
 
 
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:

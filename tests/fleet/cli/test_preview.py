@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.guides.test_stack_files import pasted
+from tests.support.stacks import CODE
 
 
 @cache
@@ -21,13 +23,13 @@ def preview(stack: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_path: Path) -> None:
     """A guest reads another stack's outputs. The texts of a preview are goldens; .ci/run previews every stack."""
-    file = tmp_path / "preview.json"
-    done = fleet("preview", "--stack", "guest", "--no-policy", "--format", f"json={file}", "--format", "text")
+    file, root = tmp_path / "preview.json", pasted(tmp_path, "docs/google-cloud.md", CODE)
+    options = ("--no-policy", "--format", f"json={file}", "--format", "text")
+    done = fleet("preview", "--stack", CODE, "--root", str(root), *options)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("vllm-fleet / guest")
-    assert "placeholder" in done.stdout
+    assert done.stdout.startswith(f"vllm-fleet / {CODE}")
     document = json.loads(file.read_text(encoding="utf-8"))
-    assert document["stack"] == "guest"
+    assert document["stack"] == CODE
     types = [one["type"] for one in document["resources"]]
     assert types.count("kubernetes:apps/v1:Deployment") == 1
     read = types.count("pulumi:pulumi:StackReference")

@@ -69,13 +69,6 @@ def test_the_model_is_asked_about_the_same_flags_as_the_published_figures() -> N
     assert facts.shape.max_num_seqs == 200
 
 
-def test_an_override_ends_what_a_profile_reproduces() -> None:
-    changed = facts_of_stack(make_settings(server={"engine": {"maxNumSeqs": 300}}))
-    assert changed.reproduces is None
-    assert changed.shape.max_num_seqs == 300
-    assert profile_facts("record").reproduces == "phases.mtp1-092"
-
-
 def test_a_stack_becomes_the_fleet_that_the_article_measured() -> None:
     assert deployment_of(make_settings()) == record_fleet(12)
     gateway = make_settings(server={"replicas": 8}, gateway={"enabled": True})

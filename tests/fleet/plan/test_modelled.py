@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from facts import ledger
-from facts.figures import match, published
+from facts.figures import match
 from fleet.plan.modelled import Modelled, modelled
 from settings.derived.figures import serving_shape
 from tests.support.rows import each_row
@@ -74,23 +74,6 @@ def test_the_estimate_is_at_full_load_and_names_both_readings() -> None:
     assert total.value < total.as_engine < total.high
     assert f"{total.as_engine:,.0f} tok/s" in found.format()
     assert "full load" in found.format()
-
-
-@each_row(
-    ("profile", "failed"),
-    [("dp8-4096-crash", "phases.dp8-4096-095-crash"), ("dp8-4096", None), ("serve-chat", None)],
-)
-def test_a_profile_whose_run_failed_says_so(profile: str, failed: str | None) -> None:
-    found = modelled(make_settings(server={"replicas": 1, "profile": profile}))
-    assert found is not None
-    assert found.failed == (None if failed is None else published(failed).outcome)
-
-
-def test_a_changed_profile_is_not_the_run_that_failed() -> None:
-    server = {"replicas": 1, "profile": "dp8-4096-crash", "engine": {"gpuMemoryUtilization": 0.9}}
-    found = modelled(make_settings(server=server))
-    assert found is not None
-    assert found.failed is None
 
 
 def test_the_articles_large_model_is_matched_with_its_row() -> None:

@@ -14,15 +14,17 @@ from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
 from fleet.plan.economics import Duty
+from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.nodes_for import ImpossibleGoalError
 from fleet.plan.plan import Plan
 from fleet.plan.planning import compare, plan
 from fleet.plan.question.asking import AskingError, question_of
 from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
-from fleet.plan.question.profiles import profile_facts
 from fleet.plan.stack_file import stack_text
 from tests.processor import unit_seconds
+from tests.support.phases import PHASES
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,6 +37,13 @@ def answer(**options: Any) -> Plan:
     return plan(asked(**options))
 
 
+def of_phase(row: str, **options: Any) -> Plan:
+    """A plan with the engine of one of the article's phases."""
+    question = asked(profile="record", machine="a4-highgpu-8g", **options)
+    stack = facts_of_stack(make_settings(server={"replicas": 1, "engine": PHASES[row]}))
+    return plan(replace(question, profile=replace(question.profile, flags=stack.flags, env=stack.env)))
+
+
 SPOT_USD = 34.0736
 """Of an A4 node-hour in europe-west4."""
 
@@ -42,11 +51,10 @@ DOCUMENTS: dict[str, Any] = {"documents": 50_000, "tokens_per_document": 3_000, 
 
 
 def test_the_article_s_third_phase_is_planned_within_captured_graphs() -> None:
-    options: dict[str, Any] = {"profile": "mtp2-095", "headroom": 0.0}
-    asked_for = answer(tokens_per_second=89_400, **options)
+    asked_for = of_phase("phases.mtp2-095", tokens_per_second=89_400, headroom=0.0)
     assert asked_for.nodes == 1
     for users, beyond in ((1_500, False), (1_820, False), (1_830, True), (2_000, True)):
-        found = answer(users=users, **options)
+        found = of_phase("phases.mtp2-095", users=users, headroom=0.0)
         assert found.nodes == 1
         assert found.maximum == asked_for.maximum
         assert found.performance.total_tokens_per_s.value <= found.maximum.total_tokens_per_s.value
@@ -234,29 +242,13 @@ def test_spares_follow_from_losses_on_spot_and_from_nothing_on_a_reservation() -
     assert "--loss-per-node-day" in answer(users=16_000).spares_why
 
 
-@pytest.mark.parametrize("profile", ["record", "mtp1-095"])
-def test_what_is_planned_is_what_is_shipped_and_more_memory_takes_no_more_nodes(profile: str) -> None:
-    assert answer(users=2_000, headroom=0.0, profile=profile).nodes == 1
-
-
-@pytest.mark.parametrize(
-    ("profile", "words"), [("dp8-4096-crash", "908 failed requests"), ("tp8-mtp5", "cudaErrorIllegalAddress")]
-)
-def test_a_profile_whose_run_failed_says_so_first(profile: str, words: str) -> None:
-    assert words in answer(users=500, profile=profile).remarks[0]
-    assert not any(words in remark for remark in answer(users=500, profile="dp8-4096").remarks)
-
-
-@pytest.mark.parametrize("profile", ["no-mtp-095", "mtp1-095", "mtp2-095", "dp8-131k", "dp8-4096", "tp8"])
-def test_one_node_of_a_profile_stands_beside_the_row_that_it_repeats(profile: str) -> None:
-    made = answer(users=400, profile=profile)
-    assert (made.nodes, made.published.kind) == (1, "unproven")
-    assert made.published.figure is not None
-    assert made.published.figure.id == profile_facts(profile).reproduces
+def test_what_is_planned_is_what_is_shipped_and_more_memory_takes_no_more_nodes() -> None:
+    assert answer(users=2_000, headroom=0.0, profile="record").nodes == 1
+    assert of_phase("phases.mtp1-095", users=2_000, headroom=0.0).nodes == 1
 
 
 def test_a_phase_is_not_said_to_have_run_otherwise_than_it_ran() -> None:
-    reasons = answer(users=400, profile="tp8").reasons
+    reasons = of_phase("phases.tp8", users=400).reasons
     assert [reason.partition(":")[0] for reason in reasons] == ["load"]
 
 
@@ -583,11 +575,11 @@ def test_300_users_of_a_small_model_fill_one_gpu_before_a_second_is_bought() -> 
         ({"users": 300, "machine": "a3-highgpu-1g", **LLAMA_8B}, "cache memory"),
         ({"users": 300, "machine": "a4-highgpu-8g", **LLAMA_8B}, "max_num_seqs"),
         ({"users": 300, "machine": "a3-highgpu-1g", "tpot_ms": 60, **LLAMA_8B}, "the latency limits"),
-        ({"users": 2_000, "profile": "mtp2-095"}, "throughput"),
+        ({"users": 2_000, "row": "phases.mtp2-095"}, "throughput"),
     ],
 )
 def test_a_node_is_filled_or_the_plan_says_why_not(options: dict[str, Any], limit: str) -> None:
-    found = answer(**options)
+    found = of_phase(**options) if "row" in options else answer(**options)
     assert found.full_load_limit == limit
     said = any("its cache is" in remark for remark in found.remarks)
     assert said is (found.maximum.kv_cache_peak_percent.value < 90)

@@ -115,7 +115,7 @@ def test_on_b200_the_check_has_nothing_against_what_is_written(root: Path, model
         ("a2-highgpu-1g", "tuned"),
         ("a2-highgpu-8g", "serve-chat"),
         ("a3-highgpu-1g", "record"),
-        ("a3-highgpu-8g", "tp8"),
+        ("a3-highgpu-8g", "tuned"),
     ],
 )
 def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str, profile: str) -> None:

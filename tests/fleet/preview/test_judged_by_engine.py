@@ -34,11 +34,12 @@ from lab.results.clock import Clock
 from lab.results.timeline import Timeline
 from lab.stage.variants import varied
 from tests.support.plain_kubernetes import PlainKubernetes
+from tests.support.stacks import CODE, opened_stack
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-HOSTS = {"guest": "spot"}
+HOSTS = {CODE: "spot"}
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "smoke": {
@@ -74,7 +75,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "scaling off": {"server": {"scaling": None, "replicas": 2}},
         "compile cache off": {"server": {"compileCache": {"enabled": False}}},
     },
-    "guest": {"nothing": {}, "replicas": {"server": {"replicas": 2}}},
+    CODE: {"nothing": {}, "replicas": {"server": {"replicas": 2}}},
 }
 
 
@@ -101,7 +102,7 @@ class Bench:
         return self.pulumi.preview(self.stack, "--json", *pack)
 
 
-@pytest.fixture(scope="module", params=stack_names(ROOT))
+@pytest.fixture(scope="module", params=(*stack_names(ROOT), CODE))
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
     clock = Clock(60.0)
@@ -110,16 +111,16 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         served = started.enter_context(Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)))
         pulumi = Pulumi(ROOT, folder / "run", providers=served.ports)
         if stack in HOSTS:
-            pulumi.stage(open_stack(ROOT, HOSTS[stack]))
+            pulumi.stage(opened_stack(HOSTS[stack]))
             assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded
-        pulumi.stage(open_stack(ROOT, stack))
+        pulumi.stage(opened_stack(stack))
         yield Bench(pulumi, stack)
 
 
 def test_a_first_preview_and_every_change_are_the_engines(bench: Bench) -> None:
     """One test a stack, so that a runner of tests brings each up once."""
     wrong = {"first preview": differences_of_a_first_preview(bench)}
-    opened = open_stack(ROOT, bench.stack)
+    opened = opened_stack(bench.stack)
     bring_up(bench, opened)
     for name, sections in CHANGES[bench.stack].items():
         bench.pulumi.stage(varied(opened, sections))

@@ -32,4 +32,4 @@ def cud() -> Settings:
 @pytest.fixture(scope="session")
 def code() -> Settings:
     """A stack with prefix caching where prompts can hit, and without MTP."""
-    return settings_of("guest")
+    return settings_of("dev", profile="serve-code")

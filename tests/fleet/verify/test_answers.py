@@ -39,7 +39,7 @@ def _looked(settings: Settings, faults: Faults | None = None) -> Any:
 @pytest.fixture(scope="module")
 def chat() -> Settings:
     """A stack whose profile has a parser of tool calls and caches prefixes."""
-    return settings_of("guest")
+    return settings_of("dev", profile="serve-code")
 
 
 def test_sound_servers_pass_and_hit_the_cache_when_asked_again(chat: Settings) -> None:
@@ -139,7 +139,7 @@ def test_a_tool_call_has_its_shape(chat: Settings, reply: Reply, state: str) -> 
     assert state_of(checks_answers.tool_call(replace(_facts(), tool=reply), chat)) == state
 
 
-@pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud", "guest", "prod", "smoke", "batch"])
+@pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud", "prod", "smoke", "batch"])
 def test_every_stack_has_a_passage_that_fits(stack: str) -> None:
     settings = settings_of(stack)
     tokens = passage_tokens(settings)

@@ -18,7 +18,6 @@ from tests.fleet.verify.stacks import (
     ROOT,
     check_of,
     differing,
-    good,
     in_state,
     lessons_of,
     look,
@@ -60,7 +59,7 @@ BY_RELEASE = [("0.18.1", ["hybrid-prefix-cache-flags"]), ("0.33.0", [])]
 
 @pytest.mark.parametrize(("version", "taught"), BY_RELEASE)
 def test_a_hybrid_model_without_its_cache_mode_teaches_its_lesson(version: str, taught: list[str]) -> None:
-    settings = settings_of("guest", engine={"version": version})
+    settings = settings_of("dev", profile="serve-code", engine={"version": version})
     check = check_of(look(settings, labels={"mamba_cache_mode": "none"}), "configuration")
     assert [(name_of(one), one.allowed, one.found) for one in differing(check)] == [
         ("mamba_cache_mode", "align", "none")
@@ -266,7 +265,7 @@ def test_speculation_that_nobody_declared_is_found() -> None:
 
 
 def test_two_draft_tokens_are_held_against_both_positions() -> None:
-    two = settings_of("dev", profile="mtp2-095")
+    two = settings_of("dev", engine={"speculative": {"method": "mtp", "numSpeculativeTokens": 2}})
     assert declared.acceptance(two) == pytest.approx((0.9 + 0.624) / 2)
 
 
@@ -285,15 +284,15 @@ def test_prompts_are_of_tokens_that_every_model_has_and_none_is_like_another() -
 # Prefixes
 
 
-def test_a_repeated_prompt_comes_from_the_cache() -> None:
-    check = check_of(good("guest"), "prefix-caching")
+def test_a_repeated_prompt_comes_from_the_cache(code: Settings) -> None:
+    check = check_of(look(code), "prefix-caching")
     assert state_of(check) == "passed"
     assert said_in(check).startswith("3,136 of 3,137 tokens")
 
 
 @pytest.mark.parametrize(("version", "taught"), BY_RELEASE)
 def test_a_cache_that_never_hits_teaches_the_mamba_flags(version: str, taught: list[str]) -> None:
-    settings = settings_of("guest", engine={"version": version})
+    settings = settings_of("dev", profile="serve-code", engine={"version": version})
     node = node_of(settings)
     check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
     assert state_of(check) == "error"

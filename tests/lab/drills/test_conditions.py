@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fleet.preview.offline import open_stack
 from lab.drills import autoscaling
 from lab.drills.catalogue import DRILLS, chosen
 from lab.drills.conditions import (
@@ -24,13 +23,14 @@ from lab.drills.conditions import (
 from lab.stage.variants import varied
 from settings.stack import Settings
 from tests.support.rows import each_row
+from tests.support.stacks import opened_stack
 
 ROOT = Path(__file__).parents[3]
 
 
 def make_settings(stack: str, **sections: Any) -> Settings:
     """Of a sample stack, with these settings written over."""
-    return varied(open_stack(ROOT, stack), sections).settings
+    return varied(opened_stack(stack), sections).settings
 
 
 def skipped(stack: str, **sections: Any) -> set[str]:
@@ -72,7 +72,7 @@ def test_weights_gateway_and_platform() -> None:
     assert has_gateway(make_settings("gateway")) == ""
     assert "gateway" in has_gateway(make_settings("dev"))
     assert owns_platform(make_settings("dev")) == ""
-    assert "another stack" in owns_platform(make_settings("guest"))
+    assert "another stack" in owns_platform(make_settings("code"))
 
 
 def test_the_first_reason_of_several_is_told() -> None:
@@ -186,7 +186,7 @@ def test_a_paused_stack_is_brought_up_and_destroyed_and_nothing_else_of_its_serv
     assert not played & {"dead-rank", "drain", "over-quota", "pause", "rolling-update", "new-revision"}
 
 
-@pytest.mark.parametrize("stack", ["dev", "spot", "cud", "gateway", "guest"])
+@pytest.mark.parametrize("stack", ["dev", "spot", "cud", "gateway", "code"])
 def test_every_reason_is_a_phrase_for_a_person(stack: str) -> None:
     settings = make_settings(stack)
     for reason in filter(None, (one.skip(settings) for one in DRILLS)):

@@ -155,8 +155,8 @@ CASES = (
         ),
         stack="spot",
     ),
-    of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}, stack="guest"),
-    of_resource("probe-shorter-than-loading", "the liveness probe alone", _NO_STARTUP, stack="guest"),
+    of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}),
+    of_resource("probe-shorter-than-loading", "the liveness probe alone", _NO_STARTUP),
     of_resource(
         "probe-shorter-than-loading",
         "thirty tries",

@@ -223,7 +223,7 @@ SECRETS = (
         "secret-in-plain-text",
         "a password in the address of a mirror",
         put("weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
-        stack="guest",
+        stack="cud",
         unspeakable=_PASSWORD,
     ),
     *(
@@ -335,7 +335,6 @@ ACCESS = (
         "namespace-without-network-policy",
         "a default deny that lets everybody in",
         put(_DENY, "spec.ingress", value=[{}]),
-        stack="guest",
     ),
     of_resource(
         "namespace-without-network-policy",

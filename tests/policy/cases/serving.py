@@ -26,7 +26,6 @@ from tests.policy.case import (
 )
 from tests.support import lessons
 
-_SPECULATION = '--speculative-config={{"method":"mtp","num_speculative_tokens":{}}}'
 _MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
 _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
 _DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
@@ -136,7 +135,7 @@ SPELLED_OTHERWISE = (
         "engine-ready-timeout",
         "the variable lost",
         variable(DEPLOYMENT, "VLLM_ENGINE_READY_TIMEOUT_S", None),
-        stack="guest",
+        stack="cud",
     ),
 )
 
@@ -160,7 +159,6 @@ OF_RESOURCES = (
         "image-not-pinned",
         "the tag alone, written manually",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.1")),
-        stack="guest",
     ),
     of_resource("image-not-pinned", "the public image, which starts by itself", _runs(_PUBLIC), _commanded()),
     of_resource("image-not-pinned", "another image", _runs("org/app:v1"), _commanded()),
@@ -175,7 +173,7 @@ OF_RESOURCES = (
         "image-by-tag",
         "another release without a published digest",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.0")),
-        stack="guest",
+        stack="cud",
     ),
     sound(
         "image-by-tag", "its digest", put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.33.0@sha256:{'0' * 64}"))
@@ -277,16 +275,19 @@ OF_RESOURCES = (
 ON_PURPOSE = (
     of_program(
         "repeated-on-purpose",
-        "the article's first row, which repeats more lessons",
-        settings={"server": {"profile": "tp8"}},
-        stack="guest",
+        "the record where another profile ran",
+        settings={"server": {"profile": "record"}},
+        stack="cud",
     ),
     of_resource(
         "repeated-on-purpose",
-        "two draft tokens, declared as a repetition",
-        flag(DEPLOYMENT, _SPECULATION.format(2)),
-        put(DEPLOYMENT, "spec.template.metadata.annotations", "vllm-fleet.dev/on-purpose", value="mtp-above-one"),
-        stack="spot",
+        "the record's release, declared as a repetition of its run",
+        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.0")),
+        *(
+            put(DEPLOYMENT, "spec.template.metadata.annotations", f"vllm-fleet.dev/{name}", value=value)
+            for name, value in (("reproduces", "phases.mtp1-092"), ("on-purpose", "deepgemm-accuracy"))
+        ),
+        stack="cud",
     ),
 )
 

@@ -148,7 +148,7 @@ def test_a_wrong_value_is_refused_by_its_own_key(changes: dict[str, Any], key: s
     assert {path for _, path in refused} == {f"model.adapters[1].{key}"}
 
 
-@each_row("profile", ["record", "tp8", "final-list", "tuned", "serve-chat"])
+@each_row("profile", ["record", "tuned", "serve-chat"])
 @each_row("engine", [{"version": "0.18.1"}, {}])
 def test_what_is_suggested_for_adapters_on_linear_layers_is_accepted(profile: str, engine: dict[str, Any]) -> None:
     model = {"id": BASE, "adapters": [adapter()]}
@@ -157,7 +157,7 @@ def test_what_is_suggested_for_adapters_on_linear_layers_is_accepted(profile: st
         for one in check(make_settings(model=model, server={"profile": profile, "engine": engine}))
         if one.id == "adapters-on-linear-layers"
     ]
-    assert bool(told) is (bool(engine) or profile in ("record", "tp8", "final-list"))
+    assert bool(told) is (bool(engine) or profile == "record")
     for one in told:
         written = dict(part.split(": ") for part in one.write.split(", with "))
         mended = {"profile": written.get("profile", profile), "engine": {"version": written["version"]}}

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from facts.advisories import of_release
 from facts.finding import Finding
+from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_advisories import ACCEPTED_ADVISORY
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.releases import find
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.lessons import lesson_named
+from settings.checks.lessons import lesson_named, lessons
 from settings.load import check
 from settings.problems import SettingsError
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
+from tests.support.phases import PHASES
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 LEVELS = {"mandatory": "error", "advisory": "warning"}
 
+GUIDE = Path(__file__).parents[3] / "docs" / "from-the-article.md"
 DIGEST = f"sha256:{'0' * 64}"
 
 
@@ -90,10 +94,12 @@ def test_every_lesson_has_cases_of_both_kinds() -> None:
     }
 
 
-def test_every_option_that_a_lesson_names_is_one_of_the_stack_file() -> None:
+def test_every_option_that_a_lesson_or_an_exception_names_is_one_of_the_stack_file() -> None:
     for lesson in ENGINE_LESSONS:
         assert stack_file().text(lesson.evidence + lesson.fix)
-        for option in lesson.reads:
+    for exception in DELIBERATE_EXCEPTIONS:
+        assert lesson_named(exception.lesson)
+        for option in exception.options:
             assert stack_file().path(option).startswith("server.engine.")
 
 
@@ -108,8 +114,45 @@ def test_a_lesson_repeated_by_hand_is_refused() -> None:
     assert by_hand.severity == "error"
 
 
-def test_a_release_that_refuses_to_start_reproduces_nothing() -> None:
-    problems = found(server={"image": {"tag": "v0.20.2", "digest": DIGEST}, "profile": "dp8-4096"})
+ERROR, WARNING = "error", "warning"
+BEFORE_PHASE_4 = {"two-byte-cache": WARNING, "prefix-caching-with-mtp": ERROR}
+PHASE_1 = BEFORE_PHASE_4 | dict.fromkeys(
+    ("tp8-on-one-gpu-model", "context-far-above-need", "sequences-below-load"), ERROR
+)
+PHASE_3 = BEFORE_PHASE_4 | {"max-num-seqs-above-state": WARNING}
+
+
+@each_row(
+    ("row", "taught"),
+    [
+        ("phases.tp8", PHASE_1),
+        ("phases.tp8-mtp5", PHASE_1 | {"mtp-above-one": ERROR}),
+        ("phases.dp8", PHASE_3 | {"context-far-above-need": ERROR}),
+        ("phases.dp8-4096-095-crash", PHASE_3 | {"utilisation-with-mtp": ERROR}),
+        ("phases.dp8-4096", PHASE_3),
+        ("phases.mtp1-092", {"prefix-cache-never-hits": ERROR}),
+        ("phases.mtp1-095", {"utilisation-with-mtp": WARNING}),
+        (
+            "phases.mtp2-095",
+            {"mtp-above-one": WARNING, "utilisation-with-mtp": WARNING, "prefix-cache-never-hits": ERROR},
+        ),
+        ("phases.no-mtp-095", {"mtp-unused": WARNING}),
+    ],
+)
+def test_a_phase_of_the_article_is_told_its_lessons_and_the_guide_lists_them(row: str, taught: dict[str, str]) -> None:
+    told = lessons(make_settings(server={"replicas": 1, "engine": PHASES[row]}))
+    assert {one.id: one.severity for one in told if one.severity in (ERROR, WARNING)} == taught
+    (line,) = (line for line in GUIDE.read_text(encoding="utf-8").splitlines() if f"| `{row}` |" in line)
+    *_, refused, warned, _ = line.split("|")
+    listed = {
+        id_: level for level, cell in ((ERROR, refused), (WARNING, warned)) for id_ in re.findall("`(.+?)`", cell)
+    }
+    assert listed == taught
+
+
+def test_a_release_that_refuses_to_start_is_told_so() -> None:
+    server = {"image": {"tag": "v0.20.2", "digest": DIGEST}, "engine": {"maxModelLen": 4_096, "maxNumSeqs": 8_192}}
+    problems = found(server=server)
     assert problems["max-num-seqs-refused"].severity == "error"
     assert problems["image-not-checked"].severity == "warning"
 

@@ -1,9 +1,11 @@
-"""Twelve nodes' worth merges in under ten seconds and under 2 GB, the whole command from its start to its end."""
+"""Twelve nodes' worth merges in about the processor time of a plain parse of its JSON, and under 2 GB."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +14,16 @@ from fleet.bench.merge import merge_folder
 from fleet.bench.merge.reading import SECOND_PROCESS_PAYS
 from tests.fleet.bench.made_up.results import make_measurement
 
-SECONDS = 10.0
+OF_PARSING = 1.5
+"""Processor time of the merge, at most, in times of what Python's own JSON parser takes for the same files; 0.8 to 1.0 measured."""
 MEBIBYTES = 2048
 WATCH = """
-import resource, subprocess, sys, time
-began = time.monotonic()
+import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, check=False)
-took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-print(done.returncode, took, used.ru_utime + used.ru_stime, used.ru_maxrss)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
-"""Runs a command; prints its exit code, seconds, seconds of CPU with its children, and KiB of the largest of them."""
+"""Runs a command; prints its exit code, seconds of CPU with its children, and KiB of the largest of them."""
 
 
 @pytest.mark.slow
@@ -29,18 +31,22 @@ def test_twelve_nodes_worth(tmp_path: Path) -> None:
     folder = make_measurement(
         tmp_path, clients=32, requests_per_client=3125, connections_per_client=256, output_tokens=(256, 512), clients_per_pod=4
     )  # fmt: skip
-    size = sum(path.stat().st_size for path in folder.rglob("client-???.json"))
+    files = sorted(folder.rglob("client-???.json"))
+    size = sum(path.stat().st_size for path in files)
     assert size > 500 * 2**20
     merge = [sys.executable, "-m", "fleet.cli.main", "bench", "merge", str(folder), "--format", "json"]
     # From a process of its own: Linux counts what a process forks from to that process's peak, and this one may be large.
     done = subprocess.run([sys.executable, "-c", WATCH, *merge], capture_output=True, text=True, check=False)
-    code, took, spent, kibibytes = map(float, done.stdout.split())
+    code, spent, kibibytes = map(float, done.stdout.split())
     assert code in (0, 1)
+    began = time.process_time()
+    for path in files[::4]:
+        json.loads(path.read_bytes())
+    parsing = (time.process_time() - began) * size / sum(path.stat().st_size for path in files[::4])
     # Peak of any single one of the command's processes; there are three.
     peak = kibibytes / 1024
-    print(f"{size / 2**20:.0f} MiB: {took:.1f} s, {spent:.1f} s of CPU, {peak:.0f} MiB in the largest process")  # noqa: T201
-    # A machine that others use too takes longer; there it must be fast enough on a single core of its own.
-    assert min(took, spent) < SECONDS
+    print(f"{size / 2**20:.0f} MiB: {spent:.1f} s of CPU, {spent / parsing:.2f} of parsing, {peak:.0f} MiB at most")  # noqa: T201
+    assert spent / parsing < OF_PARSING
     assert 3 * peak < MEBIBYTES
 
 

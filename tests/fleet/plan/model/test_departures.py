@@ -10,12 +10,14 @@ import pytest
 from facts.machines import H200
 from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
+from fleet.plan.from_settings import deployment_of
 from fleet.plan.model import departures as module
 from fleet.plan.model.departures import departures
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
-from fleet.plan.question.profiles import profile_facts, profile_names
+from tests.support.phases import PHASES as SETTINGS
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 ARTICLE = named_workload("article")
 
@@ -63,10 +65,9 @@ def test_one_difference_is_one_reason(deployment: Deployment, reason: str) -> No
 
 @pytest.mark.parametrize("figure", [*PHASES, "phases.mtp1-095"])
 def test_a_phase_leaves_nothing_at_its_own_load(figure: str) -> None:
-    for profile in (profile_facts(name) for name in profile_names()):
-        if profile.reproduces == figure:
-            in_flight = TP8_IN_FLIGHT if figure == "phases.tp8" else 2_000
-            assert departures(Deployment(nodes=1, engine=profile.shape), ARTICLE, in_flight) == (), profile.name
+    stack = make_settings(server={"replicas": 1, "engine": SETTINGS[figure]})
+    in_flight = TP8_IN_FLIGHT if figure == "phases.tp8" else 2_000
+    assert departures(deployment_of(stack), ARTICLE, in_flight) == ()
 
 
 def test_other_lengths_and_a_shared_prefix_are_reasons() -> None:

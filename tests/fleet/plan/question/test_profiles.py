@@ -10,24 +10,27 @@ from facts.engines import find
 from facts.ledger import LedgerError
 from facts.machines import B200, L4
 from facts.models import CATALOGUE, of_the_article
+from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.model.deployment import record_fleet
 from fleet.plan.model.rows import PHASES
-from fleet.plan.question.profiles import engine_shape, model_shape, profile_facts, profile_names, profiles_for
+from fleet.plan.question.profiles import engine_shape, model_shape, profile_facts, profiles_for
 from settings import profile_file
+from tests.support.phases import PHASES as SETTINGS
+from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 
 def test_the_record_is_the_fleet_that_the_model_was_fitted_to() -> None:
     assert profile_facts("record").shape == record_fleet(1).engine
 
 
-def test_a_profile_that_repeats_a_row_is_that_row() -> None:
-    for name in profile_names():
-        facts = profile_facts(name)
-        if facts.reproduces in PHASES:
-            assert facts.shape == PHASES[facts.reproduces].engine, name
+@each_row("row", PHASES)
+def test_a_phase_written_as_settings_is_the_engine_that_the_model_was_fitted_to(row: str) -> None:
+    stack = make_settings(server={"replicas": 1, "engine": SETTINGS[row]})
+    assert facts_of_stack(stack).shape == PHASES[row].engine
 
 
-def test_a_profile_that_repeats_nothing_is_read_from_its_options() -> None:
+def test_a_profile_is_read_from_its_options() -> None:
     chat = profile_facts("serve-chat").shape
     assert chat.max_model_len_tokens == 8_192
     assert chat.max_num_seqs == 256
