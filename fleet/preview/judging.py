@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from fleet.preview.policy_config import PolicyError
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from types import TracebackType
 
     from fleet.preview.compare.baseline_git import GitBaseline
@@ -72,15 +70,14 @@ class Judging:
         """Whether any pack judges."""
         return self._head is not None or self._base is not None
 
-    def judge(self, whole: Recording, first: Callable[[], Recording]) -> Policies:
-        """The verdicts on a recording with placeholders; `first` records what a first preview knows. Raises PolicyError."""
-        from fleet.preview.report.model import Policies, Unreached
+    def judge(self, whole: Recording) -> Policies:
+        """The verdicts on a recording with placeholders. Raises PolicyError."""
+        from fleet.preview.report.model import Policies
 
         violations: tuple[Violation, ...] = ()
-        unreached: Mapping[str, tuple[str, ...]] = {}
         judge: Judge | None = None
         if self._head is not None:
-            violations, unreached = self._head_run.judge_and_compare(whole, first)
+            violations = self._head_run.judge(whole)
             judge = judge_of(self._head, self._head_run.states, violations)
         changes = self._files
         judges = (judge,) if judge is not None else ()
@@ -96,7 +93,6 @@ class Judging:
         return Policies(
             state="judged" if judges else "none",
             violations=violations,
-            unreached=tuple(Unreached(policy=policy, urns=urns) for policy, urns in unreached.items()),
             judges=judges,
             changes=changes,
         )

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -23,7 +23,7 @@ from fleet.preview import children
 from fleet.preview.policy_config import LEVELS, STOPS, Given, Level, PolicyError, PolicyState, config_file
 from fleet.preview.record.recording import ORGANIZATION, STACK_REFERENCE_TYPE, RecordedResource, Recording
 from fleet.preview.record.redact import Redactor
-from fleet.preview.record.values import Secret, Value, paths_of_unknowns
+from fleet.preview.record.values import Secret, Value
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -143,16 +143,6 @@ class PolicyRun:
         A rule that breaks is a mandatory violation of its own: what it had to say is lost. Raises `PolicyError` when
         the pack does not start, dies or refuses its configuration.
         """
-        return self.judge_and_compare(recording, None)[0]
-
-    def judge_and_compare(
-        self, recording: Recording, first: Callable[[], Recording] | None
-    ) -> tuple[tuple[Violation, ...], Mapping[str, tuple[str, ...]]]:
-        """The verdicts, and which policies could not be judged where the values of a first preview are unknown.
-
-        The latter are URNs by policy. `first` records the stack as a first preview would; it is called while the pack
-        judges `recording`.
-        """
         import grpc  # type: ignore[import-untyped]
         from pulumi.runtime.proto import analyzer_pb2_grpc
 
@@ -166,11 +156,7 @@ class PolicyRun:
             try:
                 self._configure(stub, messages)
                 inputs = self._ask_inputs(stub, messages, recording.resources)
-                known_less = first() if first is not None else None
                 found = list(self._answers(self._ask_stack(stub, messages, recording, inputs)))
-                unreached: Mapping[str, tuple[str, ...]] = {}
-                if known_less is not None:
-                    unreached = _unreached(self._answers(self._ask_what_is_unknown(stub, known_less)))
             except ValueError as error:
                 self.close()
                 raise PolicyError(f"the policy pack in {self._pack} cannot be queried: {error}") from error
@@ -178,9 +164,7 @@ class PolicyRun:
                 raise PolicyError(self._complaint(str(error.details()))) from error
         redactor = Redactor({*recording.plaintexts, *_secret_texts(recording)})
         clean = {replace(one, message=redactor.text(one.message)) for one in found}
-        return tuple(
-            sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message))
-        ), unreached
+        return tuple(sorted(clean, key=lambda one: (LEVELS.index(one.level) != 1, one.policy, one.urn, one.message)))
 
     def _configure(self, stub: Any, messages: PolicyMessages) -> None:
         from google.protobuf import empty_pb2  # type: ignore[import-untyped]
@@ -217,15 +201,6 @@ class PolicyRun:
         answer = stub.AnalyzeStack.future(messages.analyze_stack(), timeout=_ANSWER_SECONDS)
         stack_urn = next((resource.urn for resource in recording.resources if not resource.parent), "")
         return [*inputs, (stack_urn, answer)]
-
-    def _ask_what_is_unknown(self, stub: Any, first: Recording) -> list[_Asked]:
-        """Only what has unknown inputs is asked again: the verdict on anything else is the same."""
-        from fleet.preview.policy_messages import PolicyMessages
-
-        unknown = [resource for resource in first.resources if paths_of_unknowns(dict(resource.inputs))]
-        messages = PolicyMessages(first)
-        inputs = self._ask_inputs(stub, messages, unknown)
-        return self._ask_stack(stub, messages, first, inputs)
 
     def _answers(self, asked: Iterable[_Asked]) -> Iterator[Violation]:
         import grpc
@@ -304,15 +279,6 @@ class _Tail:
         """What was said last; call once the process has ended."""
         self._thread.join(timeout=1)
         return "\n".join(self._lines)
-
-
-def _unreached(answers: Iterable[Violation]) -> dict[str, tuple[str, ...]]:
-    """The URNs at which a policy gave up over an unknown value, by policy, both sorted."""
-    found: dict[str, set[str]] = {}
-    for answer in answers:
-        if answer.message.startswith(f"can't run policy '{answer.policy}' ") and " during preview: " in answer.message:
-            found.setdefault(answer.policy, set()).add(answer.urn)
-    return {policy: tuple(sorted(urns)) for policy, urns in sorted(found.items())}
 
 
 def _secret_texts(recording: Recording) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,9 +53,7 @@ def preview_stack(
             shown = record_stack(opened, "preview") if whole is None or for_machines else whole
         if out is not None and whole is not None:
             write_manifests(whole, out)
-        policies = _policies(
-            judging, whole, lambda: shown if shown.mode == "preview" else record_stack(opened, "preview")
-        )
+        policies = _policies(judging, whole)
     from fleet.preview.report.model import build_report
     from settings.derived.figures import figures
 
@@ -80,10 +77,10 @@ def _compared(baseline: Baseline, recording: Recording) -> Changes:
     return compare(baseline.recording, recording, against=baseline.label, remarks=baseline.remarks)
 
 
-def _policies(judging: Judging | None, whole: Recording | None, first: Callable[[], Recording]) -> Policies:
-    """The verdicts on the whole recording, and those that a first preview, which knows less, cannot reach."""
+def _policies(judging: Judging | None, whole: Recording | None) -> Policies:
+    """The verdicts on the whole recording."""
     from fleet.preview.report.model import Policies
 
     if judging is None:
         return Policies(state="skipped")
-    return Policies(state="none") if whole is None else judging.judge(whole, first)
+    return Policies(state="none") if whole is None else judging.judge(whole)

@@ -175,7 +175,6 @@ def _plan(report: Report) -> dict[str, Any]:
         ],
         "policies": report.policies.state,
         "judges": [_judge(judge) for judge in report.policies.judges],
-        "unreached": [{"policy": one.policy, "urns": list(one.urns)} for one in report.policies.unreached],
     }
 
 

@@ -89,22 +89,12 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreached:
-    """A policy that a first `pulumi preview` cannot judge: it reads a value that is unknown until the cloud decides it."""
-
-    policy: str
-    urns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """What became of the policy pack."""
 
     state: Literal["none", "skipped", "judged"]
     """`none`: the project has no pack. `skipped`: --no-policy. `judged`: see the violations."""
     violations: tuple[Violation, ...] = ()
-    unreached: tuple[Unreached, ...] = ()
-    """Judged here on made-up values only, by policy."""
     judges: tuple[Judge, ...] = ()
     """Who judged: the baseline's pack and limits, if they differ, then the checkout's."""
     changes: tuple[JudgeChange, ...] = ()

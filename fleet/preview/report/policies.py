@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -27,11 +26,8 @@ from fleet.report.table import Cell, Table, texts
 
 if TYPE_CHECKING:
     from fleet.preview.policy import Violation
-    from fleet.preview.report.model import Policies, Report, Unreached
+    from fleet.preview.report.model import Policies, Report
 
-_MOST_RULES: Final = 10
-"""Policies that a first preview cannot check, listed one by one; of more, each resource's number."""
-_MOST_NAMES: Final = 4
 _MOST_BLOCKING: Final = 3
 """Blocking policies named in the verdict."""
 _LONGEST_CLAUSE: Final = 100
@@ -136,7 +132,6 @@ def policy_section(policies: Policies) -> Section:
         Findings(blocking[:_MOST_VIOLATIONS]) if blocking else None,
         _folded(plural(len(blocking) - _MOST_VIOLATIONS, "more blocking violation"), blocking[_MOST_VIOLATIONS:]),
         _folded(plural(len(rest), "warning"), rest),
-        _unreached(policies.unreached),
     )
     return Section(title="Policies", remark=format_counts(policies), body=body, rank=1)
 
@@ -176,30 +171,6 @@ def _box(remarks: Iterable[Remark]) -> Box | None:
 
 def _folded(title: str, found: tuple[Finding, ...]) -> Section | None:
     return Section(title=title, body=(Findings(found),), folding="page", rank=2) if found else None
-
-
-def _unreached(several: Sequence[Unreached]) -> Section | None:
-    """Each policy with its resources, or for many policies the number per resource."""
-    if not several:
-        return None
-    items = tuple(_items(several))
-    return Section(
-        title=f"{plural(len(several), 'policy', 'policies')} that a first `pulumi preview` cannot check yet",
-        body=(Prose("because of unknown values; here they were checked with placeholders", "soft"), Items(items)),
-        folding="page",
-        rank=2,
-    )
-
-
-def _items(several: Sequence[Unreached]) -> Iterator[str]:
-    names = {one.policy: [urn.rpartition("::")[2] for urn in one.urns] for one in several}
-    if len(several) <= _MOST_RULES:
-        for policy, found in names.items():
-            rest = f" and {len(found) - _MOST_NAMES} more" if len(found) > _MOST_NAMES else ""
-            yield f"{policy} at {', '.join(found[:_MOST_NAMES])}{rest}"
-        return
-    for name, count in Counter(name for found in names.values() for name in found).items():
-        yield f"{plural(count, 'rule')} at {name}"
 
 
 def verdict_of(report: Report) -> tuple[str, bool]:

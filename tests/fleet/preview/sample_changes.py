@@ -17,7 +17,7 @@ from fleet.preview.judges import HERE, Judge, JudgeChange, Side, both, changes_o
 from fleet.preview.policy import Violation
 from fleet.preview.policy_config import Level, PolicyState
 from fleet.preview.record.recording import urn_of
-from fleet.preview.report.model import Policies, Report, Unreached
+from fleet.preview.report.model import Policies, Report
 from fleet.preview.report.several_stacks import Refusal
 from tests.fleet.preview.sample_report import PROJECT, STACK, sample_recording, sample_report
 
@@ -176,9 +176,8 @@ ADVISORY = tuple(
     )
     for name in ("chat", "code")
 )
-UNREACHED = Unreached(policy="bucket-is-public", urns=("urn:x::results", "urn:x::state"))
 REFUSAL = Refusal(stack="guest", message="Stack 'guest': 1 setting cannot be used.\n\nvllm-fleet:x: refused")
-JUDGED = Policies(state="judged", violations=(MANDATORY, *ADVISORY), unreached=(UNREACHED,))
+JUDGED = Policies(state="judged", violations=(MANDATORY, *ADVISORY))
 
 
 def state(name: str, own: Level, level: Level | None = None, **settings: object) -> PolicyState:

@@ -156,8 +156,7 @@ def differences_of_a_first_preview(bench: Bench) -> list[Any]:
     for urn in ours.keys() & theirs.keys():
         mine, engines = registration(ours[urn]), registered(theirs[urn])
         found += [(urn, key, mine[key], engines[key]) for key in mine if mine[key] != engines[key]]
-    ours_, theirs_ = findings(preview_stack(root, bench.stack).policies), findings_of_engine(outcome.planned)
-    return found + sorted(ours_ ^ theirs_)
+    return found + different_verdicts(findings(preview_stack(root, bench.stack).policies), outcome.planned)
 
 
 def differences_of_a_change(bench: Bench) -> list[Any]:
@@ -238,13 +237,12 @@ def findings_of_engine(engines: Events) -> set[Found]:
 
 
 def findings(ours: Policies) -> set[Found]:
-    """The same of a first preview here."""
-    mine: set[Found] = {(one.level, one.policy, one.urn, one.message) for one in ours.violations}
-    return mine | {("unreached", one.policy, urn) for one in ours.unreached for urn in one.urns}
+    """The same of a preview here, which judges placeholders."""
+    return {(one.level, one.policy, one.urn, one.message) for one in ours.violations}
 
 
 def different_verdicts(ours: set[Found], engines: Events) -> list[Found]:
-    """Findings of one side alone, apart from what one of them cannot judge: the engine knows what is up, and here nothing is."""
+    """Findings of one side alone, apart from what the engine cannot judge."""
     theirs = findings_of_engine(engines)
     unreached = {found[1:3] for found in theirs if found[0] == "unreached"}
     return sorted(one for one in ours ^ theirs if one[0] != "unreached" and one[1:3] not in unreached)

@@ -7,11 +7,9 @@ import pytest
 from facts.finding import Finding
 from fleet.preview.policy import Violation
 from fleet.preview.policy_config import Level
-from fleet.preview.report.model import Policies, Unreached
+from fleet.preview.report.model import Policies
 from fleet.preview.report.policies import findings_of, format_blocking, without_told
 from tests.fleet.preview.sample_changes import ADVISORY, JUDGE_CHANGED, MANDATORY
-from tests.fleet.preview.sample_report import sample_report
-from tests.support.formats import text_of
 from tests.support.rows import each_row
 
 
@@ -89,10 +87,3 @@ def test_the_verdict_names_the_policy_with_its_figure(message: str, said: str) -
 def test_many_blocking_policies_are_counted_beyond_three() -> None:
     several = (Violation(policy=f"p{number}", level="mandatory", urn="", message="m") for number in range(5))
     assert format_blocking(judged(*several)) == "p0 (m); p1 (m); p2 (m); 2 more"
-
-
-@pytest.mark.parametrize(("rules", "said"), [(2, "rule-0 at server"), (40, "40 rules at server")])
-def test_many_policies_that_a_first_preview_cannot_judge_are_counted_by_resource(rules: int, said: str) -> None:
-    unreached = tuple(Unreached(policy=f"rule-{i}", urns=("urn:pulumi:x::y::z::server",)) for i in range(rules))
-    text = text_of(sample_report(policies=Policies(state="judged", unreached=unreached)))
-    assert f"· {said}\n" in text

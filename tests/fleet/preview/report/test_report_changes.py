@@ -151,12 +151,6 @@ def test_machines_get_every_property_whole() -> None:
     assert {one["operation"] for one in document()["changes"]["steps"]} == {"create", "update", "replace", "delete"}
 
 
-def test_verdicts_that_a_first_preview_cannot_reach_are_listed() -> None:
-    assert document()["plan"]["unreached"] == [
-        {"policy": "bucket-is-public", "urns": ["urn:x::results", "urn:x::state"]}
-    ]
-
-
 # HTML -----------------------------------------------------------------------------------------------------------------
 
 
