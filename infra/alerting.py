@@ -15,7 +15,7 @@ from facts.signals import runbook
 from facts.signals.model import Alert, Catalogue, LogSignal, Watched
 from facts.signals.series import TPOT, TTFT
 from infra.naming import Place, name_of, title
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
@@ -35,7 +35,6 @@ BUCKETS: Final = logging.MetricBucketOptionsArgs(
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSecrets:
     """Secrets of channels; required by a channel of that type."""
@@ -45,7 +44,6 @@ class ChannelSecrets:
     webhook_password: pulumi.Input[str] | None = field(default=None, repr=False)
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
     """Arguments of `Alerting`. Raises ValueError if a severity has no channel or too many, or a channel no secret."""

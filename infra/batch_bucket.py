@@ -9,10 +9,8 @@ from pulumi_gcp import storage
 
 from infra.naming import Place
 from infra.private_bucket import private_bucket
-from settings.arguments import checked
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchBucketArgs:
     """Arguments of `BatchBucket`."""

@@ -9,11 +9,9 @@ import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
 from infra.naming import MAX_BUDGET_TITLE, Place, title
-from settings.arguments import checked
 from settings.sections.budget import Budget as BudgetSection
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetArgs:
     """Arguments of `Budget`."""

@@ -12,7 +12,7 @@ from pulumi_gcp import container
 from facts.names import CREDENTIALS_PLUGIN, cluster_name
 from infra.identity import NodeIdentity
 from infra.network import ExistingNetwork, Network
-from settings.arguments import checked, refuse
+from settings.arguments import refuse
 from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
 from settings.sections.cluster import Cluster as ClusterSection
@@ -45,7 +45,6 @@ NODE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, pull request 639."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
     """Arguments of `Cluster`. Raises ValueError for an invalid name, IP endpoint or maintenance window."""

@@ -8,10 +8,8 @@ import pulumi
 
 from infra.naming import Place
 from infra.private_bucket import private_bucket
-from settings.arguments import checked
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCacheBucketArgs:
     """Arguments of `CompileCacheBucket`."""

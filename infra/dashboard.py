@@ -13,7 +13,6 @@ from pulumi_gcp import monitoring
 
 from facts.signals.model import QUESTIONS, Catalogue, Panel
 from infra.naming import Place
-from settings.arguments import checked
 
 COLUMNS: Final = 48
 """Maximum of a mosaic. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
@@ -34,7 +33,6 @@ class Tile:
     """None for a section header."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardArgs:
     """Arguments of `Dashboard`."""

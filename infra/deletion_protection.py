@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-from settings.arguments import checked
 
-
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionProtectionArgs:
     """Arguments of `DeletionProtection`."""

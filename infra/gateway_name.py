@@ -10,11 +10,10 @@ from pulumi_gcp import certificatemanager, compute
 
 from facts.names import fitted
 from infra.naming import MAX_NAME, Place, name_of
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayNameArgs:
     """Arguments of `GatewayName`. Raises ValueError without a host name, or for an internal address without a subnet."""

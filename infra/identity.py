@@ -9,13 +9,11 @@ from pulumi_gcp import artifactregistry, projects, serviceaccount
 
 from infra.image_registry import ImageRegistry
 from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, Place, name_of, title
-from settings.arguments import checked
 
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 """Logs and metrics, the minimum for a GKE node. Source: GKE docs, least-privilege node service accounts."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentityArgs:
     """Arguments of `NodeIdentity`."""

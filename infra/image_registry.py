@@ -8,7 +8,7 @@ import pulumi
 from pulumi_gcp import artifactregistry, projects, secretmanager
 
 from infra.naming import Place, name_of
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.sections.registry import Registry
 
 KEPT_VERSIONS = 5
@@ -17,7 +17,6 @@ UNUSED_AFTER_SECONDS = 90 * 24 * 3600
 """Age at which older versions are deleted; a later pull fetches them again. Assumed: one quarter."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from facts.names import fitted
-from settings.arguments import checked
 
 MAX_NAME = 63
 """Longest name of a Compute resource, a repository or a bucket. Source: RFC 1035; Cloud Storage, bucket names."""
@@ -18,7 +17,6 @@ MAX_ACCOUNT_TITLE = 100
 """Longest display name of a service account, in bytes. Source: IAM API v1, ServiceAccount.displayName."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Project, region, name prefix and labels shared by a fleet's Google Cloud resources."""

@@ -10,7 +10,7 @@ from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import Place, name_of
-from settings.arguments import checked, refuse, refuse_field
+from settings.arguments import refuse, refuse_field
 from settings.checks.platform import existing_problems, nat_problems, range_problems
 from settings.sections.network import ExistingVpc, ProxyOnly
 from settings.sections.network import Network as NetworkSection
@@ -20,7 +20,6 @@ SERVICE_RANGE = "services"
 """Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
     """Arguments of `Network`. Raises ValueError for invalid or overlapping ranges and for ports that Cloud NAT refuses."""
@@ -125,7 +124,6 @@ class Network(pulumi.ComponentResource):
         self.register_outputs({"network": self.vpc.self_link, "nodes": self.nodes.self_link})
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
     """A VPC that exists, of the cluster's project or of a Shared VPC's host project. Nothing of it is created, changed or deleted.
@@ -191,7 +189,6 @@ def subnet_link(project: str, region: str, name: str) -> str:
     return f"projects/{project}/regions/{region}/subnetworks/{name}"
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOnlySubnetArgs:
     """Arguments of `ProxyOnlySubnet`. Raises ValueError for an invalid range, or one that overlaps the network's."""

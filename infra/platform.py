@@ -28,7 +28,6 @@ from infra.network import (
 from infra.platform_outputs import KEDA, KEYS, PlatformOutputs
 from infra.results_bucket import ResultsBucket, ResultsBucketArgs
 from infra.services import Services, ServicesArgs
-from settings.arguments import checked
 from settings.kubeconfig import read_kubeconfig
 from settings.problems import SettingsError
 from settings.sections.budget import Budget as BudgetSection
@@ -38,7 +37,6 @@ from settings.sections.registry import Registry
 from settings.sections.results import Results
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPlatformArgs:
     """Arguments of `OwnPlatform`."""
@@ -172,7 +170,6 @@ def _proxy_only_link(network: Network | ExistingNetwork, proxies: ProxyOnlySubne
     )
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedPlatformArgs:
     """Arguments of `SharedPlatform`: the stack to join, and what this stack needs from it."""
@@ -216,7 +213,6 @@ class SharedPlatform(pulumi.ComponentResource):
         self.register_outputs(self.outputs.export())
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenPlatformArgs:
     """Arguments of `GivenPlatform`. Raises pulumi.RunError for a kubeconfig with credentials, or of another project or region."""

@@ -9,11 +9,9 @@ from pulumi_gcp import storage
 
 from infra.naming import Place
 from infra.private_bucket import private_bucket
-from settings.arguments import checked
 from settings.sections.results import Results
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsBucketArgs:
     """Arguments of `ResultsBucket`."""

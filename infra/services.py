@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import organizations, projects
 
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 
 _SUFFIX = ".googleapis.com"
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicesArgs:
     """Arguments of `Services`."""

@@ -11,13 +11,11 @@ import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
 from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
-from settings.arguments import checked
 
 if TYPE_CHECKING:
     from pulumi_gcp.storage import BucketIAMMemberConditionArgsDict as Condition
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileCacheGrant:
     """Permission to read and create, but not change or delete, objects below one key."""
@@ -30,7 +28,6 @@ class CompileCacheGrant:
     """Kubernetes service account that only pods of this key have, e.g. "vllm-server-0123456789ab"."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadAccessArgs:
     """Arguments of `WorkloadAccess`."""

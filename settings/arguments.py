@@ -1,4 +1,4 @@
-"""Checks a component's arguments: their names and types, and the limits of the stack file's sections."""
+"""Checks a component's arguments: the limits of the stack file's sections, and what contradicts itself."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_snake
 
 from facts.finding import Finding, raise_refused
-from settings.sections.arguments import checked
 from settings.sections.refused import of_section, quoted
 from settings.sections.section import Section
 
 _CAMEL: Final = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")
 _KEY: Final = re.compile(rf"({_CAMEL.pattern}): ")
-
-__all__ = ["checked", "refuse", "refuse_field", "within_limits"]
 
 
 def within_limits(args: object, section: type[Section], fields: Iterable[str]) -> None:

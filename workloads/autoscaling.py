@@ -10,7 +10,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import APP_LABEL, BATCH_APP, BATCH_MAX_USD, PAUSED_REPLICAS
-from settings.arguments import checked
 from settings.derived.scaling import BATCH_COOLDOWN_SECONDS, BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
 from workloads.manifest import Manifest
@@ -31,7 +30,6 @@ NEVER_ALONE: Final = 10**9
 zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingArgs:
     """Arguments of `Autoscaling`."""

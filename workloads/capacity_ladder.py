@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,10 @@ from facts.capacity import (
     RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.sections.capacity import Ladder, ladder_class
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLadderArgs:
     """Arguments of `CapacityLadder`."""
@@ -30,7 +29,7 @@ class CapacityLadderArgs:
     """Name of the ComputeClass, e.g. "b200-ladder-vllm": unique in the cluster, without prefix `gke` or `autopilot`."""
     ladder: Ladder
     """Provisioning modes in order. At least one."""
-    zones: Sequence[str]
+    zones: tuple[str, ...]
     """Zones of the nodes, e.g. ("us-central1-b",): the zones with the weights."""
     machine: Machine
     """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
@@ -70,7 +69,7 @@ class CapacityLadderArgs:
                 "zones",
                 allowed="one or more zones of one region",
                 why="nodes must be where the weights are",
-                write='zones=["europe-west4-b"]',
+                write='zones=("europe-west4-b",)',
             )
         if self.idle_seconds % 60 or not CLASS_IDLE_SECONDS <= self.idle_seconds <= CLASS_MAX_IDLE_SECONDS:
             refuse_field(

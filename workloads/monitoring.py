@@ -12,7 +12,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.signals.model import Catalogue
-from settings.arguments import checked
 from settings.sections.monitoring import Monitoring as MonitoringSection
 from workloads.gateway.gateway import Gateway
 from workloads.names import (
@@ -35,7 +34,6 @@ MAX_TIMEOUT_SECONDS = 10
 """Scrape timeout in seconds, at most the interval. A busy server is slow: eight engines share one exporter."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringArgs:
     """Arguments of `Monitoring`."""

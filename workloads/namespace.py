@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, ROUTER_APP, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -23,7 +23,6 @@ POD_SECURITY_VERSION = "v1.36"
 version. An older cluster applies its latest."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceArgs:
     """Arguments of `Namespace`."""

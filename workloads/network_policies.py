@@ -15,7 +15,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.ranges import NOT_INTERNET, PRIVATE_RANGES
-from settings.arguments import checked
 from settings.derived.traffic import CanaryTraffic, GatewayTraffic, Traffic, VpcRanges
 from workloads.names import (
     BATCH_APP,
@@ -468,7 +467,6 @@ def _label_selector(wanted: Iterable[tuple[str, str]]) -> LabelSelectorArgsDict:
     return {"match_labels": labels} if labels else {}
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkPoliciesArgs:
     """Arguments of `NetworkPolicies`."""

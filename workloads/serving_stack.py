@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import pulumi
 
 from facts.signals.model import Catalogue
-from settings.arguments import checked
 from settings.derived.router import RouterNeeds
 from settings.derived.scaling import ScalingPolicy
 from settings.derived.traffic import Traffic, VpcRanges
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from workloads.router.router import Router
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingStackArgs:
     """Arguments of `ServingStack`."""
@@ -64,7 +62,7 @@ class ServingStackArgs:
     """Whether the cluster has GKE 1.35.0-gke.1171000 or later, for the notice of a ladder's Spot nodes."""
     returns: bool = False
     """Whether a ladder's replicas return to an earlier rung; for two replicas or more."""
-    zones: Sequence[str]
+    zones: tuple[str, ...]
     """Zones of the servers' nodes, all of one region."""
     volume: VolumeSection = field(default_factory=VolumeSection)
     """Source and size of the weights volume."""

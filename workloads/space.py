@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 import pulumi
 
-from settings.arguments import checked
-
 
 def once_created(resource: pulumi.Resource, name: str) -> pulumi.Output[str]:
     """`name`, after `resource` was created; known already in a first preview.
@@ -19,7 +17,6 @@ def once_created(resource: pulumi.Resource, name: str) -> pulumi.Output[str]:
     return resource.urn.apply(lambda _: name)
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
     """A namespace with common labels and an image prefix."""

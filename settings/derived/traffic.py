@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.names import HTTP_PORT, SERVER_ACCOUNT, own_server_name
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.derived.compile_cache import server_account
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VpcRanges:
     """CIDR ranges of the cluster's VPC. None: unknown or absent."""
@@ -32,7 +31,6 @@ class VpcRanges:
         return tuple(cidr for cidr in (self.nodes, self.pods, self.services, self.proxies) if cidr is not None)
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayTraffic:
     """Connections of the Inference Gateway."""
@@ -47,7 +45,6 @@ class GatewayTraffic:
     """Whether the endpoint picker's pods meet the pod security level `restricted`."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryTraffic:
     """Connections of a canary in separate policies, so that the servers' policies do not change."""
@@ -60,7 +57,6 @@ class CanaryTraffic:
     """Name of its InferencePool; None of an offline trial, which the gateway does not reach."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """Required connections of a namespace with one model's servers; everything else is denied.

@@ -21,7 +21,6 @@ from facts.capacity import (
     RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
-from settings.sections.arguments import checked
 from settings.sections.section import Name, ProjectId, Section
 
 _GKE = "cloud.google.com"
@@ -172,7 +171,6 @@ def ladder_class(namespace: str, machine: Machine) -> str:
     return f"{machine.accelerator.removeprefix('nvidia-')}-ladder-{namespace}"
 
 
-@checked
 def placement(
     capacity: AnyMode,
     namespace: str,

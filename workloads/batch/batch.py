@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked
 from workloads import names
 from workloads.batch.job import server_pods_service
 from workloads.server.server import Server
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchArgs:
     """Arguments of `Batch`."""

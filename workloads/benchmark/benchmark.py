@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked
 from settings.derived.measurement import Measurement
 from workloads import names
 from workloads.benchmark.job import (
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkArgs:
     """Arguments of `Benchmark`."""

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
@@ -54,7 +54,6 @@ class GatewayResource(pulumi.CustomResource):
         super().__init__(f"kubernetes:{GATEWAY_API}/v1:Gateway", name, inputs, opts)
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanaryBackend:
     """A canary behind the gateway, with a pool and a picker of its own."""
@@ -67,7 +66,6 @@ class CanaryBackend:
     """Percent of the users' requests."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceBackend:
     """A Service behind the gateway, in place of a pool: the routers', or the servers' own."""
@@ -78,7 +76,6 @@ class ServiceBackend:
     """How long its pods' streams may continue after their end begins."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""

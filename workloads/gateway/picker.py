@@ -12,7 +12,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.pickers import LLM_D_IMAGE
-from settings.arguments import checked
 from settings.sections.gateway import Epp
 from workloads import c4_nodes, names, pod_programs
 from workloads.server.server import Server
@@ -50,7 +49,6 @@ START_MINUTES: Final = 15
 """Minutes to wait for the picker. Assumed: time to create a node."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointPickerArgs:
     """Arguments of `EndpointPicker`."""

@@ -10,7 +10,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import KEDA_NAMESPACE, KEDA_VERSION
-from settings.arguments import checked
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
@@ -31,7 +30,6 @@ GOOGLES_PODS: Final = net.Namespaces(name="kube-system", label="kubernetes.io/me
 architecture (Konnectivity)."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KedaArgs:
     """Arguments of `Keda`."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from settings.derived.router import MOST_SLOTS
 from workloads import names
 
@@ -36,7 +36,6 @@ _LISTED_PROMPTS: Final = """'"prompt"[[:space:]]*:[[:space:]]*\\[[[:space:]]*["[
 backslash before them, so that a prompt's own words do not match."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovered:
     """Servers behind DNS names with the address of each ready one: headless Services, one for each port (`servers_service`)."""
@@ -57,7 +56,6 @@ class Discovered:
             )
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixed:
     """Servers at known addresses."""
@@ -66,7 +64,6 @@ class Fixed:
     """HOST:PORT of each."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Haproxy:
     """Arguments of `config`: one HAProxy in front of servers."""

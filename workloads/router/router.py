@@ -9,7 +9,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import ROUTER_APP
-from settings.arguments import checked
 from settings.derived.router import CONNECTIONS_PER_GIB
 from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
@@ -39,7 +38,6 @@ UPDATE_MINUTES: Final = 30
 """Minutes for an update of the routers: the drains of two, one after the other, and nodes. Assumed."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterArgs:
     """Arguments of `Router`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from facts.sizing import CACHE_SAVER_DISK_GIB
-from settings.arguments import checked, refuse_field
+from settings.arguments import refuse_field
 from workloads import pod_programs
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _CPU, _MEMORY, _DISK = "500m", "1Gi", f"{CACHE_SAVER_DISK_GIB}Gi"
 """Resources of the storing container."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptCache:
     """Bucket and key for the compile caches of one release."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from facts.models import CATALOGUE
-from settings.arguments import checked, refuse, refuse_field, within_limits
+from settings.arguments import refuse, refuse_field, within_limits
 from settings.checks.declared_server import EngineServer
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
@@ -69,7 +69,6 @@ _CACHE_PATH: Final = compile_cache.PATH
 """Volume for compiled kernels, graphs and other library caches. It outlives the container, not the pod."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPod:
     """Arguments that determine the pod of a `Server`. Plain types are validated here; an `Input` is only known later."""

@@ -11,7 +11,7 @@ import pulumi_kubernetes as k8s
 
 from facts.capacity import PROVISIONING_MINUTES
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
-from settings.arguments import checked, within_limits
+from settings.arguments import within_limits
 from settings.derived.drain import Drain
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
@@ -31,7 +31,6 @@ REPLICAS_ASSUMED = 12
 """Replicas assumed for the update timeout if the number is managed externally. Assumed: the article's largest fleet."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerArgs(ServerPod):
     """Arguments of `Server`: those of its pod, replicas and Service."""

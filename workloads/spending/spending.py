@@ -11,7 +11,6 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
-from settings.arguments import checked
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
 from settings.sections.spending import Spending
@@ -38,7 +37,6 @@ READY_MINUTES: Final = 10
 """How long a guard is Ready after its last complete turn."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingGuardArgs:
     """Arguments of `SpendingGuard`."""

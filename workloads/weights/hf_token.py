@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pulumi
 
-from settings.arguments import checked
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from workloads import secret_files
 from workloads.manifest import Manifest
@@ -29,7 +28,6 @@ def token_mount() -> Manifest:
     return {"name": _VOLUME, "mountPath": HF_TOKEN_DIR, "readOnly": True}
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HfTokenArgs:
     """Arguments of `HfToken`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
-from settings.arguments import checked, refuse, refuse_field
+from settings.arguments import refuse, refuse_field
 from settings.checks.volume import volume_problems
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
@@ -69,7 +69,6 @@ _SCRIPT = "weights_download.sh"
 _UNTIL_READY = {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsMount:
     """A server's mount of the weights' volume."""
@@ -111,7 +110,6 @@ class ReleaseNames:
     """The object that represents an existing image."""
 
 
-@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsArgs:
     """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
@@ -124,7 +122,7 @@ class WeightsArgs:
     """Source (`hyperdisk`: one download to one volume for all replicas; `image`: that volume from a
     disk image, at least as large as the image; `huggingface`: each replica downloads, and only the token is created),
     volume size and throughput, and the writer's machine. `token_secret` is ignored here."""
-    zones: Sequence[str]
+    zones: tuple[str, ...]
     """Zones of the servers, all of one region, e.g. ("us-central1-b",): one volume per zone."""
     class_prefix: str
     """Name prefix of storage and snapshot classes, e.g. the namespace's name: classes are cluster-wide."""
@@ -143,7 +141,7 @@ class WeightsArgs:
                 found=list(self.zones),
                 allowed="one or more zones of one region",
                 why="an image is restored to disks of its own region",
-                write='zones=["europe-west4-b"]',
+                write='zones=("europe-west4-b",)',
             )
         if self.volume.source == "image" and not self.volume.image:
             refuse_field(

@@ -33,7 +33,7 @@ def serve(name: str, *, profile_name: str, replicas: int) -> Server:
     guarded = pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[namespace])
     weights = Weights(
         f"{name}-weights",
-        WeightsArgs(space=space, model=model, zones=["europe-west4-b"], class_prefix=name),
+        WeightsArgs(space=space, model=model, zones=("europe-west4-b",), class_prefix=name),
         guarded,
     )
     return Server(

@@ -29,7 +29,7 @@ weights = Weights(
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
             size_gb=29.0,
         ),
-        zones=["europe-west4-b"],
+        zones=("europe-west4-b",),
         volume=Volume(size_gib=64, throughput_mibps=2400),
         class_prefix="models",
     ),

@@ -59,14 +59,14 @@ def test_nothing_complains_and_no_value_stays_unknown_once_outputs_are_known(nam
 
 def test_a_wrong_argument_names_the_programs_line_and_what_to_write(tmp_path: Path) -> None:
     text = (EXAMPLES / "own_program" / "__main__.py").read_text(encoding="utf-8")
-    wrong = re.sub(r',\s*machine=find\("g2-standard-12"\)', "", text)
+    wrong = text.replace("max_num_seqs=32", 'max_num_seqs="32"')
     assert wrong != text
     (tmp_path / "__main__.py").write_text(wrong, encoding="utf-8")
     with pytest.raises(ProgramError) as refused:
         record(tmp_path, project="support-bot", stack=STACK, config=configuration("own_program"), mode="known")
     first, second, *_ = refused.value.message.splitlines()
     assert re.fullmatch(r"__main__\.py:[0-9]+", first)
-    assert second == "✗ placement.machine is missing"
+    assert second == '✗ Engine.max_num_seqs: "32"'
 
 
 @pytest.mark.parametrize("name", NAMES)
