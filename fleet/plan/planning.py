@@ -13,7 +13,7 @@ from facts.machines import DEFAULT_MACHINE
 from facts.routers import CPU_STEPS, MOST_REPLICAS
 from facts.sizing import Sizing, size
 from facts.texts import plural
-from facts.time_to_serve import Start, TimeToServe, time_to_serve, way_to_serve
+from facts.time_to_serve import Start, TimeToServe, time_to_serve
 from facts.workloads import Workload
 from fleet.plan.batch import batch_nodes, batch_run
 from fleet.plan.economics import SpotLoss, spares_for
@@ -315,7 +315,7 @@ def _for_batch(question: PlanQuestion, batch: Batch) -> _Fleet:
         batch,
         one,
         per_node,
-        lambda nodes: way_to_serve(_way_from(question, nodes + _spares(question, nodes)[0])).likely_seconds,
+        lambda nodes: time_to_serve(_way_from(question, nodes + _spares(question, nodes)[0])).likely_seconds,
     )
     return _batch_fleet(question, batch, one.with_nodes(nodes), per_node)
 
@@ -415,7 +415,6 @@ def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: boo
         readers=ceil(machines / sizing.volume_copies),
         platform_exists=cluster,
         weights_exist=weights,
-        gateway=question.routing == "inference-gateway",
         gpus=question.machine.gpus,
         articles_machine=question.machine == DEFAULT_MACHINE,
     )

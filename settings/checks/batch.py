@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding, Severity
-from facts.time_to_serve import way_to_serve
+from facts.time_to_serve import time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.sections.batch import MOST_DAYS
 from settings.sections.section import key
@@ -136,7 +136,7 @@ def _limits(settings: Settings) -> Iterator[Finding]:
     from settings.derived.spending import rates
 
     batch, counted = settings.batch, rates(settings)
-    start = way_to_serve(replica_start(settings)).low_seconds
+    start = time_to_serve(replica_start(settings)).low_seconds
     seconds = batch.deadline_seconds
     if seconds is not None and seconds <= start and settings.scales_by_batch:
         yield _problem(

@@ -17,7 +17,7 @@ from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
-from facts.time_to_serve import step_seconds, way_to_serve
+from facts.time_to_serve import step_seconds, time_to_serve
 from settings.checks.batch import batch_problems
 from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
@@ -235,7 +235,7 @@ def _run_duration(settings: Settings) -> Iterator[Finding]:
     else:
         return
     # The duration counts from the node's start.
-    start = way_to_serve(replica_start(settings)).likely_seconds - step_seconds("gpu-node")
+    start = time_to_serve(replica_start(settings)).likely_seconds - step_seconds("gpu-node")
     least = ceil((start + LEAST_USEFUL_SECONDS) / 60) * 60
     if seconds < least:
         yield Finding(

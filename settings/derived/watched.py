@@ -11,7 +11,7 @@ from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Elsewhere, Watched
-from facts.time_to_serve import step_seconds, way_to_serve
+from facts.time_to_serve import step_seconds, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
 from settings.sections.capacity import Ladder, Spot
@@ -76,7 +76,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         tpot_seconds=promised.tpot_ms / 1000,
         objective=promised.objective,
         node_seconds=_minutes(step_seconds("gpu-node", "high") + step_seconds("image-pull", "high")),
-        start_seconds=_minutes(way_to_serve(replica_start(settings)).high_seconds),
+        start_seconds=_minutes(time_to_serve(replica_start(settings)).high_seconds),
         interval_seconds=settings.monitoring.interval_seconds,
         node_usd_per_hour=node_usd,
         reserved_usd_per_hour=counted.reserved_nodes * counted.per_reserved_node,

@@ -7,7 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from facts.machines import DEFAULT_MACHINE
-from facts.time_to_serve import Start, TimeToServe, way_to_serve
+from facts.time_to_serve import Start, TimeToServe, time_to_serve
 from tests.fleet.verify.stacks import settings_of
 from tests.support.rows import each_row
 
@@ -19,14 +19,13 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 def first_start(stack: str) -> TimeToServe:
     settings = settings_of(stack)
     weights = settings.weights
-    return way_to_serve(
+    return time_to_serve(
         Start(
             weights_gb=settings.serving.model.size_gb,
             volume_gib=weights.size_gib,
             volume_mibps=weights.throughput_mibps,
             readers=max(1, ceil(settings.replicas / len(settings.zones))),
             weights_from_hub=not weights.has_volume,
-            gateway=settings.gateway.enabled,
             gpus=settings.gpus_per_replica,
             articles_machine=settings.machine == DEFAULT_MACHINE,
         )

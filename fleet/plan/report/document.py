@@ -204,7 +204,6 @@ def _way(way: TimeToServe) -> dict[str, Any]:
         "likelySeconds": way.likely_seconds,
         "highSeconds": way.high_seconds,
         "steps": [asdict(step) for step in way.steps],
-        "levers": [asdict(lever) for lever in way.levers],
     }
 
 

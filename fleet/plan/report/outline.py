@@ -400,7 +400,7 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
 def _way(plan: Plan) -> Section:
     way, restart = plan.time_to_serve, plan.restart
     machine = plan.question.machine
-    steps = plan_tables.critical_path(way, "A4" if machine == DEFAULT_MACHINE else machine.type)
+    steps = plan_tables.steps_to_serve(way, "A4" if machine == DEFAULT_MACHINE else machine.type)
     said = (
         f"Restart of one node, cluster and weights in place: {format_duration(restart.likely_seconds)} "
         f"({format_duration(restart.low_seconds)} to {format_duration(restart.high_seconds)}). There is no upper bound while nodes "
@@ -411,7 +411,6 @@ def _way(plan: Plan) -> Section:
         remark=f"{format_duration(way.likely_seconds)}, {format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
         body=(
             steps,
-            *some(plan_tables.levers(way) if way.levers else None),
             Prose(said),
         ),
         id="way",

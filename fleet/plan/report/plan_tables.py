@@ -188,37 +188,19 @@ def _routers(plan: Plan) -> tuple[str, str, str]:
     return what, f"{found.replicas} × {found.cpu} vCPU, {found.memory_gib} GiB", why
 
 
-def levers(way: TimeToServe) -> Table:
-    """Ways to shorten start-up, largest saving first."""
-    return Table(
-        id="levers-table",
-        caption="Ways to shorten the time to first response",
-        columns=(*texts("lever"), *numbers("likely saving", "time to first response")),
-        rows=tuple(
-            (
-                Cell(lever.title),
-                Cell(format_duration(lever.saves_seconds)),
-                Cell(format_duration(way.likely_seconds - lever.saves_seconds)),
-            )
-            for lever in way.levers
-        ),
-    )
-
-
-def critical_path(way: TimeToServe, machine: str) -> Table:
-    """The steps that decide the time to first response."""
+def steps_to_serve(way: TimeToServe, machine: str) -> Table:
+    """The steps to the first response, one after the other."""
     return Table(
         id="way-table",
-        caption="Critical path to the first response",
-        columns=(*texts("step"), *numbers("begins", "likely", "low to high")),
+        caption="Steps to the first response",
+        columns=(*texts("step"), *numbers("likely", "low to high")),
         rows=tuple(
             (
                 Cell(step.title.replace("A4 node", f"{machine} node")),
-                Cell(format_duration(step.begins_seconds)),
                 Cell(format_duration(step.likely_seconds)),
                 Cell(f"{format_duration(step.low_seconds)} to {format_duration(step.high_seconds)}"),
             )
-            for step in way.critical_path
+            for step in way.steps
         ),
     )
 

@@ -121,7 +121,7 @@ def test_every_number_of_the_plan_is_there(name: str) -> None:
         *answer.money.bill.excluded,
         *(format_usd(api.usd_per_million) for api in answer.money.apis),
         *(api.price.name for api in answer.money.apis),
-        *(lever.title for lever in way.levers),
+        *(format_duration(step.likely_seconds) for step in way.steps),
     ]
     for estimate in (now, most):
         for reading in ("total_tokens_per_s", "output_tokens_per_s", "requests_per_s", "in_flight"):
