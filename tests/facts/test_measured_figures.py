@@ -15,7 +15,8 @@ from docs.generate import provenance
 from facts import figures, ledger
 from facts.figures import Match, ServingShape, match
 from facts.ledger import LedgerError
-from fleet.plan.model import calibration, rows
+from fleet.plan.model import calibration
+from tests.fleet.plan.model.published import rows
 
 FLAGS: Mapping[str, Any] = {
     "data-parallel-size": 8,
@@ -149,13 +150,13 @@ def test_the_published_row_is_still_served_under_its_own_name(record: Record) ->
 
 
 def test_the_model_is_not_fitted_to_measurements(record: Record) -> None:
-    held_against, fitted = rows.rows(), calibration.calibration()
+    held_against, fitted = rows(), calibration.calibration()
     record(spot=entry())
-    rows.rows.cache_clear()
+    rows.cache_clear()
     calibration.calibration.cache_clear()
-    assert rows.rows() == held_against
+    assert rows() == held_against
     assert calibration.calibration() == fitted
-    assert not any(row.id.startswith("measured.") for row in rows.rows())
+    assert not any(row.id.startswith("measured.") for row in rows())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The model's calibration, read from calibration.yaml. Refit: `python -m fleet.plan.model.calibrate --write`."""
+"""The model's calibration, read from calibration.yaml. tests/fleet/plan/model/published.py fits it to the article's rows."""
 
 from __future__ import annotations
 
@@ -41,18 +41,6 @@ class Parameters:
     def keeping(self, share: float) -> Parameters:
         """The same where a defect of the release leaves that share of throughput."""
         return replace(self, slowdown=1 / share)
-
-
-FITTED = (
-    "host_ms_per_step",
-    "gpu_share",
-    "context_ms_per_1000_tokens",
-    "tensor_parallel_ms_per_step",
-    "wait_s",
-    "contention_per_node",
-    "gateway_share",
-)
-"""Fitted parameters, in file order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
-from fleet.plan.model.rows import MEASURED_ENGINES
+from fleet.plan.model.measured import MEASURED_ENGINES
 
 # Source: the article's tables: node counts of each routing.
 MEASURED_NODES = {"cluster-ip": (1, 12), "inference-gateway": (2, 8)}

@@ -16,7 +16,7 @@ from functools import lru_cache
 from facts import memory
 from facts.memory import CacheLayout, StartUp
 from facts.workloads import Workload
-from fleet.plan.model.calibration import MemoryParameters, calibration
+from fleet.plan.model.calibration import calibration
 from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.roofline import is_articles
 
@@ -91,13 +91,11 @@ class MemoryBudget:
         return max(0, self.pool_blocks - 1)
 
 
-def budget(
-    deployment: Deployment, workload: Workload | None = None, *, taken: MemoryParameters | None = None
-) -> MemoryBudget:
-    """Memory of one GPU. Raises DoesNotFitError if the longest request does not fit. `taken` overrides the calibration."""
+def budget(deployment: Deployment, workload: Workload | None = None) -> MemoryBudget:
+    """Memory of one GPU. Raises DoesNotFitError if the longest request does not fit."""
     engine, model, ranks = deployment.engine, deployment.model, deployment.engine.tensor_parallel
     budget_gib = deployment.gpu.memory_gib * engine.gpu_memory_utilization
-    start = _startup(deployment, taken)
+    start = _startup(deployment)
     parts = {
         "weights_gib": model.text_weights_gib / ranks,
         "draft_gib": model.draft_weights_gib / ranks if engine.speculative_tokens else 0.0,
@@ -129,7 +127,7 @@ def budget(
     return result
 
 
-def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
+def _startup(deployment: Deployment) -> StartUp:
     """Memory taken at start-up: calibrated for the article's models on its GPU, else summed from measured parts."""
     engine, model = deployment.engine, deployment.model
     drafts = engine.speculative_tokens > 0
@@ -141,7 +139,7 @@ def _startup(deployment: Deployment, taken: MemoryParameters | None) -> StartUp:
             step_width=model.step_width // engine.tensor_parallel,
             drafts=drafts,
         )
-    taken = taken or calibration().memory
+    taken = calibration().memory
     return StartUp(
         logits_gib=memory.startup_logits_gib(
             max_num_seqs=engine.max_num_seqs,

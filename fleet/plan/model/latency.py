@@ -12,7 +12,7 @@ from fleet.plan.model.fleet_rate import FleetLoad
 # 1.9 times the median (6.1 to 6.2 s). A uniform distribution from 0 gives 1.98.
 FIRST_TOKEN_P99_OVER_MEAN = 1.98
 
-# Chosen on the rows of public_rows.CHOSEN_ON; 90 % of the other rows are within the factor. One H200 agrees: 0.56 and 0.30 s
+# Chosen on public rows, as the roofline; 90 % of the other rows are within the factor. One H200 agrees: 0.56 and 0.30 s
 # measured, 0.60 and 0.40 modeled.
 FRONT_END_S = 0.1
 FIRST_TOKEN_STEPS = 3

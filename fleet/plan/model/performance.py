@@ -25,9 +25,9 @@ from fleet.plan.model.fleet_rate import (
     fleet_load,
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
+from fleet.plan.model.measured import FITTED_LOADS
 from fleet.plan.model.order_statistics import expected_maximum
 from fleet.plan.model.roofline import is_articles, known, planned_share
-from fleet.plan.model.rows import FITTED_LOADS
 
 # Source: the article, phase 4: MTP-2 is the largest with a published throughput.
 MOST_MEASURED_DRAFTS = 2

@@ -6,7 +6,7 @@ weights' number format. Each layer adds a fixed time: kernel launches, and under
 Every machine has two readings, the ends of each interval: as one engine, which is the roofline; and as the article's fleet, with what its
 nodes lost beyond an engine, host time in each step and a wait before it. Why they lost it is not proven (docs/planner-model.md).
 Memory, queues and latency follow as for the article's fleet (fleet/plan/model/step_time.py). docs/planner-model.md shows the errors
-on public measurements (fleet/plan/model/public_rows.py).
+on public measurements, which tests hold (tests/fleet/plan/model/public_rows.py).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ EXPERTS_OR_LINEAR: Final = Roofline(arithmetic_share=0.27, layer_us=96, factor=2
 # same two numbers are 15 % too low to 16 % too high on H200 with vLLM 0.20.2. On H100 with 0.33.0 they are 0 to 5 % too high without MTP,
 # 12 to 28 % with it. Prompts alone are twice as fast there: a long prompt's first token comes sooner than a plan says.
 HOPPER_FACTOR: Final = 1.3
-# The fit on B200 without the fleet's losses, which H200 agrees with (checks.py, "no host time, no wait").
+# The fit on B200 without the fleet's losses, which one engine on H200 agrees with within 10 %.
 ENGINE_FACTOR: Final = 1.2
 PERFECT: Final = Roofline(arithmetic_share=1, layer_us=0, factor=1)
 """An upper bound that no kernel reaches."""

@@ -9,15 +9,9 @@ from facts.cost import LineItem
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.texts import plural
-from fleet.plan.model.errors import errors
 from fleet.plan.plan import Alternative, Plan
 from fleet.plan.question.goals import Budget
-from fleet.plan.report import (
-    accuracy,
-    document,
-    market,
-    plan_tables,
-)
+from fleet.plan.report import document, market, plan_tables
 from fleet.plan.words import (
     CAPACITIES,
     ROUTINGS,
@@ -418,7 +412,7 @@ def _way(plan: Plan) -> Section:
 
 
 def _confidence(plan: Plan) -> Section:
-    found, match = errors(), plan.published
+    match = plan.published
     nearest = f"`{match.figure.id}`, {match.figure.title}, " if match.figure else ""
     measured = f"{format_figure(match.figure)} ({match.figure.label}); " if match.figure else ""
     return Section(
@@ -428,7 +422,6 @@ def _confidence(plan: Plan) -> Section:
             Prose(f"{sentence(plan.basis)} {_BASIS[plan.basis]}"),
             *some(Items(tuple(plan.reasons)) if plan.reasons else None),
             Prose(f"Nearest published row: {nearest}{measured}{match.reason}."),
-            *(Prose(said, "soft") for said in accuracy.format_accuracy(found)),
         ),
         id="sure",
     )

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from facts import figures, ledger
-from fleet.plan.model import calibrate
 from fleet.plan.model import calibration as module
-from fleet.plan.model.calibration import FITTED, Parameters, calibration, contents
-from fleet.plan.model.errors import errors
-from fleet.plan.model.rows import of_role, rows
+from fleet.plan.model.calibration import Parameters, calibration, contents
+from tests.fleet.plan.model.published import FITTED, Role, fit, kept, least_squares, left_out, residuals, rows
 
 TAKEN = calibration()
 
@@ -31,13 +29,13 @@ def other_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def test_fitting_again_gives_the_parameters_in_the_repository() -> None:
-    again = calibrate.fit(TAKEN.parameters, calibrate.fit_memory())
+    again = fit(TAKEN.parameters)
     for name in FITTED:
         assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=2e-4), name
 
 
 def test_the_share_of_the_wait_is_that_of_the_fitted_record() -> None:
-    again = calibrate.fit(TAKEN.parameters, calibrate.fit_memory())
+    again = fit(TAKEN.parameters)
     assert again.wait_share == pytest.approx(TAKEN.parameters.wait_share, rel=2e-4)
 
 
@@ -50,13 +48,13 @@ def test_fitting_from_elsewhere_ends_at_the_same_place() -> None:
         tensor_parallel_ms_per_step=20.0,
         wait_s=6.0,
     )
-    again = calibrate.fit(elsewhere, calibrate.fit_memory())
+    again = fit(elsewhere)
     for name in FITTED:
         assert getattr(again, name) == pytest.approx(getattr(TAKEN.parameters, name), rel=0.01), name
 
 
 def test_a_configuration_left_out_of_the_fit_is_predicted_within_3_percent() -> None:
-    found = calibrate.left_out()
+    found = left_out()
     assert set(found) == {
         "phases.dp8-4096",
         "phases.no-mtp-095",
@@ -74,16 +72,12 @@ def test_contention_spans_what_rounds_to_the_row_of_two_nodes() -> None:
     assert found == pytest.approx([2 * 95_317 / 190_500 - 1, 2 * 95_317 / 189_500 - 1], rel=1e-3)
 
 
-def test_memory_is_what_the_two_published_cache_sizes_leave() -> None:
-    again = calibrate.fit_memory()
-    assert again.activations_gib == pytest.approx(TAKEN.memory.activations_gib, rel=1e-3)
-    assert again.cuda_graphs_gib == pytest.approx(TAKEN.memory.cuda_graphs_gib, rel=1e-3)
-
-
 def test_other_host_times_were_fitted_to_the_record_and_explain_it_as_well() -> None:
-    memory = calibrate.fit_memory()
+    record_rows = ("phases.mtp1-092", "phases.mtp2-095", "phases.no-mtp-095", "cluster_ip.nodes-1")
+    record = [row for row in kept() if row.id in record_rows]
     for variant in TAKEN.variants.values():
-        again = calibrate.fit_variant(TAKEN.parameters, memory, variant.host_ms_per_step)
+        start = replace(TAKEN.parameters, host_ms_per_step=variant.host_ms_per_step)
+        again = least_squares(start, ("gpu_share", "traffic_over_arithmetic"), record)
         assert again.gpu_share == pytest.approx(variant.gpu_share, rel=2e-3)
         assert again.traffic_over_arithmetic == pytest.approx(variant.traffic_over_arithmetic, rel=2e-3)
     hosts = [variant.host_ms_per_step for variant in TAKEN.variants.values()]
@@ -91,10 +85,9 @@ def test_other_host_times_were_fitted_to_the_record_and_explain_it_as_well() -> 
 
 
 def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
-    throughputs = [row for row in of_role("fitted") if row.metric == "total_tokens_per_s"]
+    throughputs = [row for row in rows("fitted") if row.metric == "total_tokens_per_s"]
     assert len(throughputs) == 9
     assert len(FITTED) == 7
-    assert set(FITTED) == set(contents()["fitted"])
     free = set(Parameters.__dataclass_fields__) - {
         "uncaptured_ms_per_step",
         "traffic_over_arithmetic",
@@ -105,13 +98,11 @@ def test_there_are_fewer_free_parameters_than_fitted_throughputs() -> None:
 
 
 def test_a_part_moved_by_a_hundredth_explains_the_fitted_rows_less_well() -> None:
-    memory = calibrate.fit_memory()
-    residuals = calibrate._residuals(calibrate._kept(), memory)
-    best = sum(value**2 for value in residuals(TAKEN.parameters))
+    best = sum(value**2 for value in residuals(TAKEN.parameters, kept()))
     for name in FITTED[:5]:
         for factor in (0.99, 1.01):
             moved = replace(TAKEN.parameters, **{name: getattr(TAKEN.parameters, name) * factor})
-            assert sum(value**2 for value in residuals(moved)) > best, (name, factor)
+            assert sum(value**2 for value in residuals(moved, kept())) > best, (name, factor)
 
 
 def test_the_split_is_the_one_that_was_agreed_before_the_fit() -> None:
@@ -136,7 +127,7 @@ def test_the_split_is_the_one_that_was_agreed_before_the_fit() -> None:
 
 
 def test_no_parameter_rests_on_a_row_that_is_predicted() -> None:
-    fitted = {row.id.partition(":")[0] for row in of_role("fitted")}
+    fitted = {row.id.partition(":")[0] for row in rows("fitted")}
     for name, entry in contents()["fitted"].items():
         assert set(entry["rows"]) <= fitted, name
     for entry in contents()["memory"].values():
@@ -152,37 +143,20 @@ def test_what_was_not_fitted_has_a_source() -> None:
 
 
 def test_intervals_are_as_wide_as_the_errors_were() -> None:
-    def largest(role: str, metrics: set[str]) -> float:
-        found = [error for error in errors() if error.row.metric in metrics and error.row.role in role.split()]
-        return max(
-            100 * (max(e.predicted.value / e.row.published, e.row.published / e.predicted.value) - 1) for e in found
-        )
+    def largest(metrics: set[str], *roles: Role) -> float:
+        ratios = [row.predicted.value / row.published for row in rows(*roles) if row.metric in metrics]
+        return max(100 * (max(ratio, 1 / ratio) - 1) for ratio in ratios)
 
     accuracy = TAKEN.accuracy
-    assert accuracy.throughput_percent == ceil(largest("predicted", {"total_tokens_per_s", "requests_per_s"}))
-    assert accuracy.tpot_percent == ceil(largest("fitted predicted", {"tpot_ms"}))
-    assert accuracy.ttft_percent == ceil(largest("fitted", {"ttft_ms"}))
-    assert accuracy.itl_percent == ceil(largest("check", {"itl_ms", "itl_median_ms", "itl_p99_ms"}))
+    assert accuracy.throughput_percent == ceil(largest({"total_tokens_per_s"}, "predicted"))
+    assert accuracy.tpot_percent == ceil(largest({"tpot_ms"}, "fitted", "predicted"))
+    assert accuracy.ttft_percent == ceil(largest({"ttft_ms"}, "fitted"))
 
 
 def test_power_is_that_of_the_ledger() -> None:
     means = [figures.published(f"cluster_ip_rerun.nodes-{n}").details["watts_per_gpu"]["mean"] for n in (1, 2, 4)]
     assert (TAKEN.power.mean_low_watts, TAKEN.power.mean_high_watts) == (min(means), max(means))
     assert TAKEN.power.mean_watts == pytest.approx(sum(means) / 3, abs=0.5)
-
-
-def test_the_script_says_every_row_and_writes_only_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert calibrate.main([]) == 0
-    printed = capsys.readouterr().out
-    assert all(row.id in printed for row in rows())
-    before = module.FILE.read_text(encoding="utf-8")
-    copy = tmp_path / "calibration.yaml"
-    copy.write_text(before.replace(f"value: {TAKEN.parameters.host_ms_per_step}\n", "value: 1\n"), encoding="utf-8")
-    monkeypatch.setattr(calibrate, "FILE", copy)
-    assert calibrate.main(["--write"]) == 0
-    assert copy.read_text(encoding="utf-8") == before
 
 
 @pytest.mark.parametrize("text", ["fitted: {}\n", "fitted: 3\n"])

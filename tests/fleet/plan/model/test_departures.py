@@ -14,7 +14,7 @@ from fleet.plan.from_settings import deployment_of
 from fleet.plan.model import departures as module
 from fleet.plan.model.departures import departures
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
-from fleet.plan.model.rows import PHASES, TP8_IN_FLIGHT
+from fleet.plan.model.measured import PHASES, TP8_IN_FLIGHT
 from tests.support.phases import PHASES as SETTINGS
 from tests.support.rows import each_row
 from tests.support.settings import make_settings

@@ -14,7 +14,7 @@ from facts.models import CATALOGUE, of_the_article
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
 from fleet.plan.model.gpu_memory import DoesNotFitError, MemoryBudget, budget
-from fleet.plan.model.rows import PHASES
+from fleet.plan.model.measured import PHASES
 
 ARTICLE = named_workload("article")
 PHASE_2_RUNNING: int = figures.published("phases.dp8").details["running_requests"]

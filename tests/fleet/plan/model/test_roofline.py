@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, log
+from itertools import groupby
+from math import log
+from statistics import fmean, median
 
 import pytest
 from hypothesis import given
@@ -13,13 +15,11 @@ from facts import machines
 from facts.machines import MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
-from fleet.plan.model.checks import checks, starts
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S, OverloadedError, fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
 from fleet.plan.model.performance import estimate
-from fleet.plan.model.public_rows import CHOSEN_ON, PublicRow, errors, groups, is_dense, rows, spread
 from fleet.plan.model.roofline import (
     DENSE,
     EXPERTS_OR_LINEAR,
@@ -31,6 +31,8 @@ from fleet.plan.model.roofline import (
     roofline_of,
 )
 from fleet.plan.nodes_for import Goal, nodes_for
+from tests.fleet.plan.model import trials
+from tests.fleet.plan.model.public_rows import CHOSEN_ON, PublicRow, rows
 from tests.support.rows import each_row
 
 ARTICLE = named_workload("article")
@@ -52,46 +54,46 @@ def one(machine: str, model: str, **engine: int) -> Deployment:
     )
 
 
+TESTING = [row for row in rows() if not row.chosen_on]
+
+
 # Public measurements --------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_covers_three_gpus_and_both_classes_and_most_of_it_only_tests() -> None:
     assert len(rows()) == 378
-    assert {row.gpu for row in rows()} == {"H100", "H200", "B200"}
+    assert {row.group[2] for row in rows()} == {"H100", "H200", "B200"}
     assert {row.group for row in rows()} > CHOSEN_ON
     assert sum(row.chosen_on for row in rows()) < len(rows()) / 4
-    assert {is_dense(row) for row in rows() if not row.chosen_on} == {True, False}
+    assert {row.is_dense for row in TESTING} == {True, False}
 
 
-@pytest.mark.parametrize(("dense", "within", "mean_percent"), [(True, 0.9, 10.5), (False, 0.99, 16)])
+@pytest.mark.parametrize(("dense", "within", "mean_error"), [(True, 0.9, 0.11), (False, 0.99, 0.165)])
 def test_nine_of_ten_rows_that_chose_nothing_lie_within_the_factor(
-    dense: bool, within: float, mean_percent: float
+    dense: bool, within: float, mean_error: float
 ) -> None:
-    found = [error for error in errors() if is_dense(error.row) is dense and not error.row.chosen_on]
-    assert sum(error.in_range for error in found) / len(found) >= within
-    rates = spread([error.rate for error in found])
-    assert rates.mean_percent <= mean_percent + 0.5
-    assert 0.9 < rates.median < 1.1
+    found = [row for row in TESTING if row.is_dense is dense]
+    assert fmean(row.estimated.total_tokens_per_s.holds(row.total_tokens_per_s) for row in found) >= within
+    assert fmean(abs(row.rate_ratio - 1) for row in found) <= mean_error
+    assert 0.9 < median(row.rate_ratio for row in found) < 1.1
 
 
-@pytest.mark.parametrize("dense", [True, False])
-def test_no_group_of_rows_is_off_by_more_than_its_class_says(dense: bool) -> None:
-    factor = (DENSE if dense else EXPERTS_OR_LINEAR).factor
-    for group, found in groups(chosen_on=False):
-        if is_dense(found[0].row) is dense:
-            assert 1 / factor < spread([error.rate for error in found]).median < factor, group
+def test_no_group_of_rows_is_off_by_more_than_its_class_says() -> None:
+    for group, found in groupby(sorted(TESTING, key=lambda row: row.group), key=lambda row: row.group):
+        of_group = list(found)
+        factor = (DENSE if of_group[0].is_dense else EXPERTS_OR_LINEAR).factor
+        assert 1 / factor < median(row.rate_ratio for row in of_group) < factor, group
 
 
 def test_the_first_token_is_within_its_own_factor_on_most_rows() -> None:
-    found = [error for error in errors() if not error.row.chosen_on]
-    assert sum(error.ttft_in_range for error in found) / len(found) > 0.85
+    assert fmean(row.estimated.ttft_ms.holds(row.ttft_ms) for row in TESTING) > 0.85
 
 
 @pytest.mark.parametrize(("line", "dense"), [(DENSE, True), (EXPERTS_OR_LINEAR, False)])
 def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_them(
     line: Roofline, dense: bool
 ) -> None:
-    chosen = [row for row in rows() if row.chosen_on and is_dense(row) is dense]
+    chosen = [row for row in rows() if row.chosen_on and row.is_dense is dense]
 
     def rate(row: PublicRow, tried: Roofline) -> float:
         fleet, offered = row.deployment, OfferedLoad(in_flight=row.in_flight)
@@ -104,8 +106,7 @@ def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_
         return sum(abs(log(rate(row, tried) / row.total_tokens_per_s)) for row in chosen) / len(chosen)
 
     for row in chosen:
-        said = estimate(row.deployment, row.workload, OfferedLoad(in_flight=row.in_flight)).total_tokens_per_s.value
-        assert rate(row, line) == said
+        assert rate(row, line) == row.estimated.total_tokens_per_s.value
 
     best = off(line.arithmetic_share, line.layer_us)
     for share, layer in ((0.8, 1), (1.25, 1), (1, 0.8), (1, 1.25)):
@@ -113,45 +114,36 @@ def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_
 
 
 def test_the_h200_agrees_though_nothing_was_chosen_on_it() -> None:
-    found = {check.id: check.error_percent for check in checks()}
-    alone = [found[f"trial.rate-{in_flight}-roofline"] for in_flight in (128, 250)]
-    lowest = 100 * (1 / HOPPER_FACTOR - 1)
-    assert all(lowest < error < 0 for error in (*alone, found["front-end.whole-4"], found["front-end.whole-1"]))
+    found = {reading.id: reading.ratio for reading in (*trials.first_trial(), *trials.front_end())}
+    for name in ("128-roofline", "250-roofline", "whole-4", "whole-1"):
+        assert 1 / HOPPER_FACTOR < found[name] < 1, name
 
 
-def test_the_rendered_pods_on_an_h200_are_within_the_stated_factors() -> None:
-    rates = {
-        check.id.removeprefix("rendered.rate-"): check for check in checks() if check.id.startswith("rendered.rate-")
-    }
-    assert len(rates) == 7
-    for name, check in rates.items():
-        factor = DENSE.factor if name.startswith("qwen3-32b") else HOPPER_FACTOR
-        assert 1 / factor < check.predicted / check.published < factor, name
+@each_row("reading", list(trials.rendered()))
+def test_the_rendered_pods_on_an_h200_are_within_the_stated_factors(reading: trials.Reading) -> None:
+    factor = DENSE.factor if reading.id.startswith("qwen3-32b") else HOPPER_FACTOR
+    assert 1 / factor < reading.ratio < factor
 
 
 def test_the_current_release_on_an_h100_is_within_the_stated_factor() -> None:
-    measured = {check.id.removeprefix("h100."): check for check in checks() if check.id.startswith("h100.")}
+    measured = list(trials.current_release())
     assert len(measured) == 14
-    for name, check in measured.items():
-        assert 1 / HOPPER_FACTOR < check.predicted / check.published < HOPPER_FACTOR, name
+    for reading in measured:
+        assert 1 / HOPPER_FACTOR < reading.ratio < HOPPER_FACTOR, reading.id
     one_h100 = Deployment(nodes=1, gpu=machines.H100, gpus_per_node=1, engine=EngineShape(data_parallel=1))
     assert known(one_h100).basis == "calibrated"
     assert known(one_h100).line.factor == HOPPER_FACTOR
-    widest = max(check.predicted / check.published for check in measured.values())
-    assert widest > 1.2, "a narrower factor than Hopper's would do"
+    assert max(reading.ratio for reading in measured) > 1.2, "a narrower factor than Hopper's would do"
 
 
-def test_prompts_alone_are_faster_than_the_model_says() -> None:
-    shares = [check.predicted / check.published for check in checks() if check.id.startswith("h100-prompts.")]
-    assert len(shares) == 4
-    assert all(0.45 < share < 0.6 for share in shares)
+@each_row("reading", list(trials.prompts_alone()))
+def test_prompts_alone_are_faster_than_the_model_says(reading: trials.Reading) -> None:
+    assert 0.45 < reading.ratio < 0.6
 
 
-def test_logged_starts_are_explained_part_by_part() -> None:
-    found = list(starts())
-    assert {check.id.split("-")[0] for check in found} == {"start.h200", "start.l4", "start.h100"}
-    for check in found:
-        assert check.predicted == pytest.approx(check.published, abs=0.6), check.id
+@each_row("reading", list(trials.starts()))
+def test_logged_starts_are_explained_part_by_part(reading: trials.Reading) -> None:
+    assert reading.predicted == pytest.approx(reading.measured, abs=0.6)
 
 
 # Labels ---------------------------------------------------------------------------------------------------------------
@@ -398,8 +390,3 @@ def test_one_api_server_is_a_wall_and_the_first_token_waits_before_it() -> None:
     assert walled.limited_by == "the API servers"
     assert walled.ttft_ms.value > 10 * free.ttft_ms.value
     assert walled.running_per_engine.value < 0.5 * free.running_per_engine.value
-
-
-def test_the_spread_of_ratios_counts_both_ways() -> None:
-    found = spread([0.5, 1.0, 1.0, 2.0])
-    assert (found.rows, found.worst, found.median) == (4, pytest.approx(exp(log(2))), 1.0)

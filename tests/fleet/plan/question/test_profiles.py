@@ -12,7 +12,7 @@ from facts.machines import B200, L4
 from facts.models import CATALOGUE, of_the_article
 from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.model.deployment import record_fleet
-from fleet.plan.model.rows import PHASES
+from fleet.plan.model.measured import PHASES
 from fleet.plan.question.profiles import engine_shape, model_shape, profile_facts, profiles_for
 from settings import profile_file
 from tests.support.phases import PHASES as SETTINGS
