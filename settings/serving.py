@@ -107,7 +107,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
 
         problems += explain(error, Engine, "server.engine")
     if server.shape is not None:
-        engine = shaped(engine, server.shape, shape)
+        engine = shaped(engine, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong
     try:

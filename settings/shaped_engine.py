@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.serving_transfer import LAYOUT
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 TRANSFER: Final = "--kv-transfer-config"
 TRANSFER_HOST: Final = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 TRANSFER_PORT: Final = "VLLM_NIXL_SIDE_CHANNEL_PORT"
+_CONNECTOR: Final = "NixlConnector"
+"""Decode fetches a prompt's cache. NixlPushConnector started and moved nothing (docs/prefill-apart.md)."""
 LEASE_SECONDS: Final = 60
 """How long prefill keeps a prompt that decode has not asked for. As measured (facts/data/disaggregation.yaml)."""
 KEEP_ALIVE: Final = "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"
@@ -37,10 +39,10 @@ def answering_engines(engine: Engine, shape: Shape | None) -> int:
     return engine.data_parallel_size if shape is None else max(1, shape.decode_gpus // engine.tensor_parallel_size)
 
 
-def shaped(engine: Engine, shape: Shape, model: ModelShape | None) -> Engine:
+def shaped(engine: Engine, model: ModelShape | None) -> Engine:
     """The engine with its connector; rank_servers.py adds each server's role."""
     transfer = {
-        "kv_connector": shape.connector,
+        "kv_connector": _CONNECTOR,
         # Decode reads a prompt itself whose transfer failed, instead of failing its request.
         "kv_load_failure_policy": "recompute",
         "kv_connector_extra_config": {"kv_lease_duration": LEASE_SECONDS},
@@ -49,11 +51,3 @@ def shaped(engine: Engine, shape: Shape, model: ModelShape | None) -> Engine:
     own = {**layout, TRANSFER_HOST: "127.0.0.1", KEEP_ALIVE: str(_KEEP_ALIVE_SECONDS)}
     option = f"{TRANSFER}={json.dumps(transfer, separators=(',', ':'))}"
     return engine.but({"extraArgs": (*engine.extra_args, option), "extraEnv": {**engine.extra_env, **own}})
-
-
-def set_twice(engine: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Of a stack file's `server.engine`: the key and the name of what these engines have from here."""
-    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or ()]
-    # vLLM takes underscores in names of options, and the fields of its JSON as options of their own: --kv-transfer-config.kv_role.
-    yield from (("server.engine.extraArgs", name) for name in written if name.replace("_", "-").startswith(TRANSFER))
-    yield from (("server.engine.extraEnv", name) for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES)

@@ -81,8 +81,6 @@ def _no_draft(server: Served, _: Limits) -> Iterator[Breach]:
         return
     if server.prefix_caching and _would_hit_with_drafts(server):
         return  # prefix-caching-with-mtp would reject a draft
-    if "kv-transfer-config" in server.flags:
-        return  # with prefill apart equal answers were shown without drafts only (facts/data/disaggregation.yaml)
     drafting = {"method": "mtp", "num_speculative_tokens": 1}
     yield Breach(
         option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}

@@ -13,7 +13,7 @@ from facts.releases import number_of
 from settings.sections.engine import Engine
 from settings.sections.section import key
 from settings.sections.shape import Shape
-from settings.shaped_engine import TRANSFER, set_twice
+from settings.shaped_engine import OWN_VARIABLES, TRANSFER
 
 if TYPE_CHECKING:
     from settings.sections.server import Server
@@ -51,48 +51,7 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
             why="a canary has no shape of its own, so `fleet rollout judge` would compare engines of two kinds",
             write="remove shape while there is a canary, or upgrade without a canary",
         )
-    yield from unequal_drafts("shape-with-drafts", path, engine)
     yield from _more_than_decode_holds(settings)
-
-
-def unequal_drafts(id_: str, path: str, engine: Engine) -> Iterator[Finding]:
-    """A doubt about drafts with prefill apart. `path`: of the setting."""
-    if engine.speculative_tokens:
-        yield Finding(
-            id=id_,
-            subject=path,
-            found=f"{engine.speculative_tokens} draft tokens",
-            allowed="without speculative, whose answers were equal token by token",
-            why="with drafts equality was not shown: two engines with equal flags disagreed before any transfer (docs/prefill-apart.md)",
-            write="speculative: null, or see first with `fleet verify --answers` whether these engines agree",
-            severity="warning",
-        )
-
-
-def old_release(id_: str, path: str, engine: Engine, server: Server | None, *, why: str) -> Iterator[Finding]:
-    """A release before the one that was run, said of the key that names it. `path`: of the setting that needs another one. `server`: of the
-    stack file, if there is one.
-    """
-    if engine.release.number >= number_of(FIRST_RELEASE):
-        return
-    setting = path.rpartition(".")[2]
-    subject, found = path, f"vLLM {engine.version}"
-    write = f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove {setting}"
-    if server is not None and "version" in server.engine:
-        subject, found, write = key("server.engine.version"), engine.version, f"version: {FIRST_RELEASE}"
-    if server is not None and server.image.tag is not None:
-        # A tag and a version that differ are refused earlier.
-        also = f", with engine: {{{write}}}" if "version" in server.engine else ""
-        subject, found = key("server.image.tag"), server.image.tag
-        write = f"image: {{tag: v{FIRST_RELEASE}}} and its digest{also}"
-    yield Finding(
-        id=id_,
-        subject=subject,
-        found=found,
-        allowed=f"vLLM {FIRST_RELEASE} or later, with {path.rpartition(':')[2]}",
-        why=why,
-        write=write,
-    )
 
 
 def shape_problems(
@@ -127,25 +86,8 @@ def shape_problems(
             why="an engine has all of its GPUs on one side",
             write=_nearest(asked, engine),
         )
-    right = value("disaggregation.first")["with-drafts" if engine.speculative_tokens else "without-drafts"]
-    yield from old_release(
-        "shape-release",
-        path,
-        engine,
-        server,
-        why=f"that one was run; of hybrid models the first right one is {right['version']}: {right['why']}; up to 0.30 block-wise FP8 "
-        "products of prompts are slow on B200 (vllm-project/vllm#57377)",
-    )
-    if shape.connector == "NixlPushConnector":
-        yield Finding(
-            id="shape-pushes",
-            subject=f"{path}.connector",
-            found=shape.connector,
-            allowed="NixlConnector",
-            why="on two H200 with vLLM 0.33.0 it started and moved nothing: prefill had ended before decode was asked, there was no error, "
-            "and the request waited. vllm-router asks decode only then",
-            write="remove connector",
-        )
+    if engine.release.number < number_of(FIRST_RELEASE):
+        yield _old_release(path, engine, server)
     if rank_ports:
         yield Finding(
             id="shape-with-rank-ports",
@@ -181,8 +123,31 @@ def shape_problems(
             found="an engine without a connector",
             allowed="the engine of settings.shaped_engine.shaped",
             why="prefill and decode exchange nothing without one, and every answer is right",
-            write="engine=shaped(engine, shape, model)",
+            write="engine=shaped(engine, model)",
         )
+
+
+def _old_release(path: str, engine: Engine, server: Server | None) -> Finding:
+    """A release before the one that was run, said of the key that names it."""
+    subject, found = path, f"vLLM {engine.version}"
+    write = f"a profile for {FIRST_RELEASE}, such as profile: tuned, or remove shape"
+    if server is not None and "version" in server.engine:
+        subject, found, write = key("server.engine.version"), engine.version, f"version: {FIRST_RELEASE}"
+    if server is not None and server.image.tag is not None:
+        # A tag and a version that differ are refused earlier.
+        also = f", with engine: {{{write}}}" if "version" in server.engine else ""
+        subject, found = key("server.image.tag"), server.image.tag
+        write = f"image: {{tag: v{FIRST_RELEASE}}} and its digest{also}"
+    right = value("disaggregation.first")["with-drafts" if engine.speculative_tokens else "without-drafts"]
+    return Finding(
+        id="shape-release",
+        subject=subject,
+        found=found,
+        allowed=f"vLLM {FIRST_RELEASE} or later, with {path.rpartition(':')[2]}",
+        why=f"that one was run; of hybrid models the first right one is {right['version']}: {right['why']}; up to 0.30 block-wise FP8 "
+        "products of prompts are slow on B200 (vllm-project/vllm#57377)",
+        write=write,
+    )
 
 
 def _nearest(asked: tuple[int, int], engine: Engine) -> str:
@@ -210,10 +175,15 @@ def _more_than_decode_holds(settings: Settings) -> Iterator[Finding]:
 
 
 def _set_twice(settings: Settings) -> Iterator[Finding]:
-    for path, name in set_twice(settings.server.engine):
+    engine = settings.server.engine
+    written = [str(word).partition("=")[0] for word in engine.get("extraArgs") or ()]
+    # vLLM takes underscores in names of options, and the fields of its JSON as options of their own: --kv-transfer-config.kv_role.
+    options = [name for name in written if name.replace("_", "-").startswith(TRANSFER)]
+    variables = [name for name in engine.get("extraEnv") or {} if name in OWN_VARIABLES]
+    for name in (*options, *variables):
         yield Finding(
             id="shape-set-twice",
-            subject=key(path),
+            subject=key("server.engine.extraArgs" if name in options else "server.engine.extraEnv"),
             found=name,
             allowed="left out with server.shape",
             why="server.shape sets it for prefill and for decode; another value on one side moves nothing, or stops both",

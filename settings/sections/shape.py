@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from settings.sections.endpoint import MOST_CPU
 from settings.sections.section import IMAGE_PART, Section, like
 
-Connector = Literal["NixlConnector", "NixlPushConnector"]
 _HOST = r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?(:[0-9]{1,5})?"
 RouterImage = Annotated[
     str,
@@ -44,5 +43,3 @@ class Shape(Section):
     """GPUs that answer. With prefillGpus the pod's GPUs; `engine.tensorParallelSize` divides both."""
     router: ShapeRouter
     """The router between clients and the engines of its pod."""
-    connector: Connector = "NixlConnector"
-    """How a prompt's cache moves. `NixlConnector`: decode fetches it. `NixlPushConnector` is refused: it moved nothing."""

@@ -195,7 +195,6 @@ CASES = (
     _broken("cudagraph-estimate-unset", "0.20 told not to", {ESTIMATE: False}, tag="v0.20.0"),
     _broken("mtp-unused", "no speculation", {"speculative-config": None}),
     _sound("mtp-unused", "one draft token", _mtp(1)),
-    _sound("mtp-unused", "prefill apart", {"speculative-config": None, **_connector(role="kv_consumer")}),
     _sound("mtp-unused", "tokens found in the prompt", _mtp(4, "ngram")),
     _broken("streamed-calls-cut", "0.18.1", {"stream-interval": 10}, stack="cud", tag="v0.18.1"),
     _broken("streamed-calls-cut", "two tokens a chunk", {"stream-interval": 2}, stack="code", tag="v0.18.1"),

@@ -39,7 +39,6 @@ from fleet.batch.requests import CHAT, COMPLETIONS, FIELDS, RANGES
 from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
-from settings.sections.shape import Shape, ShapeRouter
 from settings.shaped_engine import shaped
 from workloads.server.rank_servers import command_of, role_of
 from workloads.server.vllm_args import args, command, env, writable_environment
@@ -232,9 +231,7 @@ def _parses_ranks(vllm: Vllm) -> None:
 
 def _splits(vllm: Vllm) -> None:
     """The first and the last server of a split pod, as rank_servers.py starts them: each makes an engine of its role."""
-    image = f"registry.example/vllm-router:0.1.17@sha256:{'0' * 64}"
-    shape = Shape(prefill_gpus=3, decode_gpus=5, router=ShapeRouter(image=image))
-    engine = shaped(_on("tuned", vllm.release.version), shape, CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape)
+    engine = shaped(_on("tuned", vllm.release.version), CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape)
     words = [
         *command(engine),
         *args(engine, model_path=vllm.model, served_model_name=NAME, port=8001),

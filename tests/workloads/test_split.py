@@ -120,7 +120,7 @@ def test_both_sides_get_the_connector_and_each_its_role() -> None:
 
 def test_a_dense_model_has_no_layout_of_states() -> None:
     one = settings()
-    plain = shaped(one.serving.profile.engine, one.server.shape, None)
+    plain = shaped(one.serving.profile.engine, None)
     assert "VLLM_SSM_CONV_STATE_LAYOUT" not in plain.extra_env
 
 
@@ -191,7 +191,6 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
             "shape-divides-an-engine",
         ),
         ({"server": {"profile": "record"}}, "shape-release"),
-        ({"server": {"shape": {**SHAPE, "connector": "NixlPushConnector"}}}, "shape-pushes"),
         ({"server": {"rankPorts": True}}, "shape-with-rank-ports"),
         ({"server": {"engine": {"apiServerCount": 4}}}, "shape-with-api-servers"),
         ({"server": {"engine": {"extraArgs": ("--kv-transfer-config={}",)}}}, "shape-set-twice"),
@@ -300,9 +299,9 @@ def test_an_old_release_is_said_of_the_key_that_the_user_wrote(
     assert write in str(told.write)
 
 
-def test_a_split_without_drafts_is_advised_nothing_else_and_told_no_options_of_the_program() -> None:
+def test_a_split_is_told_no_options_of_the_program() -> None:
     told = {one.id for one in check(settings(engine={"speculative": None}))}
-    assert not told & {"mtp-unused", "shape-with-drafts", "option-with-reason", "profile-on-other-gpus"}
+    assert not told & {"option-with-reason", "profile-on-other-gpus"}
 
 
 def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
