@@ -99,13 +99,6 @@ def test_the_ratios_of_the_hardware_table_are_those_of_its_numbers() -> None:
         assert b200 / h100 == pytest.approx(row["ratio"], abs=0.05)
 
 
-def test_every_digest_is_a_source_and_each_of_its_points_has_both_sides() -> None:
-    for id_, points in ledger.section("digests", "digests").items():
-        assert ledger.source(id_).title
-        for point in points:
-            assert all(point[side] for side in ("says", "article", "so")), (id_, point)
-
-
 def test_every_equivalence_carries_an_argument_and_says_for_which_values() -> None:
     for section in ("fields", "flags", "env"):
         for name, rule in ledger.section("equivalences", section).items():

@@ -1,4 +1,4 @@
-"""Tests of the page of provenance and errata."""
+"""Tests of the page of figures, sources and disputes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,14 @@ def test_main_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert (tmp_path / "provenance.md").read_text(encoding="utf-8") == provenance.page()
 
 
-def test_every_figure_price_dispute_and_equivalence_is_on_the_page() -> None:
+def test_every_figure_source_and_dispute_is_on_the_page() -> None:
     page = provenance.page()
     for figure in figures.all_figures():
         assert f"`{figure.id}`" in page
-    for section in ("capacity", "items"):
-        for id_ in ledger.section("prices", section):
-            assert f"`{section}.{id_}`" in page
+    for id_ in ledger.section("sources", "sources"):
+        assert f"| `{id_}` |" in page
     for id_ in ledger.section("disputes", "disputes"):
         assert f"\n### {id_}\n" in page
-    for section in ("fields", "flags", "env"):
-        for name in ledger.section("equivalences", section):
-            assert re.search(rf"`(--|env )?{re.escape(name)}`", page)
 
 
 def test_every_link_to_a_dispute_leads_to_its_heading() -> None:
