@@ -166,6 +166,6 @@ def label_value(text: str) -> str:
 
 
 def stack_names(root: Path) -> tuple[str, ...]:
-    """Sorted names of the stacks with a file in `root`. Reads file names only, because shell completion uses it."""
+    """Sorted names of the stacks with a file in `root`. Reads file names only."""
     names = (path.name[len("Pulumi.") : -len(".yaml")] for path in root.glob("Pulumi.?*.yaml"))
     return tuple(sorted(name for name in names if not name.endswith(ESC_OFFLINE)))

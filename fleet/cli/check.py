@@ -31,7 +31,7 @@ def schema() -> int:
     return CLEAN
 
 
-@with_fields()
+@with_fields
 def check(of: OneStack, format_: Format = "text") -> int:
     """Check a stack file as `pulumi up` would: types, limits, and the lessons of the article.
 

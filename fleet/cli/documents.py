@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from facts.files import write_whole
-from fleet.cli.completion import choices
 from fleet.report.terminal import PLAIN_WIDTH, Page, Paper, stdout_paper
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ def format_option(*formats: str) -> Any:
         "-f",
         metavar=f"{'|'.join(formats)}[=FILE]",
         callback=check,
-        autocompletion=choices(lambda: formats),
         help="Output format; =FILE writes to a file. Repeatable. Default: text.",
     )
 

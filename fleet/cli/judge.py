@@ -32,7 +32,7 @@ PLACE = Path("out", "rollout")
 """Default folder of results and verdicts; each in STACK-TIME."""
 
 
-@with_fields()
+@with_fields
 def judge(
     of: OneStack,
     live: Live,
@@ -100,7 +100,7 @@ def judge(
     return CLEAN if found.verdict == "promote" else FINDINGS
 
 
-@with_fields()
+@with_fields
 def answers(
     of: OneStack,
     live: Live,

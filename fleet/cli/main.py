@@ -11,9 +11,6 @@ from fleet.cli import VERSION
 from fleet.cli.exits import CLEAN, INTERRUPTED, PIPE_CLOSED, CommandError, error_text, exit_code, flush
 from fleet.report.printable import Printer
 
-_LONGEST_ARGUMENT = 16_384
-"""Characters. Assumed: four times the longest path of Linux."""
-
 
 def main() -> int:
     """Run `fleet` with the process's arguments and return its exit code."""
@@ -50,9 +47,6 @@ def _run() -> int:
     if any(one == "" or (one.startswith("--") and one.endswith("=")) for one in sys.argv[1:]):
         # `--out "$FOLDER"` with an unset variable would write into the current folder.
         raise CommandError("an argument is empty; check for an unset shell variable")
-    if any(len(one) > _LONGEST_ARGUMENT for one in sys.argv[1:]):
-        # The parser quotes what it does not know, whole.
-        raise CommandError(f"an argument is longer than {_LONGEST_ARGUMENT:,} characters; write it into a file")
     try:
         command_line(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="fleet")
     except SystemExit as stop:

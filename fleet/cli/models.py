@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN
 from fleet.cli.options import Format
@@ -20,7 +19,6 @@ def models(
             "-m",
             metavar="TYPE",
             help="One machine type. Default: the largest with each GPU.",
-            autocompletion=choices(machines),
         ),
     ] = None,
     format_: Format = "text",

@@ -12,11 +12,10 @@ import typer
 
 from facts.names import stack_names
 from facts.texts import hint
-from fleet.cli.completion import choices, machines, models
 from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Root, complete_stack
+from fleet.cli.options import Root
 from fleet.cli.project import find_root
 from fleet.plan.asked import DEFAULT_CAPACITY, Asked, Capacity, Place
 
@@ -27,9 +26,7 @@ class Source:
 
     from_: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="STACK", autocompletion=complete_stack, help="Copy this stack's file and limits."
-        ),
+        typer.Option("--from", metavar="STACK", help="Copy this stack's file and limits."),
     ] = None
     machine: Annotated[str | None, typer.Option(metavar="TYPE", help="Or: one replica on this machine type.")] = None
     model: Annotated[
@@ -40,7 +37,7 @@ class Source:
     ] = None
 
 
-@with_fields(machine=choices(machines), model=choices(models))
+@with_fields
 def new(
     stack: Annotated[str, typer.Argument(metavar="STACK", help="Name of the new stack.")],
     source: Source,

@@ -8,28 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from facts.names import STACK_NAME, STACK_NAMES, stack_names
-from facts.texts import shortened
-from fleet.cli.completion import choices, profiles
-from fleet.cli.exits import CommandError
 from fleet.cli.project import find_root, require_stack
-
-
-def complete_stack(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Stacks of the project, for the shell."""
-    try:
-        root = find_root(ctx.params.get("root"))
-    except CommandError:
-        return []
-    return [name for name in stack_names(root) if name.startswith(incomplete) and STACK_NAME.fullmatch(name)]
-
-
-def _possible(given: Any) -> Any:
-    """Option callback that rejects a name that Pulumi refuses; hints print names in commands."""
-    for name in given if isinstance(given, list | tuple) else [given]:
-        if name and not STACK_NAME.fullmatch(name):
-            raise typer.BadParameter(f"{shortened(name)!r} is not a stack's name: {STACK_NAMES}.")
-    return given
 
 
 def _stack_option(help_: str) -> Any:
@@ -39,9 +18,7 @@ def _stack_option(help_: str) -> Any:
         metavar="NAME",
         envvar="PULUMI_STACK",
         show_envvar=True,
-        autocompletion=complete_stack,
         help=help_,
-        callback=_possible,
     )
 
 
@@ -49,9 +26,7 @@ Stack = Annotated[str | None, _stack_option("Stack; reads Pulumi.NAME.yaml.")]
 Stacks = Annotated[list[str] | None, _stack_option("Stack; reads Pulumi.NAME.yaml. Repeatable.")]
 Profile = Annotated[
     str | None,
-    typer.Option(
-        "--profile", metavar="NAME", help="Profile of settings/profiles.yaml.", autocompletion=choices(profiles)
-    ),
+    typer.Option("--profile", metavar="NAME", help="Profile of settings/profiles.yaml."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation of the cost.")]
 Outputs = Annotated[

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fleet.cli.completion import choices, machines, models, profiles
 from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
@@ -39,7 +38,7 @@ class Wanted:
     root: Root = None
 
 
-@with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
+@with_fields
 def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     """Size a fleet for a goal: nodes, price, latency, start-up time, each with its uncertainty.
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from fleet.cli.completion import choices, machines
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN
 from fleet.cli.options import Format
@@ -15,9 +14,7 @@ _Mode = Literal["on-demand", "spot", "flex-start", "calendar", "cud-1y", "cud-3y
 
 
 def prices(
-    machine: Annotated[
-        str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.", autocompletion=choices(machines))
-    ] = "a4-highgpu-8g",
+    machine: Annotated[str, typer.Option("--machine", "-m", metavar="TYPE", help="Machine type.")] = "a4-highgpu-8g",
     region: Annotated[str | None, typer.Option("--region", metavar="REGION", help="One region. Default: all.")] = None,
     mode: Annotated[_Mode | None, typer.Option("--mode", help="One purchase option. Default: all.")] = None,
     format_: Format = "text",

@@ -1,4 +1,4 @@
-"""Finds the project folder and its stacks. Reads file names only: shell completion uses it."""
+"""Finds the project folder and its stacks."""
 
 from __future__ import annotations
 

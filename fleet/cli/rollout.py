@@ -107,7 +107,7 @@ class Version:
         return canary
 
 
-@with_fields()
+@with_fields
 def _plan_or_start(context: typer.Context, of: OneStack, version: Version, format_: Format = "text") -> int:
     """Show what a canary would change, what it costs and how long it takes. Writes nothing."""
     from fleet.rollout.planned import outline
@@ -132,7 +132,7 @@ rollout.command(
 
 
 @rollout.command(short_help="Give the servers the canary's version; with --finish, remove the canary.")
-@with_fields()
+@with_fields
 def promote(
     of: OneStack,
     verdict: VerdictFile = None,
@@ -181,7 +181,7 @@ def promote(
 
 
 @rollout.command(short_help="Give the canary a share of the users' requests, through the gateway.")
-@with_fields()
+@with_fields
 def weight(
     of: OneStack,
     percent: Annotated[int, typer.Argument(min=0, max=50, help="Percent of the users' requests; 0 takes it back.")],
@@ -198,7 +198,7 @@ def weight(
 @rollout.command(
     short_help="Watch the canary among users, and halt it when an alert's expression holds or an answer is wrong."
 )
-@with_fields()
+@with_fields
 def watch(
     of: OneStack,
     live: Live,
@@ -229,7 +229,7 @@ def watch(
 
 
 @rollout.command(short_help="Take the users' requests from the canary at once.")
-@with_fields()
+@with_fields
 def halt(of: OneStack, live: Live) -> int:
     """Send every request to the servers, in the cluster and in the stack file. The canary's pods stay."""
     steps, name = _open(of)
@@ -239,7 +239,7 @@ def halt(of: OneStack, live: Live) -> int:
 
 
 @rollout.command(short_help="Remove the canary from the stack file.")
-@with_fields()
+@with_fields
 def abort(of: OneStack, verdict: VerdictFile = None) -> int:
     """Remove the canary from the stack file. The servers are unaffected."""
     from fleet.rollout.report import aborted
@@ -253,7 +253,7 @@ def abort(of: OneStack, verdict: VerdictFile = None) -> int:
 
 
 @rollout.command(short_help="Show the declared canary, its verdict and its pods.")
-@with_fields()
+@with_fields
 def status(
     of: OneStack,
     verdict: VerdictFile = None,

@@ -23,7 +23,7 @@ _AHEAD_SECONDS: Final = 86_400.0
 """Tolerated difference between this machine's clock and the cluster's."""
 
 
-@with_fields()
+@with_fields
 def spending(of: OneStack, live: Live) -> int:
     """Show how much of a stack's spending limit is used, whether it is paused, and how to resume.
 

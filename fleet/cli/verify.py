@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _KEY_VARIABLE = "VLLM_API_KEY"
 
 
-@with_fields()
+@with_fields
 def verify(
     of: OneStack,
     live: Live,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from facts.files import write_whole
-from fleet.cli.completion import choices, drills
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
@@ -27,14 +26,12 @@ MAX_SPEED = 600.0
 """Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
 
 
-@with_fields()
+@with_fields
 def rehearse(
     of: OneStack,
     drill: Annotated[
         list[str] | None,
-        typer.Option(
-            "--drill", "-d", metavar="NAME", help="Run this drill. Repeatable.", autocompletion=choices(drills)
-        ),
+        typer.Option("--drill", "-d", metavar="NAME", help="Run this drill. Repeatable."),
     ] = None,
     fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,

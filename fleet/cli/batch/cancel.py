@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fleet.clients.kubectl import Manifest
 
 
-@with_fields()
+@with_fields
 def cancel(of: OneStack, live: Live, id_: Id = None) -> int:
     """Stop a batch: its clients store what they have and end, then its servers go.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fleet.batch.stored import Batch, StoredBatch, Where
 
 
-@with_fields()
+@with_fields
 def fetch(
     of: OneStack,
     id_: Id = None,

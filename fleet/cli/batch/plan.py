@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fleet.cli.batch.reading import Read
-from fleet.cli.completion import choices, machines, models, profiles
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
@@ -129,7 +128,7 @@ def _local(given: str) -> Path:
     return path
 
 
-@with_fields(profile=choices(profiles), model=choices(models), machine=choices(lambda: (*machines(), ANY_MACHINE)))
+@with_fields
 def plan(
     # Text: a Path would lose a slash of gs://.
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSONL in OpenAI's batch format, or with --template.")],

@@ -65,7 +65,7 @@ class Wishes:
     yes: Yes = False
 
 
-@with_fields()
+@with_fields
 def run(
     of: OneStack,
     read: Read,

@@ -16,7 +16,7 @@ from fleet.cli.interactive import code_of, terminal
 from fleet.cli.options import Format, OneStack, Outputs
 
 
-@with_fields()
+@with_fields
 def status(
     of: OneStack,
     id_: Id = None,

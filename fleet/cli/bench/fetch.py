@@ -15,7 +15,7 @@ from fleet.cli.options import OneStack, Outputs
 from fleet.doctor.packages import require_benchmark_packages
 
 
-@with_fields()
+@with_fields
 def fetch(
     run: Annotated[
         str, typer.Argument(metavar="RUN|latest", help="Name of the measurement, or `latest`: the stack's newest.")

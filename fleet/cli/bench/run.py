@@ -46,7 +46,7 @@ class Wishes:
     yes: Yes = False
 
 
-@with_fields()
+@with_fields
 def run(of: OneStack, changes: Changes, live: Live, wishes: Wishes) -> int:
     """Run the benchmark on a running stack, download its results, merge, certify and report them.
 

@@ -9,7 +9,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fleet.cli.completion import choices
 from fleet.cli.fields import with_fields
 
 
@@ -21,7 +20,7 @@ class Size:
     whole: Annotated[bool, typer.Option("--whole")] = False
 
 
-@with_fields(place=choices(lambda: ["here"]))
+@with_fields
 def command(size: Size, name: Annotated[str | None, typer.Option(metavar="NAME")] = None) -> int:
     """Measure."""
     given.append((size, name))
@@ -49,12 +48,10 @@ def test_a_value_that_is_missing_out_of_range_or_no_number_is_wrong_usage(wrong:
     assert run(*wrong) == (2, None)
 
 
-def test_help_and_completion_are_those_of_the_fields() -> None:
+def test_help_is_that_of_the_fields() -> None:
     shown = CliRunner().invoke(app, ["--help"]).stdout
     assert "How many." in shown
     assert "Measure." in shown
-    place = next(one for one in typer.main.get_command(app).params if one.name == "place")
-    assert [one.value for one in place.shell_complete(typer.Context(typer.main.get_command(app)), "")] == ["here"]
 
 
 def test_the_command_can_be_called_by_the_names_of_the_fields() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from typing import Any
@@ -12,11 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from facts.models import CATALOGUE
-from fleet.cli import completion
 from fleet.cli.app import app, command_line
-from lab.drills.catalogue import DRILLS
-from settings.profiles import NAMES
 from tests.fleet.cli.command import ROOT, fleet
 
 _REPORT = """
@@ -32,11 +27,11 @@ print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
 """
 
 
-def loaded_by(*arguments: str, **environment: str) -> list[str]:
+def loaded_by(*arguments: str) -> list[str]:
     done = subprocess.run(
         [sys.executable, "-c", _REPORT.format(argv=["fleet", *arguments])],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=True,
@@ -87,12 +82,6 @@ def test_a_batch_is_sized_and_started_without_pulumi() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_commands_stand_under_four_headings_each_in_a_whole_sentence() -> None:
-    told = fleet("--help").stdout
-    assert re.findall(r"^(\w+):$", told, re.MULTILINE) == ["Options", "Plan", "Check", "Run", "Measure"]
-    assert "..." not in told.partition("Plan:")[2]
-
-
 def test_a_command_that_is_built_alone_is_the_one_that_is_built_with_all() -> None:
     every: Any = get_command(app)
     for name, whole in every.commands.items():
@@ -111,33 +100,6 @@ def _options(command: Any) -> Any:
     }
 
 
-@pytest.mark.parametrize("words", ["fleet preview --stack s", "fleet plan --profile s"])
-def test_completion_loads_typer_and_what_it_converts_options_with(words: str) -> None:
-    assert loaded_by(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="3") == ["pydantic", "typer"]
-
-
-def complete(words: str) -> list[str]:
-    done = fleet(_FLEET_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
-    return done.stdout.split()
-
-
-def test_completion_knows_commands_stacks_and_choices() -> None:
-    assert {"preview", "check", "config", "doctor"} <= set(complete("fleet "))
-    assert complete("fleet preview --stack s") == ["smoke", "spot"]
-    assert complete("fleet preview --format ") == ["text", "markdown", "json", "html"]
-    assert complete("fleet preview --stack dev --stack s") == ["smoke", "spot"]
-    assert complete("fleet rollout plan --profile serve-c") == ["serve-chat", "serve-code"]
-    assert complete("fleet plan --model Qwen/Qwen3.5-4") == ["Qwen/Qwen3.5-4B"]
-    assert complete("fleet plan --machine a4-high") == ["a4-highgpu-8g"]
-    assert complete("fleet rehearse --drill bring") == ["bring-up"]
-
-
-def test_completion_knows_the_names_that_the_modules_have() -> None:
-    assert completion.models() == list(CATALOGUE)
-    assert tuple(completion.profiles()) == NAMES
-    assert set(completion.drills()) == {drill.name for drill in DRILLS}
-
-
 def test_options_are_checked() -> None:
     wrong = fleet("preview", "--format", "pdf")
     assert wrong.returncode == 2
@@ -150,9 +112,3 @@ def test_a_scripts_variable_that_is_not_set_is_not_the_folder_that_the_user_is_i
     done = fleet("bench", "report", "somewhere", *out)
     assert (done.returncode, done.stdout) == (2, "")
     assert "an argument is empty" in done.stderr
-
-
-def test_an_argument_without_end_is_not_quoted() -> None:
-    done = fleet("prices", "--" + "machine" * 10_000)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr) < 1_000
