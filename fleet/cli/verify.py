@@ -49,8 +49,8 @@ def verify(
 ) -> int:
     """Check that a live stack serves what its file declares. Takes up to a minute.
 
-    Sends a few short requests to every replica. Exits with 1 if something differs, and shows the lesson that applies. If
-    the stack has an API key, set VLLM_API_KEY.
+    Sends a few short requests to every replica. Exits with 1 if something differs. If the stack has an API
+    key, set VLLM_API_KEY.
     """
     folder, name = of.find()
     url = None if endpoint is None else base_url(endpoint)
@@ -89,9 +89,6 @@ def verify(
         answers=answers,
     )
     found = look(settings, NAMESPACE, asking)
-    if canary:
-        # There is no bill for the canary alone.
-        found = replace(found, checks=tuple(check for check in found.checks if check[0].id != "price"))
     if found.outcome == "not checked":
         why = next((check[0].found for check in found.checks if check[0].id == "reachable"), found.verdict)
         raise CommandError(f"nothing could be checked: {why}")

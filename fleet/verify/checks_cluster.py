@@ -1,18 +1,14 @@
-"""Checks of replicas, node capacity, gateway and price."""
+"""Checks of replicas, node capacity and gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import cost
 from facts.names import epp_name
 from facts.texts import plural
-from fleet.verify import lessons
 from fleet.verify.facts import Cluster, Facts, Node
-from fleet.verify.findings import Check, difference, judged, not_checked, told
-from settings.derived.figures import figures, fleet_shape
+from fleet.verify.findings import Check, difference, judged, not_checked
 from settings.sections.capacity import Ladder
 
 if TYPE_CHECKING:
@@ -126,22 +122,6 @@ def _format_bought(node: Node) -> str:
     return provisioning or "no provisioning label"
 
 
-def price(facts: Facts, settings: Settings) -> Check:
-    """Price of the stack as declared, and with the current nodes."""
-    bill = figures(settings).bill
-    words = f"as declared {bill.format_hourly_total()}"
-    cluster = facts.cluster
-    if cluster is not None and "nodes" not in cluster.troubles:
-        # --canary checks the canary's pods; its nodes count as declared.
-        taken = len(_nodes_of_pods(cluster)) + settings.nodes - settings.without_canary.nodes
-        if taken != settings.nodes or settings.server.fixed_replicas == "external":
-            found = cost.bill(replace(fleet_shape(settings), nodes=taken))
-            words += f"; with pods on {plural(taken, 'node')} {found.format_hourly_total()}"
-    if bill.unknown:
-        words += f"; unknown: {', '.join(bill.unknown)}"
-    return told("price", "Price", words)
-
-
 def gateway(facts: Facts, settings: Settings) -> Check | None:
     """Gateway programmed, route accepted with the declared shares; every pool present, with its picker and both policies. Empty without
     a gateway.
@@ -200,7 +180,6 @@ def gateway(facts: Facts, settings: Settings) -> Check | None:
         differences,
         held=f"{name} at {', '.join(addresses)}, route accepted; pool {pools}: accepted, picker ready, both policies attached",
         failed="; ".join(failed),
-        lessons=(lessons.proxy_only_subnet(settings),) if unprogrammed else (),
     )
 
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import memory, strict_json
-from facts.engines import render
 from facts.judged import variable
 from facts.names import FIRST_ENGINE_PORT, HTTP_PORT
 from facts.secrets_in_text import SECRET_TEXT, looks_secret
 from facts.texts import plural
 from fleet.plan.model.gpu_memory import DoesNotFitError
-from fleet.verify import declared, lessons
+from fleet.verify import declared
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
-from settings.sections.engine import ENVIRONMENT, Engine, effective_environment, flag_fields, long_name
+from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
 from settings.sections.weights import MOUNT_PATH
 from workloads.server import split, vllm_args
 
@@ -33,14 +31,6 @@ _ADDED_BY_THE_POD: Final = frozenset({"--shutdown-timeout", "--revision"})
 _LEFT_OUT: Final = "left out"
 _VLLMS_OWN: Final = "VLLM_"
 """Prefix of vLLM's variables. Source: vLLM 0.18.1, envs.py."""
-_SETTING_OF: Final[Mapping[str, str]] = {
-    "cache_dtype": "kvCacheDtype",
-    "gpu_memory_utilization": "gpuMemoryUtilization",
-    "enable_prefix_caching": "enablePrefixCaching",
-    "mamba_cache_mode": "mambaCacheMode",
-    "mamba_ssm_cache_dtype": "mambaSsmCacheDtype",
-}
-"""Label -> engine setting, to find the matching lesson."""
 
 
 def flags(facts: Facts, settings: Settings) -> Check:
@@ -62,9 +52,7 @@ def flags(facts: Facts, settings: Settings) -> Check:
     )
     wanted = _parsed([*declared_args[1:], *([split.HOST] if is_apart else [])])
     differences: list[Finding] = []
-    repeated: tuple[Finding, ...] = ()
     for pod in pods:
-        other: dict[str, Any] = {}
         given = _parsed(argument for argument in pod.args if not argument.startswith("--model="))
         for name in sorted(wanted.keys() | given.keys()):
             if (name in _ADDED_BY_THE_POD and name not in wanted) or name == "--model":
@@ -78,14 +66,8 @@ def flags(facts: Facts, settings: Settings) -> Check:
                         _format_flag(given, name),
                     )
                 )
-                setting = _flag_as_setting(name, given)
-                if setting:
-                    other |= setting
-                elif name in given and name not in _ADDED_BY_THE_POD and name.startswith("--"):
-                    other["extraArgs"] = (*other.get("extraArgs", ()), *render({name.removeprefix("--"): given[name]}))
-        repeated += lessons.repeated(settings, other) if other else ()
     held = f"{plural(len(wanted), 'flag')} as declared on {format_where(pod.name for pod in pods)}"
-    return judged("flags", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
+    return judged("flags", title, differences, held=held, failed=_other_configuration(settings))
 
 
 def environment(facts: Facts, settings: Settings) -> Check:
@@ -96,14 +78,12 @@ def environment(facts: Facts, settings: Settings) -> Check:
         return not_checked("environment", title, why)
 
     wanted: dict[str, str | None] = {**effective_environment(settings.serving.engine)}
-    typed = {variable: field for field, variable in ENVIRONMENT.items()}
+    typed = set(ENVIRONMENT.values())
     # Set in every pod, irrelevant for speed.
     always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]
     ignored = {one["name"] for one in always}
     differences: list[Finding] = []
-    repeated: tuple[Finding, ...] = ()
     for pod in pods:
-        other: dict[str, Any] = {}
         # Only the program sets vLLM's variables; other undeclared ones may be the platform's.
         dangerous = {name for name, value in pod.env.items() if variable(name, value).trust in ("reason", "refused")}
         own = {name for name in pod.env if name.startswith(_VLLMS_OWN)}
@@ -120,13 +100,8 @@ def environment(facts: Facts, settings: Settings) -> Check:
                     _format_variable(pod.env, name, may_show=name in wanted or name in typed),
                 )
             )
-            if name in typed and (name not in pod.env or found in ("0", "1")):
-                other[str(Engine.model_fields[typed[name]].alias)] = None if found is None else found == "1"
-            elif name in dangerous:
-                other["extraEnv"] = {**other.get("extraEnv", {}), name: found or ""}
-        repeated += lessons.repeated(settings, other) if other else ()
     held = f"{plural(len(wanted), 'variable')} as declared on {format_where(pod.name for pod in pods)}"
-    return judged("environment", title, differences, held=held, failed=_other_configuration(settings), lessons=repeated)
+    return judged("environment", title, differences, held=held, failed=_other_configuration(settings))
 
 
 def _format_variable(env: Mapping[str, str | None], name: str, *, may_show: bool = True) -> str:
@@ -183,24 +158,6 @@ def _format_flag(flags_: Mapping[str, Any], name: str) -> str:
     return "given" if value is True else value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _flag_as_setting(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine setting of a pod's flag, to find the matching lesson; empty without a setting."""
-    bare = name.removeprefix("--").removeprefix("no-")
-    field = next((one for one in flag_fields() if long_name(one) == bare), None)
-    if field is None:
-        return {}
-    # An omitted flag means vLLM's default, which is the field's default.
-    value = given.get(name, Engine.model_fields[field].default)
-    if value is True:
-        value = not name.startswith("--no-")
-    elif isinstance(value, str):
-        with contextlib.suppress(ValueError):
-            value = strict_json.loads(value)
-    elif isinstance(value, Mapping):
-        value = {"numSpeculativeTokens" if key == "num_speculative_tokens" else key: one for key, one in value.items()}
-    return {str(Engine.model_fields[field].alias): value}
-
-
 def configuration(facts: Facts, settings: Settings) -> Check:
     """The engines' resolved cache configuration against the stack file."""
     title = "Resolved engine configuration"
@@ -209,11 +166,9 @@ def configuration(facts: Facts, settings: Settings) -> Check:
         return not_checked("configuration", title, why)
     wanted = _expected_labels(settings)
     differences: list[Finding] = []
-    repeated: tuple[Finding, ...] = ()
     untold: set[str] = set()
     for server in servers:
         infos = _infos(server)
-        found_settings: dict[str, Any] = {}
         for label, value in wanted.items():
             by_value: dict[str, list[str]] = {}
             for engine, labels in infos.items():
@@ -225,17 +180,13 @@ def configuration(facts: Facts, settings: Settings) -> Check:
             if not wrong:
                 continue
             differences.append(difference(server.name, label, value, _format_found(wrong, len(infos))))
-            if label in _SETTING_OF:
-                found_settings[_SETTING_OF[label]] = _as_setting(label, next(iter(wrong)))
-        if found_settings:
-            repeated += lessons.repeated(settings, found_settings)
     held = f"{plural(len(wanted) - len(untold), 'value')} as declared on {format_where(one.name for one in servers)}"
     if untold:
         held += f"; not reported: {', '.join(sorted(untold))}"
     if len(untold) == len(wanted):
         return not_checked("configuration", title, f"{INFO} has none of the expected labels")
     failed = f"the engines differ from the stack file; `pulumi up --stack {settings.stack}` restarts them"
-    return judged("configuration", title, differences, held=held, failed=failed, lessons=repeated)
+    return judged("configuration", title, differences, held=held, failed=failed)
 
 
 def _expected_labels(settings: Settings) -> dict[str, str]:
@@ -253,17 +204,6 @@ def _same(found: str, wanted: str) -> bool:
         return abs(float(found) - float(wanted)) < 1e-6
     except ValueError:
         return found == wanted
-
-
-def _as_setting(label: str, found: str) -> Any:
-    if label == "gpu_memory_utilization":
-        try:
-            return float(found)
-        except ValueError:
-            return None
-    if label == "enable_prefix_caching":
-        return found == "True"
-    return None if found in ("None", "none") else found
 
 
 def _format_found(wrong: Mapping[str, list[str]], engines: int) -> str:
@@ -284,19 +224,12 @@ def engines(facts: Facts, settings: Settings) -> Check:
     if not servers:
         return not_checked("engines", title, _why_no_metrics(facts))
     differences: list[Finding] = []
-    taught: tuple[Finding, ...] = ()
     for server in servers:
         found = _engine_names(server)
         if len(found) != wanted:
             shown = f"{len(found)} ({', '.join(found)})" if found else "none at /metrics"
             differences.append(difference(server.name, "engines", str(wanted), shown))
-            if len(found) == 1 and wanted > 1:
-                one_over_all = {"dataParallelSize": 1, "tensorParallelSize": settings.serving.engine.gpus}
-                repeated = lessons.repeated(settings, one_over_all)
-                taught += tuple(one for one in repeated if one.id == "tp8-on-one-gpu-model")
-    return judged(
-        "engines", title, differences, held=f"{wanted} on {format_where(s.name for s in servers)}", lessons=taught
-    )
+    return judged("engines", title, differences, held=f"{wanted} on {format_where(s.name for s in servers)}")
 
 
 def _engine_names(server: Server) -> list[str]:

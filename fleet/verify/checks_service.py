@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from facts.texts import plural
-from fleet.verify import declared, lessons, questions
+from fleet.verify import declared, questions
 from fleet.verify.ask import listed_models
 from fleet.verify.facts import NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Facts, Reply, Server
-from fleet.verify.findings import Check, difference, format_where, judged, not_checked, told
+from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -117,7 +117,6 @@ def model(facts: Facts, settings: Settings) -> Check:
         return not_checked("model", title, why)
     wanted, context = declared.model_name(settings), declared.context_tokens(settings)
     differences: list[Finding] = []
-    repeated: tuple[Finding, ...] = ()
     for server in _answering(facts):
         if not server.models.ok:
             differences.append(difference(server.name, "/v1/models", "HTTP 200", _format_models(server, settings)))
@@ -132,11 +131,7 @@ def model(facts: Facts, settings: Settings) -> Check:
         told_context = listed[wanted].get("max_model_len")
         if context is not None and told_context != context:
             differences.append(difference(server.name, "max_model_len", str(context), str(told_context)))
-            if isinstance(told_context, int) and told_context > 0:
-                repeated += lessons.repeated(settings, {"maxModelLen": told_context})
-    return judged(
-        "model", title, differences, held=f"{wanted}, {context or 'its own'} tokens of context", lessons=repeated
-    )
+    return judged("model", title, differences, held=f"{wanted}, {context or 'its own'} tokens of context")
 
 
 def _format_models(server: Server, settings: Settings) -> str:
@@ -152,7 +147,6 @@ def version(facts: Facts, settings: Settings) -> Check:
     title = "vLLM's version"
     tag, wanted = settings.serving.image.tag, declared.version(settings)
     differences: list[Finding] = []
-    repeated: tuple[Finding, ...] = ()
     asked = 0
     for server in _answering(facts):
         body = server.version.body
@@ -162,7 +156,6 @@ def version(facts: Facts, settings: Settings) -> Check:
         asked += 1
         if found.partition("+")[0] != wanted:
             differences.append(difference(server.name, "/version", wanted, found))
-            repeated += lessons.repeated(settings, {}, f"v{found.partition('+')[0]}")
     image = settings.serving.image
     wanted_image = f"{image.tag}@{image.digest}" if image.digest else image.tag
     for pod in facts.cluster.pods if facts.cluster is not None else ():
@@ -171,7 +164,7 @@ def version(facts: Facts, settings: Settings) -> Check:
             differences.append(difference(pod.name, "image", wanted_image, found))
     if not asked and not differences:
         return not_checked("version", title, nobody(facts) or "no server reported it at /version")
-    return judged("version", title, differences, held=f"{wanted}, matches tag {tag}", lessons=repeated)
+    return judged("version", title, differences, held=f"{wanted}, matches tag {tag}")
 
 
 def _is_of(reference: str, image: Image) -> bool:
@@ -333,16 +326,3 @@ def _unsplit(chat: Chat, where: str, *, thinks: bool) -> Iterator[Finding]:
         yield difference(where, kind, "the thought in `reasoning`", "nothing in `reasoning`")
     elif not thinks and chat.reasoning:
         yield difference(where, kind, "no reasoning: thinking is off", "text in `reasoning`")
-
-
-def latency(facts: Facts) -> Check | None:
-    """Latency of the stream, for information."""
-    stream = next((chat for chat in facts.chats if chat.stream and chat.ttft_seconds is not None), None)
-    if stream is None or stream.ttft_seconds is None:
-        return None
-    words = f"first token after {stream.ttft_seconds * 1000:,.0f} ms"
-    tokens = stream.usage.get("completion_tokens") if stream.usage is not None else None
-    after = stream.seconds - stream.ttft_seconds
-    if isinstance(tokens, int) and tokens > 1 and after > 0:
-        words += f", then {after / (tokens - 1) * 1000:.1f} ms a token, {tokens} tokens in {stream.seconds:.1f} s"
-    return told("latency", "Latency of one request", f"{words}; through {_via(facts)}, under the server's current load")

@@ -9,7 +9,7 @@ from facts.signals.alerts import COMPUTED_PER_REQUEST, TRANSFER_FLOOR_GB_S
 from facts.signals.series import NIXL, SLEEP, STEPS
 from facts.texts import plural
 from fleet.clients.metrics_text import MetricsText
-from fleet.verify import declared, lessons
+from fleet.verify import declared
 from fleet.verify.ask import moved
 from fleet.verify.checks_service import nobody
 from fleet.verify.facts import OUT_OF_TIME, Burst, Facts, Server
@@ -56,7 +56,6 @@ def ranks(facts: Facts, settings: Settings) -> Check:
         return not_checked("ranks", title, _why_no_burst(facts))
     wanted = settings.serving.engine.data_parallel_size
     differences: list[Finding] = []
-    taught: tuple[Finding, ...] = ()
     asked = answered = late = 0
     blind: list[str] = []
     hurried: list[str] = []
@@ -85,7 +84,6 @@ def ranks(facts: Facts, settings: Settings) -> Check:
                     _format_idle(burst, burst.before, burst.after, rank),
                 )
             )
-            taught = (lessons.known("utilisation-with-mtp"),)
     if blind and not differences:
         return not_checked("ranks", title, f"no counters at /metrics of {', '.join(blind)}")
     if hurried and not differences:
@@ -96,7 +94,7 @@ def ranks(facts: Facts, settings: Settings) -> Check:
     if late:
         held += f", {late} timed out"
     failed = "an engine without requests loses its share of the replica's throughput"
-    return judged("ranks", title, differences, held=held, failed=failed, lessons=taught)
+    return judged("ranks", title, differences, held=held, failed=failed)
 
 
 def _format_idle(burst: Burst, before: MetricsText, after: MetricsText, rank: str) -> str:
@@ -124,7 +122,6 @@ def speculation(facts: Facts, settings: Settings) -> Check:
     if not servers:
         return not_checked("speculation", title, _why_no_burst(facts))
     differences: list[Finding] = []
-    taught: tuple[Finding, ...] = ()
     published = declared.acceptance(settings)
     drafted = accepted = 0.0
     blind: list[str] = []
@@ -145,7 +142,6 @@ def speculation(facts: Facts, settings: Settings) -> Check:
         if not there or not drafts:
             found = "no draft in the burst" if there else "no draft counters: speculation is off"
             differences.append(difference(server.name, "speculation", tokens, found))
-            taught += (lessons.known("mtp-unused"),) if declared.is_the_articles_model(settings) else ()
         elif published is not None and drafts >= FEWEST_DRAFTS and taken / drafts < published - ACCEPTANCE_POINTS:
             differences.append(
                 difference(
@@ -155,7 +151,6 @@ def speculation(facts: Facts, settings: Settings) -> Check:
                     f"{100 * taken / drafts:.0f} % of {drafts:,.0f} drafts",
                 )
             )
-            taught += (lessons.acceptance_falls(), lessons.known("mtp-unused"))
     if blind and not differences:
         return not_checked("speculation", title, f"no counters at /metrics, or no answers, from {', '.join(blind)}")
     if wanted is None:
@@ -168,7 +163,7 @@ def speculation(facts: Facts, settings: Settings) -> Check:
     )
     held = f"{share:.0f} % of {drafted:,.0f} drafts accepted{against}"
     failed = "drafts are missing or mostly rejected"
-    return judged("speculation", title, differences, held=held, failed=failed, lessons=taught)
+    return judged("speculation", title, differences, held=held, failed=failed)
 
 
 def _grown(before: MetricsText, after: MetricsText, name: str, **labels: str) -> float:
@@ -231,7 +226,7 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         block = declared.block_tokens(settings)
         size = "of an unknown size" if block is None else f"{block:,} tokens"
         why = f"no prompt within the {context:,} tokens of context can hit: a block is {size}"
-        return not_checked("prefix-caching", title, why, lessons.declared(settings, "prefix-cache-never-hits"))
+        return not_checked("prefix-caching", title, why)
     twice = facts.twice
     if twice is None:
         return not_checked("prefix-caching", title, nobody(facts) or facts.twice_trouble or _why_no_burst(facts))
@@ -280,5 +275,4 @@ def prefix_caching(facts: Facts, settings: Settings) -> Check:
         differences,
         held=f"{hits:,.0f} of {twice.prompt_tokens:,} tokens of a repeated prompt came from the cache (blocks of {block:,})",
         failed="every request computes its whole prompt, even if it shares a prefix",
-        lessons=(lessons.known("hybrid-prefix-cache-flags"),) if server.needs_state_mode else (),
     )

@@ -124,7 +124,7 @@ class Client:
                     trouble = _refusal(_reply(answer.status, await answer.content.read(LARGEST_BODY_BYTES), 0.0))
                 else:
                     async for line in answer.content:
-                        read.line(line, time.monotonic() - began)
+                        read.line(line)
                         if read.bytes > LARGEST_BODY_BYTES:
                             break
                     # vLLM reports an error in the middle of an answer as an event in the stream.
@@ -142,7 +142,6 @@ class Client:
             finish=read.finish,
             usage=read.usage,
             chunks=read.chunks,
-            ttft_seconds=read.first,
             seconds=time.monotonic() - began,
         )
 
@@ -194,11 +193,10 @@ class _Stream:
         self.finish: str | None = None
         self.usage: Mapping[str, Any] | None = None
         self.chunks = 0
-        self.first: float | None = None
         self.error = ""
         self.bytes = 0
 
-    def line(self, line: bytes, at: float) -> None:
+    def line(self, line: bytes) -> None:
         self.bytes += len(line)
         if not line.startswith(b"data:"):
             return
@@ -217,7 +215,6 @@ class _Stream:
         content, reasoning = _text(said.get("content")), _reasoning(said)
         if content or reasoning:
             self.chunks += 1
-            self.first = at if self.first is None else self.first
             self.content.append(content)
             self.reasoning.append(reasoning)
         self.finish = choice.get("finish_reason") or self.finish

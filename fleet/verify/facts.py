@@ -78,7 +78,6 @@ class Chat:
     usage: Mapping[str, Any] | None = None
     chunks: int = 0
     """Chunks with text."""
-    ttft_seconds: float | None = None
     seconds: float = 0.0
 
     @property

@@ -10,7 +10,7 @@ from facts.finding import Finding, Severity, block
 from facts.texts import plural
 
 Check = tuple[Finding, ...]
-"""The verdict of one check; if it failed, then its differences, then the lessons that apply to them, as notes."""
+"""The verdict of one check; if it failed, then its differences."""
 
 
 def judged(
@@ -20,14 +20,13 @@ def judged(
     *,
     held: str,
     failed: str = "",
-    lessons: Iterable[Finding] = (),
 ) -> Check:
     """A check that fails if there are differences. `held`: verdict if passed; `failed`: verdict if failed."""
     found = tuple(differences)
     if not found:
         return (Finding(id=id_, subject=title, severity="passed", found=held),)
     verdict = Finding(id=id_, subject=title, found=failed or "not as declared")
-    return verdict, *_together(replace(one, id=id_) for one in found), *_taught(title, lessons)
+    return verdict, *_together(replace(one, id=id_) for one in found)
 
 
 def difference(where: str, name: str, declared: str, found: str) -> Finding:
@@ -35,9 +34,9 @@ def difference(where: str, name: str, declared: str, found: str) -> Finding:
     return Finding(id="", subject=f"{where} · {name}", found=found, allowed=declared)
 
 
-def not_checked(id_: str, title: str, why: str, lessons: Iterable[Finding] = ()) -> Check:
+def not_checked(id_: str, title: str, why: str) -> Check:
     """A check that could not run."""
-    return Finding(id=id_, subject=title, severity="unknown", found=why), *_taught(title, lessons)
+    return (Finding(id=id_, subject=title, severity="unknown", found=why),)
 
 
 def told(id_: str, title: str, what: str) -> Check:
@@ -59,11 +58,6 @@ def _together(found: Iterable[Finding]) -> Iterable[Finding]:
     for one in found:
         by_name.setdefault((one.subject.partition(" · ")[2], one.allowed), []).append(one)
     return (one for several in by_name.values() for one in several)
-
-
-def _taught(title: str, lessons: Iterable[Finding]) -> Iterable[Finding]:
-    # Several differences may have the same lesson.
-    return {lesson.id: replace(lesson, subject=title) for lesson in lessons}.values()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ _TONES: Final[dict[str, Tone]] = {"passed": "good", "failed": "bad", "not checke
 
 
 def outline(report: Report) -> Outline:
-    """Each check's verdict; declared, found and lessons of failed ones."""
+    """Each check's verdict; declared and found of failed ones."""
     return Outline(
         title=f"{report.project} / {report.stack}",
         kind="verify",

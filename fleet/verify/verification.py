@@ -102,8 +102,6 @@ def judge(facts: Facts, settings: Settings, *, answers: bool = False) -> tuple[C
         *(judge_answers(facts, settings) if answers else ()),
         checks_cluster.gateway(facts, settings),
         checks_cluster.capacity(facts, settings),
-        checks_cluster.price(facts, settings),
-        checks_service.latency(facts),
     )
     return tuple(check for check in checks if check is not None)
 

@@ -128,7 +128,7 @@ class EngineServer(Served):
 
 
 class DeclaredServer(EngineServer):
-    """One replica's server of a stack file. `engine` and `tag` replace the stack's: those observed on a running server."""
+    """One replica's server of a stack file. `engine` and `tag` replace the stack's."""
 
     def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
         serving = settings.serving

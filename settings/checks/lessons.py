@@ -59,7 +59,7 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
 
 
 def engine_problems(settings: Settings, server: DeclaredServer) -> Iterator[Finding]:
-    """Every lesson that a server breaks: the declared server, or one with the flags observed on a running server."""
+    """Every lesson that a server breaks."""
     for lesson in (*ENGINE_LESSONS, IN_PRODUCTION):
         for breach in lesson.judge(server, lesson.defaults):
             yield _unless_on_purpose(settings, _problem(settings, lesson, breach))

@@ -19,7 +19,6 @@ from tests.fleet.verify.stacks import (
     check_of,
     differing,
     in_state,
-    lessons_of,
     look,
     name_of,
     node_of,
@@ -50,21 +49,14 @@ def test_a_cache_in_bf16_is_named_with_declared_and_found(dev: Settings) -> None
         ("cache_dtype", "fp8_e4m3", "auto"),
         ("gpu_memory_utilization", "0.92", "0.95"),
     }
-    assert lessons_of(check) == ["utilisation-with-mtp", "two-byte-cache", "prefix-caching-with-mtp"]
 
 
-BY_RELEASE = [("0.18.1", ["hybrid-prefix-cache-flags"]), ("0.33.0", [])]
-"""The lesson about the cache mode of states: the later release chooses the mode and ignores the flag."""
-
-
-@pytest.mark.parametrize(("version", "taught"), BY_RELEASE)
-def test_a_hybrid_model_without_its_cache_mode_teaches_its_lesson(version: str, taught: list[str]) -> None:
-    settings = settings_of("dev", profile="serve-code", engine={"version": version})
+def test_a_hybrid_model_without_its_cache_mode_is_named() -> None:
+    settings = settings_of("dev", profile="serve-code")
     check = check_of(look(settings, labels={"mamba_cache_mode": "none"}), "configuration")
     assert [(name_of(one), one.allowed, one.found) for one in differing(check)] == [
         ("mamba_cache_mode", "align", "none")
     ]
-    assert [lesson for lesson in lessons_of(check) if lesson == "hybrid-prefix-cache-flags"] == taught
 
 
 @pytest.mark.parametrize(
@@ -132,10 +124,9 @@ def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
 # Engines
 
 
-def test_one_engine_where_eight_are_declared_teaches_tp8(dev: Settings) -> None:
+def test_one_engine_where_eight_are_declared_is_named(dev: Settings) -> None:
     check = check_of(look(dev, ranks=1), "engines")
     assert (differing(check)[0].allowed, differing(check)[0].found) == ("8", "1 (0)")
-    assert lessons_of(check) == ["tp8-on-one-gpu-model"]
 
 
 # KV tokens
@@ -191,7 +182,6 @@ def test_ranks_that_starve_are_named_with_what_they_hold(dev: Settings) -> None:
     assert state_of(check) == "error"
     assert [name_of(one) for one in differing(check)] == ["rank 3", "rank 5"]
     assert differing(check)[0].found == "none; 0 running, 0 waiting, cache 0.0 % full"
-    assert lessons_of(check) == ["utilisation-with-mtp"]
 
 
 @each_row(
@@ -242,20 +232,16 @@ def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
 # Drafts
 
 
-def test_drafts_that_are_never_accepted_teach_what_they_cost(dev: Settings) -> None:
+def test_drafts_that_are_never_accepted_are_a_failure(dev: Settings) -> None:
     check = check_of(look(dev, Faults(drafts_rejected=True)), "speculation")
     assert state_of(check) == "error"
     assert differing(check)[0].allowed == "90 % as published, 80 % at least"
     assert differing(check)[0].found.startswith("0 % of")
-    assert lessons_of(check) == ["phases.tp8-mtp5", "mtp-unused"]
 
 
-def test_no_speculation_where_it_is_declared_teaches_a_third_of_the_throughput(dev: Settings) -> None:
+def test_no_speculation_where_it_is_declared_is_a_failure(dev: Settings) -> None:
     check = check_of(look(dev, speculative_tokens=0), "speculation")
     assert (state_of(check), name_of(differing(check)[0])) == ("error", "speculation")
-    assert lessons_of(check) == ["mtp-unused"]
-    for figure in ("66,021", "95,391"):
-        assert figure in check[-1].why
 
 
 def test_speculation_that_nobody_declared_is_found() -> None:
@@ -290,14 +276,13 @@ def test_a_repeated_prompt_comes_from_the_cache(code: Settings) -> None:
     assert said_in(check).startswith("3,136 of 3,137 tokens")
 
 
-@pytest.mark.parametrize(("version", "taught"), BY_RELEASE)
-def test_a_cache_that_never_hits_teaches_the_mamba_flags(version: str, taught: list[str]) -> None:
+@pytest.mark.parametrize("version", ["0.18.1", "0.33.0"])
+def test_a_cache_that_never_hits_is_a_failure(version: str) -> None:
     settings = settings_of("dev", profile="serve-code", engine={"version": version})
     node = node_of(settings)
     check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
     assert state_of(check) == "error"
     assert differing(check)[0].allowed == "3,136, 1,568 at least"
-    assert lessons_of(check) == taught
 
 
 @pytest.mark.parametrize(
@@ -330,10 +315,10 @@ def test_another_models_prompt_is_long_enough_for_the_largest_block(
     assert state_of(checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), settings)) == state
 
 
-def test_a_context_in_which_no_prompt_can_hit_is_not_checked_and_teaches_why(dev: Settings) -> None:
+def test_a_context_in_which_no_prompt_can_hit_is_not_checked(dev: Settings) -> None:
     check = checks_traffic.prefix_caching(Facts(endpoint="", door=None), dev)
     assert state_of(check) == "unknown"
-    assert lessons_of(check) == ["prefix-cache-never-hits"]
+    assert "no prompt within the 2,560 tokens" in said_in(check)
 
 
 def test_a_long_prompt_that_is_refused_is_a_failure(code: Settings) -> None:

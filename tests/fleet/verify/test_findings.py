@@ -29,15 +29,13 @@ def test_a_report_passes_where_something_held_and_nothing_failed(states: tuple[S
     assert json.loads(json_text(outline(report)))["passed"] == (outcome == "passed")
 
 
-def test_what_differs_alike_on_several_pods_stands_together_and_a_lesson_is_told_once() -> None:
-    lesson = Finding(id="a-lesson", subject="", severity="note")
+def test_what_differs_alike_on_several_pods_stands_together() -> None:
     found = [difference(pod, name, "1", "2") for pod in ("a", "b") for name in ("--x", "--y")]
-    check = judged("flags", "Flags", found, held="", failed="other flags", lessons=(lesson, lesson))
+    check = judged("flags", "Flags", found, held="", failed="other flags")
     assert [(one.id, one.subject) for one in check] == [
         ("flags", "Flags"),
         ("flags", "a · --x"),
         ("flags", "b · --x"),
         ("flags", "a · --y"),
         ("flags", "b · --y"),
-        ("a-lesson", "Flags"),
     ]

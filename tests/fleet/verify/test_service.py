@@ -24,7 +24,6 @@ from tests.fleet.verify.stacks import (
     Guarded,
     check_of,
     differing,
-    lessons_of,
     look,
     name_of,
     node_of,
@@ -86,7 +85,7 @@ def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settin
     check = check_of(report, "reachable")
     assert state_of(check) == "error"
     assert differing(check)[0].found == "HTTP 503: not ready"
-    assert {state_of(one) for one in report.checks if one[0].id not in ("reachable", "price")} == {"unknown"}
+    assert {state_of(one) for one in report.checks if one[0].id != "reachable"} == {"unknown"}
 
 
 def test_a_dead_engine_is_not_ready(dev: Settings) -> None:
@@ -109,20 +108,14 @@ def test_adapters_that_are_not_listed_are_named() -> None:
         assert [one.allowed for one in differing(check)] == missing
 
 
-def test_a_context_far_above_the_need_teaches_the_lesson_of_phase_3(dev: Settings) -> None:
+def test_a_context_far_above_the_declared_is_named(dev: Settings) -> None:
     check = check_of(look(dev, max_model_len=131_072), "model")
     assert (name_of(differing(check)[0]), differing(check)[0].found) == ("max_model_len", "131072")
-    # At that length prompts can hit.
-    assert lessons_of(check) == ["prefix-caching-with-mtp", "context-far-above-need"]
-    for figure in ("74,848", "85,509"):
-        assert figure in check[-1].why
 
 
-@pytest.mark.parametrize(("version", "lesson"), [("0.18.0", "deepgemm-accuracy"), ("0.18.1", "fp8-product-slow")])
-def test_another_release_teaches_what_it_costs(cud: Settings, version: str, lesson: str) -> None:
-    check = check_of(look(cud, version=version), "version")
-    assert (state_of(check), differing(check)[0].found) == ("error", version)
-    assert lessons_of(check) == [lesson, "advisories-in-production"]
+def test_another_release_is_named(cud: Settings) -> None:
+    check = check_of(look(cud, version="0.18.1"), "version")
+    assert (state_of(check), differing(check)[0].found) == ("error", "0.18.1")
 
 
 def test_reasoning_left_in_the_content_is_found_in_both_answers(cud: Settings) -> None:
