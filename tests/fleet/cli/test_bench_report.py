@@ -54,18 +54,10 @@ def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
     assert against not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("no-such-folder",), "fleet: no-such-folder: "),
-        ((), "Missing argument 'DIR'"),
-    ],
-)
-def test_wrong_input_is_one_message(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    done = fleet("bench", "report", *arguments, cwd=tmp_path)
+def test_wrong_input_is_one_message(tmp_path: Path) -> None:
+    done = fleet("bench", "report", "no-such-folder", cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("fleet: no-such-folder: ")
     assert done.stdout == ""
 
 
