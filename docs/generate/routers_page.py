@@ -1,4 +1,4 @@
-"""The page about measured routers, docs/routers.md, and its pictures: `python -m docs.generate.routers_page`.
+"""The page about measured routers, docs/routers.md: `python -m docs.generate.routers_page`.
 
 The prose is in routers_page.md.template; every number comes from facts/data/routers.yaml, which `make bench-routers` writes.
 """
@@ -12,13 +12,9 @@ from typing import Any
 
 from facts import ledger, routers
 from facts.workloads import named_workload
-from fleet.report.charts import Axis
-from fleet.report.rows import Bar, Row, Rows, rows_drawing
-from fleet.report.svg_file import svg_document
 
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS / "routers.md"
-IMAGES = DOCS / "img"
 TEMPLATE = Path(__file__).with_name("routers_page.md.template")
 NAMES: Mapping[str, str] = {
     "direct": "no router, a rank for each connection",
@@ -51,41 +47,9 @@ def page() -> str:
     )
 
 
-def pictures() -> Mapping[str, str]:
-    """SVG documents by file name."""
-    content = ledger.load("routers")
-    chunk = {name: row["cpu_us_per_chunk"] for name, row in content["cost"].items() if name != "direct"}
-    tokens = {name: row["tokens_max_by_mean"] for name, row in content["balance"].items()}
-    return {
-        "routers-chunk.svg": _picture("Processor time of a chunk", "microseconds", chunk),
-        "routers-balance.svg": _picture("Tokens of the fullest rank over the mean", "times the mean", tokens),
-    }
-
-
 def main() -> None:
-    """Write page and pictures."""
+    """Write the page."""
     PAGE.write_text(page(), encoding="utf-8")
-    for name, text in pictures().items():
-        (IMAGES / name).write_text(text, encoding="utf-8")
-
-
-def _picture(title: str, unit: str, values: Mapping[str, float]) -> str:
-    rows = tuple(
-        Row(
-            label=NAMES[name],
-            words=f"{value:.3g}",
-            bars=(Bar(low=0.0, high=value, style="bar", title=f"{NAMES[name]}: {value:.3g} {unit}"),),
-        )
-        for name, value in values.items()
-    )
-    drawn = Rows(
-        id="routers",
-        title=title,
-        description="; ".join(f"{NAMES[name]} {value:.3g}" for name, value in values.items()) + ".",
-        axis=Axis(low=0.0, high=1.1 * max(values.values()), title=unit),
-        rows=rows,
-    )
-    return svg_document(rows_drawing(drawn, "wide"), title)
 
 
 def _cost(rows: Mapping[str, Any]) -> Iterator[str]:

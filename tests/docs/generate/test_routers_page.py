@@ -1,4 +1,4 @@
-"""Tests of the page about measured routers and of its pictures."""
+"""Tests of the page about measured routers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from docs.generate import routers_page
 from facts import ledger
 
 
-def test_page_and_pictures_in_the_repository_are_those_of_the_figures() -> None:
+def test_the_page_in_the_repository_is_that_of_the_figures() -> None:
     assert routers_page.PAGE.read_text(encoding="utf-8") == routers_page.page(), (
         "run: python -m docs.generate.routers_page"
     )
-    pictures = routers_page.pictures()
-    found = {name: (routers_page.IMAGES / name).read_text(encoding="utf-8") for name in pictures}
-    assert found == pictures, "run: python -m docs.generate.routers_page"
 
 
-def test_main_writes_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_main_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routers_page, "PAGE", tmp_path / "routers.md")
-    monkeypatch.setattr(routers_page, "IMAGES", tmp_path)
     routers_page.main()
     assert (tmp_path / "routers.md").read_text(encoding="utf-8") == routers_page.page()
-    assert all((tmp_path / name).is_file() for name in routers_page.pictures())
 
 
 def test_every_measured_router_has_a_name_on_the_page() -> None:
