@@ -21,7 +21,6 @@ IDLE_SECONDS: Final = 600
 """Time until GKE removes an empty node. Source: cluster autoscaler FAQ, --scale-down-unneeded-time."""
 CLASS_IDLE_SECONDS: Final = 60
 """The least that a ComputeClass may set instead. Source: its definition, consolidationDelayMinutes, 1 to 1440."""
-CLASS_MAX_IDLE_SECONDS: Final = 86_400
 FULL_QUOTA_IDLE_SECONDS: Final = 360
 """Long enough for a replacement pod where the GPU quota has no room beside the old one, which counts until it is gone, up to
 `MAX_GRACE_SECONDS`. The refused ReplicaSet tries again 41, 82, 164, 328 and 655 s after its first attempt: the node is empty for up

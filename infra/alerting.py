@@ -15,7 +15,6 @@ from facts.signals import runbook
 from facts.signals.model import Alert, Catalogue, LogSignal, Watched
 from facts.signals.series import TPOT, TTFT
 from infra.naming import Place, name_of, title
-from settings.arguments import refuse_field
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
@@ -46,14 +45,14 @@ class ChannelSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
-    """Arguments of `Alerting`. Raises ValueError if a severity has no channel or too many, or a channel no secret."""
+    """Arguments of `Alerting`."""
 
     place: Place
     """The project and its labels; the fleet's name is in every title."""
     signals: Catalogue
     """The catalogue of signals."""
     channels: tuple[section.AnyChannel, ...]
-    """Notification channels."""
+    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody."""
     secrets: ChannelSecrets = ChannelSecrets()
     """Secrets for Slack, PagerDuty and webhooks."""
     dashboard_url: pulumi.Input[str] | None = None
@@ -61,37 +60,6 @@ class AlertingArgs:
     slos: bool = False
     """Whether to create SLOs. Only after the servers' first scrape: before, Cloud Monitoring answers 'The metric referenced by the
     provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
-
-    def __post_init__(self) -> None:
-        for severity in {alert.severity for alert in self.signals.alerts}:
-            if not any(severity in channel.severities for channel in self.channels):
-                refuse_field(
-                    self,
-                    "channels",
-                    found=f"none with severity {severity}",
-                    allowed="a channel for each severity of the alerts",
-                    why="an alert without a channel tells nobody",
-                    write=f'severities=("{severity}",) of a channel',
-                )
-            if (count := sum(severity in channel.severities for channel in self.channels)) > section.MOST_CHANNELS:
-                refuse_field(
-                    self,
-                    "channels",
-                    found=f"{count} with severity {severity}",
-                    allowed=f"at most {section.MOST_CHANNELS}",
-                    why="Cloud Monitoring takes no more for one policy",
-                    write="fewer channels, e.g. one Pub/Sub topic that passes messages on",
-                )
-        for kind, name in (("slack", "slack_token"), ("pagerduty", "pagerduty_key"), ("webhook", "webhook_password")):
-            if getattr(self.secrets, name) is None and any(channel.type == kind for channel in self.channels):
-                refuse_field(
-                    self,
-                    f"secrets.{name}",
-                    found=None,
-                    allowed="a secret Output",
-                    why=f"a channel of type {kind} cannot be created without it",
-                    write=f'secrets=ChannelSecrets({name}=pulumi.Config().require_secret("{name}"))',
-                )
 
 
 class Alerting(pulumi.ComponentResource):

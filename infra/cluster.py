@@ -13,7 +13,6 @@ from facts.names import CREDENTIALS_PLUGIN, cluster_name
 from infra.identity import NodeIdentity
 from infra.network import ExistingNetwork, Network
 from settings.arguments import refuse
-from settings.checks.maintenance import maintenance_problems
 from settings.checks.platform import endpoint_problems
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
@@ -47,7 +46,7 @@ pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """Arguments of `Cluster`. Raises ValueError for an invalid name, IP endpoint or maintenance window."""
+    """Arguments of `Cluster`. Raises ValueError for an IP endpoint that nobody or everybody can reach."""
 
     network: Network | ExistingNetwork
     """VPC of the nodes, made or existing. The cluster uses its place's project, region and labels."""
@@ -58,8 +57,7 @@ class ClusterArgs:
     IP endpoint in addition to the DNS endpoint, and maintenance window. `keda` is ignored here."""
 
     def __post_init__(self) -> None:
-        endpoint = endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint)
-        refuse(self, (*endpoint, *maintenance_problems("cluster.maintenance", self.cluster.maintenance)))
+        refuse(self, endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint))
 
 
 class Cluster(pulumi.ComponentResource):

@@ -10,40 +10,19 @@ from pulumi_gcp import certificatemanager, compute
 
 from facts.names import fitted
 from infra.naming import MAX_NAME, Place, name_of
-from settings.arguments import refuse_field
 from settings.sections.gateway import Gateway as GatewaySection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayNameArgs:
-    """Arguments of `GatewayName`. Raises ValueError without a host name, or for an internal address without a subnet."""
+    """Arguments of `GatewayName`."""
 
     place: Place
     """Project and region of the cluster. Names: address `<name_prefix>-vllm-gateway`, certificate `<name_prefix>-<host name>`."""
     gateway: GatewaySection
-    """Host name and class of the gateway; an address or certificate that it names is not created."""
+    """Host name, which is required, and class of the gateway; an address or certificate that it names is not created."""
     subnet: pulumi.Input[str] | None = None
-    """Self link of the node subnet, which an internal address comes from. Not used for an external one."""
-
-    def __post_init__(self) -> None:
-        if self.gateway.hostname is None:
-            refuse_field(
-                self,
-                "gateway.hostname",
-                found=None,
-                allowed="the name under which clients call the gateway",
-                why="address and certificate belong to a name",
-                write='gateway=GatewaySection(enabled=True, hostname="llm.example.com")',
-            )
-        if self.gateway.address is None and not self.gateway.is_public and self.subnet is None:
-            refuse_field(
-                self,
-                "subnet",
-                found=None,
-                allowed="the self link of the cluster's node subnet",
-                why="an internal load balancer's address belongs to a subnet",
-                write="subnet=network.nodes_link",
-            )
+    """Self link of the node subnet, which an internal address comes from; required for one, not used for an external one."""
 
 
 class GatewayName(pulumi.ComponentResource):

@@ -8,7 +8,6 @@ import pulumi
 from pulumi_gcp import artifactregistry, projects, secretmanager
 
 from infra.naming import Place, name_of
-from settings.arguments import refuse_field
 from settings.sections.registry import Registry
 
 KEPT_VERSIONS = 5
@@ -26,17 +25,7 @@ class ImageRegistryArgs:
     account: Registry | None = None
     """A Docker Hub account with its token in Secret Manager. None: anonymous pulls."""
     project_number: pulumi.Input[str] | None = None
-    """Project number, part of the service agent's name. Raises ValueError if `account` is set without it."""
-
-    def __post_init__(self) -> None:
-        if self.account is not None and self.project_number is None:
-            refuse_field(
-                self,
-                "project_number",
-                allowed="the project's number, with account",
-                why="the service agent that reads the account's token is named after it",
-                write="project_number=services.project_number()",
-            )
+    """Project number, part of the service agent's name; required with `account`."""
 
 
 class ImageRegistry(pulumi.ComponentResource):

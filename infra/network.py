@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pulumi
 from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import Place, name_of
-from settings.arguments import refuse, refuse_field
-from settings.checks.platform import existing_problems, nat_problems, range_problems
+from settings.arguments import refuse
+from settings.checks.platform import existing_problems
 from settings.sections.network import ExistingVpc, ProxyOnly
 from settings.sections.network import Network as NetworkSection
 
@@ -22,7 +22,7 @@ SERVICE_RANGE = "services"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of `Network`. Raises ValueError for invalid or overlapping ranges and for ports that Cloud NAT refuses."""
+    """Arguments of `Network`."""
 
     place: Place
     """Project and region of the cluster. Names: VPC `<name_prefix>-vllm`, subnet `<name_prefix>-vllm-nodes`, and so on. None of
@@ -30,9 +30,6 @@ class NetworkArgs:
     network: NetworkSection = field(default_factory=NetworkSection)
     """Ranges of nodes, pods and Services; minimum and maximum of Cloud NAT ports per node. `proxy_only` and `existing` are ignored here:
     `ProxyOnlySubnet`, `ExistingNetwork`."""
-
-    def __post_init__(self) -> None:
-        refuse(self, (*range_problems("network", self.network, False), *nat_problems("network.nat", self.network.nat)))
 
 
 class Network(pulumi.ComponentResource):
@@ -128,7 +125,7 @@ class Network(pulumi.ComponentResource):
 class ExistingNetwork:
     """A VPC that exists, of the cluster's project or of a Shared VPC's host project. Nothing of it is created, changed or deleted.
 
-    Raises ValueError without the section's `existing`, or for invalid or overlapping ranges.
+    Raises ValueError for missing, invalid or overlapping ranges: network policies and firewall rules are made of them.
     """
 
     place: Place
@@ -137,15 +134,6 @@ class ExistingNetwork:
     """Names in `existing`; the ranges that the subnet has, for network policies and firewall rules. `nat` is ignored."""
 
     def __post_init__(self) -> None:
-        if self.network.existing is None:
-            refuse_field(
-                self,
-                "network.existing",
-                found=None,
-                allowed="the names of VPC, subnet and secondary ranges",
-                why="without it the ranges are those of a network that is made: Network",
-                write='network=NetworkSection(existing=ExistingVpc(vpc="...", subnet="...", pod_range="...", service_range="..."), ...)',
-            )
         refuse(self, existing_problems("network", self.network, gateway=False))
 
     @property
@@ -191,7 +179,7 @@ def subnet_link(project: str, region: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOnlySubnetArgs:
-    """Arguments of `ProxyOnlySubnet`. Raises ValueError for an invalid range, or one that overlaps the network's."""
+    """Arguments of `ProxyOnlySubnet`."""
 
     network: Network | ExistingNetwork
     """The VPC, made or existing; its project, its region, and the pods' range that the proxies may reach."""
@@ -199,15 +187,6 @@ class ProxyOnlySubnetArgs:
     """Range of the subnet: /23 recommended, /26 minimum, outside the VPC's other ranges."""
     proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
     """TCP ports of pods that the proxies may reach. Default: vLLM's and the endpoint picker's."""
-
-    def __post_init__(self) -> None:
-        ranges = self.network.ranges.model_copy(update={"proxy_only": ProxyOnly(cidr=self.cidr)})
-        own = (
-            replace(problem, subject="cidr")
-            for problem in range_problems("network", ranges, True)
-            if problem.subject == "network.proxyOnly.cidr"
-        )
-        refuse(self, own)
 
 
 class ProxyOnlySubnet:

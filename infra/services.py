@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import organizations, projects
 
-from settings.arguments import refuse_field
-
 _SUFFIX = ".googleapis.com"
 
 
@@ -20,20 +18,8 @@ class ServicesArgs:
     project: str
     """Id of the Google Cloud project."""
     apis: Sequence[str]
-    """Full API names, e.g. "container.googleapis.com", without duplicates. Raises ValueError for a short name.
-
+    """Full API names, e.g. "container.googleapis.com", without duplicates.
     `serviceusage.googleapis.com`, which enables the others, is on by default in new projects."""
-
-    def __post_init__(self) -> None:
-        if short := [api for api in self.apis if not api.endswith(_SUFFIX)]:
-            refuse_field(
-                self,
-                "apis",
-                found=short,
-                allowed=f"full names, which end with {_SUFFIX}",
-                why="Service Usage knows no short name",
-                write=f'apis=["{short[0]}{_SUFFIX}"]',
-            )
 
 
 class Services(pulumi.ComponentResource):

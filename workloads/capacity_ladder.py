@@ -11,14 +11,12 @@ import pulumi_kubernetes as k8s
 
 from facts.capacity import (
     CLASS_IDLE_SECONDS,
-    CLASS_MAX_IDLE_SECONDS,
     LONG_SHUTDOWN_CRITICAL_SECONDS,
     LONG_SHUTDOWN_SECONDS,
     RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
-from settings.arguments import refuse_field
-from settings.sections.capacity import Ladder, ladder_class
+from settings.sections.capacity import Ladder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,41 +42,6 @@ class CapacityLadderArgs:
     full GPU quota, `facts.capacity.FULL_QUOTA_IDLE_SECONDS`."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the ComputeClass."""
-
-    def __post_init__(self) -> None:
-        if self.class_name.startswith(("gke", "autopilot")):
-            refuse_field(
-                self,
-                "class_name",
-                allowed="a name without the prefixes gke and autopilot",
-                why="GKE keeps them for its own ComputeClasses",
-                write=f'class_name="{ladder_class("NAMESPACE", self.machine)}"',
-            )
-        if self.ladder.reservation is None and self.ladder.flex_start_seconds is None and not self.ladder.spot:
-            refuse_field(
-                self,
-                "ladder",
-                found="no rung",
-                allowed="at least one of reservation, flex_start_seconds and spot",
-                why="a ComputeClass without a rung finds no node",
-                write='ladder=Ladder(mode="ladder", spot=True)',
-            )
-        if not self.zones:
-            refuse_field(
-                self,
-                "zones",
-                allowed="one or more zones of one region",
-                why="nodes must be where the weights are",
-                write='zones=("europe-west4-b",)',
-            )
-        if self.idle_seconds % 60 or not CLASS_IDLE_SECONDS <= self.idle_seconds <= CLASS_MAX_IDLE_SECONDS:
-            refuse_field(
-                self,
-                "idle_seconds",
-                allowed=f"whole minutes, {CLASS_IDLE_SECONDS} to {CLASS_MAX_IDLE_SECONDS}",
-                why="a ComputeClass counts in minutes, from one to a day",
-                write=f"idle_seconds={CLASS_IDLE_SECONDS}",
-            )
 
 
 class CapacityLadder(pulumi.ComponentResource):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import refuse_field
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, ROUTER_APP, WRITER_ACCOUNT
 from workloads.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -37,16 +36,6 @@ class NamespaceArgs:
     """GPU quota of the namespace. None: no quota, for replicas managed externally."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of every object."""
-
-    def __post_init__(self) -> None:
-        if self.gpus is not None and self.gpus < 0:
-            refuse_field(
-                self,
-                "gpus",
-                allowed="0 or more, or None for no quota",
-                why="a quota is a number of GPUs",
-                write="gpus=8",
-            )
 
 
 class Namespace(pulumi.ComponentResource):

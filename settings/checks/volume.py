@@ -16,7 +16,7 @@ Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: 
 _FIELDS: Final = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}
 
 
-def volume_problems(path: str, weights: Weights, model: Model, *, readers: int = 0) -> Iterator[Finding]:
+def volume_problems(path: str, weights: Weights, model: Model, *, readers: int) -> Iterator[Finding]:
     """Every limit that the volume exceeds. `path`: of the section; `readers`: nodes that mount it, 0 if unknown."""
     for finding in disks.check_volume(
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.names import HTTP_PORT, SERVER_ACCOUNT, own_server_name
-from settings.arguments import refuse_field
 from settings.derived.compile_cache import server_account
 
 if TYPE_CHECKING:
@@ -98,16 +97,7 @@ class Traffic:
     """The canary, if any."""
 
     def __post_init__(self) -> None:
-        try:
-            own_server_name(self.server)
-        except ValueError as error:
-            refuse_field(
-                self,
-                "server",
-                allowed=str(error),
-                why="Services and network policies select by name",
-                write='server="chat"',
-            )
+        own_server_name(self.server)  # Services and network policies select by name
 
 
 def traffic(settings: Settings) -> Traffic:

@@ -10,12 +10,10 @@ import pytest
 from facts.signals.catalogue import catalogue
 from fleet.preview.record.recorder import RecordedResource
 from fleet.preview.record.recording import needs_of
-from infra.alerting import AlertingArgs
 from infra.dashboard import COLUMNS, tiles
 from infra.naming import Place
 from lab.providers.google.documents import document
-from settings.sections.monitoring import Email
-from tests.facts.signals.fleets import EVERYTHING, FLEETS
+from tests.facts.signals.fleets import FLEETS
 from tests.lab.providers.google.samples import everything
 from tests.support.recorded import all_of, only, recorded_platform
 
@@ -118,12 +116,6 @@ def test_tiles_cover_every_panel_once_without_meeting(fleet: str) -> None:
 
 def placed_at(placed: list[Any], title: str) -> int:
     return next(number for number, one in enumerate(placed) if one.title == title)
-
-
-def test_alerts_without_a_channel_of_their_severity_are_refused() -> None:
-    pager = Email(type="email", address="oncall@example.com", severities=("page",))
-    with pytest.raises(ValueError, match="ticket"):
-        AlertingArgs(place=PLACE, signals=catalogue(EVERYTHING), channels=(pager,))
 
 
 def test_channels_that_differ_only_in_signs_or_project_are_two_and_the_first_keeps_its_name() -> None:

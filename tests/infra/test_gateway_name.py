@@ -4,14 +4,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import pytest
 import yaml
 
 from fleet.preview.record.recorder import Recording
 from fleet.preview.record.recorder import record as record_program
-from infra.gateway_name import GatewayNameArgs
 from infra.naming import Place
-from settings.sections.gateway import Gateway, Tls
 from tests.inventory import difference, inventory
 from tests.support.recorded import ROOT, all_of, goes_before, named, only, recorded_platform
 from tests.support.settings import make_config
@@ -101,12 +98,3 @@ def test_without_a_name_nothing_is_created() -> None:
     recording = recorded_platform(serving=True, gateway={"enabled": True})
     assert "dns" not in recording.outputs
     assert all_of(recording, "GatewayName") == []
-
-
-@pytest.mark.parametrize(
-    ("gateway", "field"),
-    [(Gateway(enabled=True), "gateway.hostname"), (Gateway(enabled=True, hostname=HOST, tls=Tls()), "subnet")],
-)
-def test_arguments_that_cannot_work_are_refused(gateway: Gateway, field: str) -> None:
-    with pytest.raises(ValueError, match=field):
-        GatewayNameArgs(place=PLACE, gateway=gateway)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.record.recorder import Recording
-from infra.image_registry import ImageRegistryArgs
-from infra.naming import Place
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.load import parse
 from settings.problems import SettingsError
-from settings.sections.registry import Registry
 from tests.support.recorded import all_of, goes_before, only, recorded_platform
 from tests.support.settings import make_config, make_settings
 
@@ -73,10 +70,3 @@ def test_a_token_in_plain_text_and_half_an_account_are_refused(registry: dict[st
         parse("test", make_config(registry=registry))
     assert [problem.subject for problem in refused.value.problems] == [path]
     assert "aB3" not in str(refused.value)
-
-
-def test_an_account_needs_the_projects_number() -> None:
-    place = Place(project="a-project", region="europe-west4", name_prefix="mine")
-    account = Registry(docker_hub_user="fleetpulls", docker_hub_token_secret="docker-hub")
-    with pytest.raises(ValueError, match="project_number"):
-        ImageRegistryArgs(place=place, account=account)

@@ -7,15 +7,11 @@ from typing import Any
 import pytest
 
 from facts.names import STACK_NAME
-from facts.signals.catalogue import catalogue
-from infra.alerting import AlertingArgs
-from infra.naming import Place
 from settings.load import check
 from settings.problems import SettingsError
-from settings.sections.monitoring import MOST_CHANNELS, Slack
+from settings.sections.monitoring import MOST_CHANNELS
 from settings.stack import PROGRAM_LABELS
 from settings.stack_file import read
-from tests.facts.signals.fleets import EVERYTHING
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -122,10 +118,3 @@ def test_a_stack_has_a_name_that_pulumi_and_a_shell_accept(name: str, tmp_path: 
         read(tmp_path, name)
     assert [one.id for one in error.value.problems] == ["stack-name"]
     assert all(name not in one.write for one in error.value.problems if name)
-
-
-def test_channels_of_a_component_have_their_secret_and_the_apis_number() -> None:
-    place = Place(project="fleet-tests", region="europe-west4", name_prefix="x")
-    slack = Slack(type="slack", channel="#oncall")
-    with pytest.raises(ValueError, match="slack_token"):
-        AlertingArgs(place=place, signals=catalogue(EVERYTHING), channels=(slack,))

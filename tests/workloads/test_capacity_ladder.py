@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRACE_SECONDS
-from settings.sections.capacity import Ladder
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
@@ -168,22 +167,6 @@ def test_a_cluster_that_is_older_than_its_channel_can_do_without_the_long_notice
     made = make_settings(capacity=FULL | {"longNotice": False}, cluster={"releaseChannel": channel})
     for args in (ladder_args(made), replace(ladder_args(made), long_notice=True)):
         assert not any("nodeSystemConfig" in rung for rung in compute_class_spec(args)["priorities"])
-
-
-@pytest.mark.parametrize(
-    ("changed", "field"),
-    [
-        ({"class_name": "gke-ladder"}, "class_name"),
-        ({"ladder": Ladder(mode="ladder", flex_start_seconds=None, spot=False)}, "ladder"),
-        ({"zones": ()}, "zones"),
-        ({"idle_seconds": 90}, "idle_seconds"),
-        ({"idle_seconds": 0}, "idle_seconds"),
-        ({"idle_seconds": 86_460}, "idle_seconds"),
-    ],
-)
-def test_what_gke_would_refuse_is_refused_here(changed: dict[str, Any], field: str) -> None:
-    with pytest.raises(ValueError, match=rf"^✗ CapacityLadderArgs\.{field}: "):
-        replace(ladder_args(make_settings(capacity=FULL)), **changed)
 
 
 def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:

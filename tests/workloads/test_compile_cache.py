@@ -109,9 +109,3 @@ def test_every_cache_of_compiled_files_is_kept_and_nothing_else() -> None:
     }
     assert folders - set(program.FOLDERS) == {"home", "xdg", "config", "huggingface"}
     assert set(program.FOLDERS) <= folders
-
-
-@pytest.mark.parametrize("key", ["", "a" * 65])
-def test_a_key_that_no_archive_can_hold_is_refused(key: str) -> None:
-    with pytest.raises(ValueError, match="1 to 64"):
-        KeptCache(bucket="b", key=key)

@@ -9,7 +9,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from settings.arguments import refuse_field
+from facts.finding import Finding
+from settings.arguments import refuse
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
@@ -98,14 +99,15 @@ class GatewayArgs:
 
     def __post_init__(self) -> None:
         if self.gateway.hostname is not None and self.certificate is None and self.gateway.tls.certificate is None:
-            refuse_field(
-                self,
-                "certificate",
+            missing = Finding(
+                id="wrong-argument",
+                subject="certificate",
                 found=None,
                 allowed="the name of a certificate for the host name",
-                why="an HTTPS listener without one is refused",
+                why="without one the Gateway serves the name in clear text",
                 write="certificate=name.certificate_name, of infra's GatewayName",
             )
+            refuse(self, [missing])
 
 
 class Gateway(pulumi.ComponentResource):

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from settings.arguments import refuse_field
+from facts.finding import Finding
+from settings.arguments import refuse
 from settings.derived.router import MOST_SLOTS
 from workloads import names
 
@@ -47,13 +48,15 @@ class Discovered:
 
     def __post_init__(self) -> None:
         if not 1 <= self.slots <= MOST_SLOTS:
-            refuse_field(
-                self,
-                "slots",
+            many = Finding(
+                id="wrong-argument",
+                subject="slots",
+                found=self.slots,
                 allowed=f"1 to {MOST_SLOTS}",
                 why="a DNS answer of 8 KiB, the largest that HAProxy accepts, has no room for more addresses",
                 write="slots=32",
             )
+            refuse(self, [many])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

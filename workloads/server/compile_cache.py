@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from facts.sizing import CACHE_SAVER_DISK_GIB
-from settings.arguments import refuse_field
 from workloads import pod_programs
 
 if TYPE_CHECKING:
@@ -45,17 +44,6 @@ class KeptCache:
     """Cloud Storage bucket."""
     key: str
     """Release key, 1 to 64 characters: equal for pods that can share compiled files."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= len(self.key) <= 64:
-            refuse_field(
-                self,
-                "key",
-                found=f"{len(self.key)} characters",
-                allowed="1 to 64 characters",
-                why="it is part of an object's name",
-                write='key="a digest of what the compiled files depend on"',
-            )
 
 
 def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:

@@ -5,12 +5,13 @@ The capacity mode affects the pod only through `Placement`, the engine's flags o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from facts.finding import Finding
 from facts.models import CATALOGUE
-from settings.arguments import refuse, refuse_field, within_limits
+from settings.arguments import refuse
 from settings.checks.declared_server import EngineServer
 from settings.checks.model import memory_problems
 from settings.checks.parsers import unregistered
@@ -21,7 +22,7 @@ from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from settings.sections.server import Image, PodResources, Resources, Server
+from settings.sections.server import Image, PodResources, Resources
 from settings.sections.shape import Shape
 from settings.serving import version_problems
 from workloads import names, secret_files
@@ -124,16 +125,6 @@ class ServerPod:
     too."""
 
     def __post_init__(self) -> None:
-        within_limits(self, Server, ("name", "startup_minutes", "drain_seconds"))
-        if self.engine.gpus > self.placement.gpus:
-            refuse_field(
-                self,
-                "engine",
-                found=f"{self.engine.gpus} GPUs",
-                allowed=f"at most {self.placement.gpus}, the GPUs of a pod",
-                why="a pod is on one machine",
-                write="a lower data_parallel_size or tensor_parallel_size, or a placement with more GPUs",
-            )
         gpu, gpus, listed = self.placement.machine.gpu, self.placement.gpus, CATALOGUE.get(self.model.id)
         # The catalogue's shape is of its commit; what another one holds is not known here.
         shape = listed.shape if listed and listed.revision == self.model.revision else None
@@ -142,6 +133,7 @@ class ServerPod:
         refuse(
             self,
             (
+                *self._contradictions(),
                 *version_problems("engine.version", self.engine, self.image.tag, "image.tag"),
                 *unregistered("engine.tool_call_parser", self.engine.tool_call_parser, "tools", version),
                 *unregistered("engine.reasoning_parser", self.engine.reasoning_parser, "reasoning", version),
@@ -150,10 +142,21 @@ class ServerPod:
                 *shape_problems("shape", self.shape, self.engine, shape, rank_ports=self.rank_ports),
             ),
         )
+
+    def _contradictions(self) -> Iterator[Finding]:
+        if self.engine.gpus > self.placement.gpus:
+            yield Finding(
+                id="wrong-argument",
+                subject="engine",
+                found=f"{self.engine.gpus} GPUs",
+                allowed=f"at most {self.placement.gpus}, the GPUs of a pod",
+                why="a pod is on one machine",
+                write="a lower data_parallel_size or tensor_parallel_size, or a placement with more GPUs",
+            )
         if self.model.adapters and (self.weights is None or not self.engine.enable_lora):
-            refuse_field(
-                self,
-                "model",
+            yield Finding(
+                id="wrong-argument",
+                subject="model",
                 found=f"{len(self.model.adapters)} adapters",
                 allowed="adapters with weights and an engine with enable_lora",
                 why="adapters are on the weights' volume, and vLLM keeps no slots for them by default",

@@ -11,11 +11,9 @@ import pulumi_kubernetes as k8s
 
 from facts.capacity import PROVISIONING_MINUTES
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
-from settings.arguments import within_limits
 from settings.derived.drain import Drain
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
-from settings.sections.server import Server as ServerSection
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, ranks
 from workloads.server.pod import ServerPod, pod_template
@@ -43,11 +41,6 @@ class ServerArgs(ServerPod):
     """Whether to publish the Service on an internal passthrough load balancer."""
     beside: Server | None = None
     """Servers of the same namespace whose stored API key these share. Requires `api_key` and a different `name`."""
-
-    def __post_init__(self) -> None:
-        ServerPod.__post_init__(self)  # a class with slots has no super() here
-        if self.replicas is not None:
-            within_limits(self, ServerSection, ("replicas",))
 
 
 class Server(pulumi.ComponentResource):

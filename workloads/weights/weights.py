@@ -20,8 +20,6 @@ import pulumi_kubernetes as k8s
 
 from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
-from settings.arguments import refuse, refuse_field
-from settings.checks.volume import volume_problems
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.weights import MOUNT_PATH
@@ -132,37 +130,6 @@ class WeightsArgs:
     """Weights of the same namespace whose stored token these share. Requires a different `name_ending` of `volume`."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
-
-    def __post_init__(self) -> None:
-        if len({_region(zone) for zone in self.zones}) != 1:
-            refuse_field(
-                self,
-                "zones",
-                found=list(self.zones),
-                allowed="one or more zones of one region",
-                why="an image is restored to disks of its own region",
-                write='zones=("europe-west4-b",)',
-            )
-        if self.volume.source == "image" and not self.volume.image:
-            refuse_field(
-                self,
-                "volume.image",
-                found=None,
-                allowed="projects/PROJECT/global/images/NAME, with source image",
-                why="the volume is restored from it",
-                write='volume=Weights(source="image", image="projects/PROJECT/global/images/NAME")',
-            )
-        if self.volume.has_volume:
-            refuse(self, volume_problems("volume", self.volume, self.model))
-        if self.beside is not None and self.volume.name_ending == self.beside.name_ending:
-            refuse_field(
-                self,
-                "volume.name_ending",
-                found=self.volume.name_ending,
-                allowed="another ending than that of the weights beside it",
-                why="both would have the same names",
-                write='name_ending="b"',
-            )
 
 
 def _region(zone: str) -> str:
