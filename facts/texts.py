@@ -32,15 +32,19 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
     by_lower = {one.lower(): one for one in names}
     wanted = name.lower()
-
-    def likeness(one: str) -> float:
-        return SequenceMatcher(None, one, wanted).ratio()
-
     if words := [one for one in by_lower if wanted in one.split("-")]:
         return by_lower[min(words, key=len)]
-    # The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
-    found = max(by_lower, key=likeness, default="")
-    return by_lower[found] if likeness(found) >= _CLOSE else None
+    # It keeps what it counts of the second sequence.
+    matcher = SequenceMatcher(None, b=wanted)
+    found, best = None, 0.0
+    for one in by_lower:
+        matcher.set_seq1(one)
+        # The two quick ones are never below the ratio. The first of equally close names: g2-standard-12 for 13, not g2-standard-32.
+        if all(ratio() >= _CLOSE for ratio in (matcher.real_quick_ratio, matcher.quick_ratio)) and (
+            best < (likeness := matcher.ratio()) >= _CLOSE
+        ):
+            found, best = by_lower[one], likeness
+    return found
 
 
 def hint(name: str, known: Iterable[str], meant: str | None = None) -> str:
