@@ -45,9 +45,7 @@ class WeightsShape:
     writer_throughput_mibps: int = 0
     """Throughput of the writer's volume, of the same size; 0 without one."""
     image_gib: int = 0
-    """GiB of the disk image; 0 without one."""
-    image_retained: bool = True
-    """Whether the image is retained when the stack is destroyed. Volumes are deleted with their claims."""
+    """GiB of the disk image, which is retained when the stack is destroyed; volumes are deleted with their claims. 0 without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +103,7 @@ class FleetShape:
     registry_gib: float = 0
     """GiB in the image repository."""
     bucket_gib: float = 0
-    """GiB in the results bucket."""
-    bucket_retained: bool = True
+    """GiB in the results bucket, which is retained when the stack is destroyed."""
     stated_prices: Mapping[str, float] = field(default_factory=dict)
     """The stack file's prices in USD per unit, by item id, which replace list prices."""
 
@@ -401,7 +398,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.registry_gib:
         yield _item("registry", shape.registry_gib, shape, stays=True)
     if shape.bucket_gib:
-        yield _item("bucket", shape.bucket_gib, shape, stays=True, retained=shape.bucket_retained)
+        yield _item("bucket", shape.bucket_gib, shape, stays=True, retained=True)
 
 
 def _once(shape: FleetShape) -> Iterator[LineItem]:
@@ -487,7 +484,7 @@ def _weights_items(weights: WeightsShape, shape: FleetShape) -> Iterator[LineIte
         line = _item(id_, quantity, shape, stays=True)
         yield replace(line, name=line.name + whose)
     if weights.image_gib:
-        yield _item("disk-image", weights.image_gib, shape, stays=True, retained=weights.image_retained)
+        yield _item("disk-image", weights.image_gib, shape, stays=True, retained=True)
 
 
 def _item(id_: str, quantity: float, shape: FleetShape, *, stays: bool, retained: bool = False) -> LineItem:

@@ -297,13 +297,6 @@ def startup_concurrency(layout: CacheLayout, cache_gib: float, max_model_len_tok
     return pool_blocks(layout, cache_gib) / startup_blocks_per_request(layout, max_model_len_tokens)
 
 
-def kv_cache_tokens(layout: CacheLayout, cache_gib: float, max_model_len_tokens: int) -> int:
-    """Tokens of one engine's cache, as in vLLM 0.20's log ("GPU KV cache size"): concurrency times the maximum length. For 0.18 see
-    `logged_kv_tokens`.
-    """
-    return int(startup_concurrency(layout, cache_gib, max_model_len_tokens) * max_model_len_tokens)
-
-
 def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
     """Tokens in vLLM 0.18's log line "GPU KV cache size" for a pool of `blocks`, regardless of --max-model-len.
 
@@ -314,11 +307,6 @@ def logged_kv_tokens(layout: CacheLayout, blocks: int) -> int:
     if layout.architecture.full_attention_layers:
         smallest = min(smallest, attention_block_tokens(layout))
     return blocks // groups * smallest
-
-
-def max_running_sequences(layout: CacheLayout, cache_gib: float, sequence_tokens: int) -> int:
-    """Sequences of `sequence_tokens` tokens that one engine can run concurrently without queueing or preemption."""
-    return pool_blocks(layout, cache_gib) // running_blocks_per_request(layout, sequence_tokens)
 
 
 def max_num_seqs_limit(layout: CacheLayout, cache_gib: float) -> int:

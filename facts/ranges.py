@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 # Source: RFC 1918 and RFC 6598, also used for pods. They contain a VPC, its peers and the networks behind its VPNs.
 PRIVATE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
@@ -44,7 +43,6 @@ NOT_INTERNET_V6 = (*PRIVATE_V6, "::/8", "100::/64", "2001:db8::/32", "ff00::/8")
 TRANSLATED_V6 = ("::ffff:0:0/96", "64:ff9b::/96")
 # Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node; 17 to 32 pods need a /26, two
 # addresses per pod.
-AUTOPILOT_PODS_PER_NODE = 32
 AUTOPILOT_NODE_POD_PREFIX = 26
 # Source: GKE documentation, table of subnet sizes: a /29 holds 4 nodes and a /23 holds 508, so four addresses of a
 # primary range are reserved, and /29 is the smallest listed.
@@ -55,14 +53,11 @@ SMALLEST_SUBNET_PREFIX = 29
 OTHER_NODES = 16
 # Assumed: Services of the fleet and of GKE's add-ons, with margin.
 SERVICES = 64
-# Source: Google Cloud documentation, proxy-only subnets: /23 recommended, /26 the smallest allowed.
-PROXY_ONLY_RECOMMENDED_PREFIX = 23
+# Source: Google Cloud documentation, proxy-only subnets: /26 is the smallest allowed.
 PROXY_ONLY_SMALLEST_PREFIX = 26
 # Assumed (Cloud NAT documentation, unverified): 64 ports per VM by default, a power of two with dynamic allocation, 65,536 at most.
 NAT_DEFAULT_PORTS_PER_VM = 64
 NAT_MOST_PORTS_PER_VM = 65_536
-# Assumed (likewise): a port can be reused for the same destination 120 s after its connection closed.
-NAT_PORT_REUSE_S = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +73,12 @@ class RangeSizes:
     """Nodes that the ranges are sized for."""
 
 
-def smallest_ranges(
-    *, gpu_nodes: int, other_nodes: int = OTHER_NODES, services: int = SERVICES, gateway: bool = False
-) -> RangeSizes:
+def smallest_ranges(*, gpu_nodes: int, services: int = SERVICES, gateway: bool = False) -> RangeSizes:
     """The smallest ranges for `gpu_nodes` nodes with GPUs. Raises ValueError for a negative count."""
-    for name, count in (("gpu_nodes", gpu_nodes), ("other_nodes", other_nodes), ("services", services)):
+    for name, count in (("gpu_nodes", gpu_nodes), ("services", services)):
         if count < 0:
             raise ValueError(f"{name} must be 0 or more, got {count}")
-    nodes = max(1, gpu_nodes + other_nodes)
+    nodes = gpu_nodes + OTHER_NODES
     return RangeSizes(
         nodes_prefix=min(_prefix_for(nodes + RESERVED_SUBNET_ADDRESSES), SMALLEST_SUBNET_PREFIX),
         pods_prefix=AUTOPILOT_NODE_POD_PREFIX - _bits_for(nodes),
@@ -95,28 +88,15 @@ def smallest_ranges(
     )
 
 
-def nodes_a_pod_range_holds(prefix: int) -> int:
-    """Maximum Autopilot nodes in a pod range with this prefix length."""
-    return 1 << AUTOPILOT_NODE_POD_PREFIX - prefix if prefix <= AUTOPILOT_NODE_POD_PREFIX else 0
-
-
-def nodes_a_subnet_holds(prefix: int) -> int:
-    """Maximum nodes in a primary subnet range with this prefix length."""
-    return max(0, (1 << 32 - prefix) - RESERVED_SUBNET_ADDRESSES)
-
-
-def nat_ports_per_vm(*, concurrent_connections: int, connections_per_s: float = 0.0) -> int:
-    """Ports per VM for connections to one destination, rounded up to a power of two, at least 64.
-
-    `connections_per_s`: new connections, each of which keeps its port for two minutes after closing. Raises ValueError above one
+def nat_ports_per_vm(*, concurrent_connections: int) -> int:
+    """Ports per VM for connections to one destination, rounded up to a power of two, at least 64. Raises ValueError above one
     address's ports.
     """
-    needed = concurrent_connections + connections_per_s * NAT_PORT_REUSE_S
-    if needed > NAT_MOST_PORTS_PER_VM:
+    if concurrent_connections > NAT_MOST_PORTS_PER_VM:
         raise ValueError(
-            f"{needed:.0f} ports exceed the maximum of {NAT_MOST_PORTS_PER_VM} per VM; open fewer connections"
+            f"{concurrent_connections} ports exceed the maximum of {NAT_MOST_PORTS_PER_VM} per VM; open fewer connections"
         )
-    return max(NAT_DEFAULT_PORTS_PER_VM, 1 << _bits_for(ceil(needed)))
+    return max(NAT_DEFAULT_PORTS_PER_VM, 1 << _bits_for(concurrent_connections))
 
 
 def _prefix_for(addresses: int) -> int:

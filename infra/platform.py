@@ -311,14 +311,6 @@ def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
             why=f"stack {stack} has no output `platform`: it is not up yet, or it belongs to another program",
             write=f"pulumi up --stack {stack}, then update this stack",
         )
-    missing = sorted(key for key in KEYS if not isinstance(given.get(key), str))
-    if missing:
-        raise _refusal(
-            stack,
-            allowed=f"a stack whose output `platform` has {', '.join(KEYS)}",
-            why=f"stack {stack} has no {', '.join(missing)}: it was created by an older version of this program",
-            write=f"pulumi up --stack {stack}, then update this stack",
-        )
     if given["project"] != args.place.project:
         raise _refusal(
             stack,

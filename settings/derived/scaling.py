@@ -77,9 +77,6 @@ class ScalingPolicy:
     down_pods_per_period: int = 1
     down_period_seconds: int = 900
     """Slow, because a removed server that is needed again costs its startup and ten idle minutes of its node."""
-    tolerance: float = 0.1
-    """Deviation from the target without scaling.
-    Source: kube-controller-manager 1.36, --horizontal-pod-autoscaler-tolerance."""
     failures_before_fallback: int = 4
     """Failed queries after which the number of servers is kept, or raised to `fallback_replicas`."""
     fallback_replicas: int

@@ -280,11 +280,6 @@ class Engine(Section):
         """Share of a GPU's memory, by default vLLM's."""
         return self.gpu_memory_utilization or self.release.gpu_memory_share
 
-    @property
-    def text_only(self) -> bool:
-        """Whether the server accepts text only."""
-        return self.language_model_only is True
-
     def but(self, changes: Mapping[str, Any]) -> Engine:
         """The engine with `changes` (camelCase names). Raises pydantic.ValidationError."""
         return Engine.model_validate({**self.model_dump(by_alias=True, exclude_unset=True), **changes})

@@ -219,10 +219,6 @@ def test_what_destroy_leaves_is_the_image_of_the_weights_and_the_bucket() -> Non
     left = bill(FULL)
     assert [item.id for item in left.after_destroy_items] == ["disk-image", "bucket"]
     assert left.after_destroy_usd_per_month == pytest.approx(0.10)
-    nothing = bill(
-        replace(SPOT, weights=WeightsShape(size_gib=64, throughput_mibps=400, image_gib=64, image_retained=False))
-    )
-    assert nothing.after_destroy_items == ()
 
 
 def test_the_volume_that_was_written_is_paid_for_beside_those_that_are_read() -> None:
@@ -273,7 +269,6 @@ fleets = st.builds(
         throughput_mibps=st.integers(400, 100_000),
         copies=st.integers(1, 3),
         image_gib=st.integers(0, 65_536),
-        image_retained=st.booleans(),
         writer_throughput_mibps=st.integers(0, 10_000),
     ),
     benchmark_machine_type=st.none() | st.sampled_from(["c4-standard-16", "c4-highcpu-2"]),
@@ -283,7 +278,6 @@ fleets = st.builds(
     download_gib=st.floats(0, 1000),
     registry_gib=st.floats(0, 1000),
     bucket_gib=st.floats(0, 1000),
-    bucket_retained=st.booleans(),
 )
 
 

@@ -64,12 +64,10 @@ def test_startup_estimate_repeats_the_table_for_128_gib(
     assert memory.startup_concurrency(layout, 128, 2560) == pytest.approx(concurrency, abs=0.01)
 
 
-def test_cache_size_and_concurrency_are_those_the_h200_logged() -> None:
+def test_the_cache_has_the_tokens_that_the_h200_logged() -> None:
     without_caching = CacheLayout(prefix_caching=False)
-    assert memory.kv_cache_tokens(RECORD, 95.08, 2560) == 430_778
-    assert int(memory.startup_concurrency(RECORD, 95.08, 2560)) == 168
-    assert memory.kv_cache_tokens(without_caching, 95.08, 2560) == 592_320
-    assert int(memory.startup_concurrency(without_caching, 95.08, 2560)) == 231
+    assert int(2560 * memory.startup_concurrency(RECORD, 95.08, 2560)) == 430_778
+    assert int(2560 * memory.startup_concurrency(without_caching, 95.08, 2560)) == 592_320
 
 
 @pytest.mark.parametrize(("in_flight", "used_percent"), [(250, 94.6), (128, 48.0)])
@@ -153,8 +151,8 @@ def test_a_block_always_holds_one_state_and_no_multiple_of_16_less_would(layout:
 
 @given(layout=layouts, cache_gib=st.floats(0, 200), tokens=st.integers(1, 262_144))
 def test_longer_sequences_never_run_in_greater_number(layout: CacheLayout, cache_gib: float, tokens: int) -> None:
-    here = memory.max_running_sequences(layout, cache_gib, tokens)
-    longer = memory.max_running_sequences(layout, cache_gib, tokens + 1)
+    blocks = memory.pool_blocks(layout, cache_gib)
+    here, longer = (blocks // memory.running_blocks_per_request(layout, length) for length in (tokens, tokens + 1))
     assert 0 <= longer <= here <= memory.max_num_seqs_limit(layout, cache_gib)
 
 

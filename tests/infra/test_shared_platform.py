@@ -87,12 +87,6 @@ def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_u
         _guest({})
 
 
-def test_a_stack_of_an_older_program_is_refused_by_the_name_of_what_it_lacks(base: dict[str, Any]) -> None:
-    old = {key: value for key, value in base["platform"].items() if key != "imagePrefix"}
-    with pytest.raises(ProgramError, match=r"has no imagePrefix"):
-        _guest({**base, "platform": old})
-
-
 def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
     with pytest.raises(ProgramError, match=r"no output `kubeconfig`: run `pulumi up"):
         _guest({"platform": base["platform"]})

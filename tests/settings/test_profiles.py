@@ -15,7 +15,8 @@ from facts.machines import B200
 from facts.memory import (
     CacheLayout,
     cache_gib_per_gpu,
-    max_running_sequences,
+    pool_blocks,
+    running_blocks_per_request,
     shortest_prompt_prefix_caching_can_hit,
     startup_concurrency,
     startup_logits_gib,
@@ -130,14 +131,15 @@ def test_prefix_caching_is_on_only_where_a_prompt_can_hit(name: str) -> None:
 @pytest.mark.parametrize(("name", "tokens"), [("serve-chat", 8_192), ("serve-code", 131_072), ("serve-batch", 8_192)])
 def test_a_serving_profile_declares_no_more_load_than_memory_runs_at_once(name: str, tokens: int) -> None:
     chosen = profile(name)
-    running = max_running_sequences(layout(chosen.engine), cache_gib(chosen.engine), tokens)
+    held = layout(chosen.engine)
+    running = pool_blocks(held, cache_gib(chosen.engine)) // running_blocks_per_request(held, tokens)
     assert chosen.concurrency_per_replica <= running * chosen.engine.data_parallel_size
 
 
 def test_serving_profiles_are_text_only_with_the_parsers_of_their_clients() -> None:
     spoken = {
         name: (
-            profile(name).engine.text_only,
+            profile(name).engine.language_model_only is True,
             profile(name).engine.reasoning_parser,
             profile(name).engine.tool_call_parser,
         )
