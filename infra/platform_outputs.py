@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pulumi
+from pydantic.alias_generators import to_camel
 
 from settings.derived.traffic import VpcRanges
-
-KEYS = {
-    "clusterName": "cluster_name",
-    "clusterIdentity": "cluster_identity",
-    "project": "project",
-    "projectNumber": "project_number",
-    "region": "region",
-    "namespace": "namespace",
-    "workloadPool": "workload_pool",
-    "imagePrefix": "image_prefix",
-    "resultsBucket": "results_bucket",
-    "network": "network",
-    "proxyOnlySubnet": "proxy_only_subnet",
-    "nodeRange": "node_range",
-    "podRange": "pod_range",
-    "serviceRange": "service_range",
-    "proxyOnlyRange": "proxy_only_range",
-}
-"""Keys of the stack output `platform` and their fields. Renaming a key breaks every guest stack."""
 
 KEDA = "keda"
 """Key of the same output if the stack installs KEDA."""
@@ -78,3 +60,7 @@ class PlatformOutputs:
         """The stack output `platform`, without the kubeconfig, which is a separate secret output."""
         told: dict[str, pulumi.Output[str]] = {key: getattr(self, field) for key, field in KEYS.items()}
         return told if self.keda is None else told | {KEDA: self.keda}
+
+
+KEYS = {to_camel(one.name): one.name for one in fields(PlatformOutputs) if one.name not in ("keda", "kubeconfig")}
+"""Keys of the stack output `platform` and their fields."""
