@@ -32,7 +32,7 @@ def _network(settings: Settings) -> Iterator[Finding]:
     network = settings.network
     if network.existing is None:
         yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
-        yield from keyed(nat_problems("network.nat", network.nat))
+        yield from nat_problems(network.nat)
     else:
         yield from keyed(existing_problems("network", network, gateway=settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
@@ -201,9 +201,12 @@ def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator
         )
 
 
-def nat_problems(path: str, nat: Nat) -> Iterator[Finding]:
+def nat_problems(nat: Nat) -> Iterator[Finding]:
     """Problems with the minimum and maximum ports of a node."""
-    low, high = (f"{path}.minPortsPerVm", nat.min_ports_per_vm), (f"{path}.maxPortsPerVm", nat.max_ports_per_vm)
+    low, high = (
+        (key("network.nat.minPortsPerVm"), nat.min_ports_per_vm),
+        (key("network.nat.maxPortsPerVm"), nat.max_ports_per_vm),
+    )
     for name, ports in (low, high):
         if ports & (ports - 1):
             yield Finding(

@@ -26,7 +26,7 @@ from settings.checks.gateway import gateway_problems
 from settings.checks.machine import machine_problems, zone_for
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
-from settings.checks.platform import keyed, platform_problems
+from settings.checks.platform import platform_problems
 from settings.checks.ranks import rank_problems
 from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
@@ -289,7 +289,7 @@ def _weights(settings: Settings) -> Iterator[Finding]:
                 write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
             )
         return
-    yield from keyed(volume_problems("weights", weights, model, readers=settings.nodes))
+    yield from volume_problems(weights, model, readers=settings.nodes)
 
 
 def _server(settings: Settings) -> Iterator[Finding]:

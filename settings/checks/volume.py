@@ -1,4 +1,4 @@
-"""Checks of a weights volume against its model and Hyperdisk ML, for a stack file and for the arguments of a component."""
+"""Checks of a weights volume against its model and Hyperdisk ML."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from facts import disks
 from facts.finding import Finding
 from settings.sections.model import Model
+from settings.sections.section import key
 from settings.sections.weights import Weights
 
 LFS_SPACE_FACTOR: Final = 1.1
@@ -16,14 +17,14 @@ Measured: workloads/weights/weights_download.sh peaked at 1.0 on ext4. Assumed: 
 _FIELDS: Final = {"size_gib": "sizeGib", "throughput_mibps": "throughputMibps", "readers": "sizeGib"}
 
 
-def volume_problems(path: str, weights: Weights, model: Model, *, readers: int) -> Iterator[Finding]:
-    """Every limit that the volume exceeds. `path`: of the section; `readers`: nodes that mount it, 0 if unknown."""
+def volume_problems(weights: Weights, model: Model, *, readers: int) -> Iterator[Finding]:
+    """Every limit that the volume exceeds. `readers`: nodes that mount it."""
     for finding in disks.check_volume(
         size_gib=weights.size_gib, throughput_mibps=weights.throughput_mibps, readers=readers
     ):
         yield Finding(
             id="hyperdisk-limit",
-            subject=f"{path}.{_FIELDS[finding.field]}",
+            subject=key(f"weights.{_FIELDS[finding.field]}"),
             found=weights.throughput_mibps if finding.field == "throughput_mibps" else weights.size_gib,
             allowed=finding.message,
             why="Hyperdisk ML rejects the volume, or its readers slow each other down at start",
@@ -33,7 +34,7 @@ def volume_problems(path: str, weights: Weights, model: Model, *, readers: int) 
     if weights.size_gib < needed_gib:
         yield Finding(
             id="weights-volume-too-small",
-            subject=f"{path}.sizeGib",
+            subject=key("weights.sizeGib"),
             found=weights.size_gib,
             allowed=f"{int(needed_gib) + 1} or more for {model.id} ({model.size_gb:g} GB)",
             why="the volume must hold the model and the file system's overhead",
