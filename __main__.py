@@ -92,7 +92,7 @@ else:
     platform = SharedPlatform("platform", other)
 joined = platform.outputs
 
-# Google Cloud beside it: the gateway's name, compile caches, a guest's bucket for batches, and what the pods may read and
+# Google Cloud beside it: the gateway's name, compile caches, a bucket for batches on another's cluster, and what the pods may read and
 # write.
 after_services = ResourceOptions(depends_on=[platform.services])
 built: list[pulumi.Resource] = [platform]
@@ -114,9 +114,9 @@ if isinstance(platform, OwnPlatform):
     batches = platform.batch_bucket
 elif settings.batch.enabled:
     documents = BatchBucketArgs(place=place, retention_days=settings.batch.retention_days)
-    of_guest = BatchBucket("batches", documents, after_services)
-    built.append(of_guest)
-    batches = of_guest.bucket_name
+    own = BatchBucket("batches", documents, after_services)
+    built.append(own)
+    batches = own.bucket_name
 grants = WorkloadAccessArgs(
     project=settings.project,
     project_number=joined.project_number,

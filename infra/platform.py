@@ -44,7 +44,7 @@ class OwnPlatformArgs:
     place: Place
     """Project, region, name prefix and labels of every resource."""
     namespace: str
-    """Kubernetes namespace of this stack; guest stacks must use another."""
+    """Kubernetes namespace of this stack; stacks that join the cluster must use another."""
     apis: Sequence[str]
     """Required APIs, see `ServicesArgs.apis`, including `cloudresourcemanager.googleapis.com`, which returns the project number."""
     network: NetworkSection = field(default_factory=NetworkSection)

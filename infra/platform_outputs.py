@@ -1,4 +1,4 @@
-"""Outputs of a stack that owns a cluster, as guest stacks read them."""
+"""Outputs of a stack that owns a cluster, as stacks that join it read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlatformOutputs:
     project_number: pulumi.Output[str]
     region: pulumi.Output[str]
     namespace: pulumi.Output[str]
-    """Namespace of the stack that owns the cluster; guests must use another."""
+    """Namespace of the stack that owns the cluster; others must use another."""
     workload_pool: pulumi.Output[str]
     image_prefix: pulumi.Output[str]
     """`LOCATION-docker.pkg.dev/PROJECT/REPOSITORY`, the prefix of Docker Hub image names."""

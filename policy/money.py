@@ -37,7 +37,7 @@ def node_price(pod: Pod, region: str, resources: Sequence[Resource] = ()) -> Pri
 
 
 def region_of(resources: Sequence[Resource]) -> str:
-    """Region of a stack's cluster or, in a guest stack, of its disks; empty where unknown."""
+    """Region of a stack's cluster or, in a stack on another's cluster, of its disks; empty where unknown."""
     for place in _places(resources):
         if found := _ZONE.fullmatch(str(place or "")):
             return found[1]
