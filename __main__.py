@@ -114,9 +114,9 @@ if isinstance(platform, OwnPlatform):
     batches = platform.batch_bucket
 elif settings.batch.enabled:
     documents = BatchBucketArgs(place=place, retention_days=settings.batch.retention_days)
-    own = BatchBucket("batches", documents, after_services)
-    built.append(own)
-    batches = own.bucket_name
+    for_batches = BatchBucket("batches", documents, after_services)
+    built.append(for_batches)
+    batches = for_batches.bucket_name
 grants = WorkloadAccessArgs(
     project=settings.project,
     project_number=joined.project_number,
