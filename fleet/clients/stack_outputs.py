@@ -56,8 +56,6 @@ class StackOutputs:
     profile: str
     usd_per_hour: float | None
     """Price of the stack; None if not output."""
-    usd_is_at_least: bool
-    """Whether prices are missing from it."""
 
     @contextlib.contextmanager
     def kubeconfig_file(self) -> Iterator[Path]:
@@ -118,7 +116,6 @@ def accept(stack: str, given: object, source: str) -> StackOutputs:
         model_revision=text("modelRevision"),
         profile=text("profile"),
         usd_per_hour=float(usd) if isinstance(usd, int | float) and not isinstance(usd, bool) else None,
-        usd_is_at_least=bool(given.get("usdPerHourIsAtLeast", False)),
     )
 
 

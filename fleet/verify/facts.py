@@ -266,7 +266,6 @@ class Facts:
     """Replies to the standing question, with --answers."""
     tool: Reply | None = None
     """The reply to a question that needs a tool, with --answers and a parser of tool calls."""
-    seconds: float = 0.0
 
     @property
     def servers(self) -> tuple[Server, ...]:

@@ -16,7 +16,6 @@ from fleet.preview.record.values import UNKNOWN, Secret, Value
 # Pulumi's published markers, as in pulumi.runtime.rpc: written out, because importing that takes a third of a second.
 SIGNATURE: Final = "4dabf18193072939515e22adb298388d"
 SECRET: Final = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a marker
-REFERENCE: Final = "5cf8f73096256a8f31e491e813e4eb8e"
 UNKNOWN_TEXT: Final = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 _VALUES: Final = ("inputs", "outputs")

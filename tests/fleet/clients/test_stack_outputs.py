@@ -44,7 +44,6 @@ def outputs(**changes: Any) -> dict[str, Any]:
         "modelRevision": "a" * 40,
         "profile": "record",
         "usdPerHour": 41.5,
-        "usdPerHourIsAtLeast": True,
     }
     return {key: value for key, value in {**given, **changes}.items() if value is not None}
 
@@ -54,12 +53,7 @@ def test_outputs_are_read_from_a_file(tmp_path: Path) -> None:
     file.write_text(json.dumps(outputs()))
     read = stack_outputs.read("spot", tmp_path, file)
     assert (read.endpoint, read.cluster, read.project) == (outputs()["endpoint"], "fleet", "my-project")
-    assert (read.bucket, read.region, read.usd_per_hour, read.usd_is_at_least) == (
-        "results",
-        "europe-west4",
-        41.5,
-        True,
-    )
+    assert (read.bucket, read.region, read.usd_per_hour) == ("results", "europe-west4", 41.5)
     assert "the-secret" not in repr(read)
 
 

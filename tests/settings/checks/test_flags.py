@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from facts.engines import VERSIONS, Release, find
 from facts.finding import Finding
 from facts.releases import INSTEAD
-from fleet.verify.lessons import repeated
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.lessons import engine_problems
 from settings.sections.engine import Engine
@@ -69,9 +68,3 @@ def test_a_wrong_option_is_one_problem_with_its_key_and_flag(kind: object, versi
         assert one.found.partition("=")[0] in one.write
     told = {one.found: one.why for one in found}
     assert all(INSTEAD[name.removeprefix("--")] in told[name] for name in told if name.removeprefix("--") in INSTEAD)
-
-
-def test_a_running_server_is_judged_beside_wrong_extra_flags() -> None:
-    engine = {"extraArgs": ["--swap-space=4", "--dtype=foo"]}
-    settings = make_settings(server={"profile": "record", "engine": engine})
-    assert [one.id for one in repeated(settings, {"enablePrefixCaching": True, "maxNumSeqs": 8})] != []
