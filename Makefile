@@ -139,8 +139,8 @@ bench-routers: setup-rehearsal ## HAProxy, vllm-router and the endpoint picker o
 	@$(BIN)/python -m lab.routers
 	@$(BIN)/python -m docs.generate.routers_page
 
-bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against servers that count every token (9 GB once)
-	@$(PYTEST) -q -m slow -k true_client tests/lab/selftest/test_course.py
+bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against a server that counts every token (9 GB once)
+	@$(PYTEST) -q -m slow tests/fleet/bench/test_true_client.py
 
 clean: ## Remove what the other targets made
 	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) $(DOCS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

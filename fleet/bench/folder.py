@@ -29,8 +29,6 @@ DCGM_FILE: Final = "dcgm.json"
 MERGED_FILE: Final = "merged.json"
 SUMS_FILE: Final = "SHA256SUMS"
 VERDICT_FILE: Final = "rollout-verdict.json"
-LOOPBACK_MACHINE: Final = "loopback"
-"""Machine type of a self-test's simulated servers."""
 MOST_CLIENTS: Final = 100_000
 """Of a run. Assumed: a hundred times what the largest fleet needs; more is a damaged file."""
 MOST_REPEATS: Final = 1_000

@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from lab.simulators.local_server import Answer, Request, served
 
-TOKEN: Final = "token-of-the-selftest"  # noqa: S105 - opens nothing but this process's own bucket
+TOKEN: Final = "token-of-the-bucket"  # noqa: S105 - opens nothing but this process's own bucket
 TOKEN_PATH: Final = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
 PAGE: Final = 1000
 """Objects of one listing. Source: Cloud Storage JSON API, objects.list: maxResults defaults to 1,000."""
@@ -70,7 +70,7 @@ class LocalBucket:
     """A context manager. `url` is both storage and metadata URL."""
 
     def __init__(
-        self, name: str = "selftest", *, page: int = PAGE, overwritable: Callable[[str], bool] = is_progress
+        self, name: str = "benchmark", *, page: int = PAGE, overwritable: Callable[[str], bool] = is_progress
     ) -> None:
         """`overwritable`: which names pods may overwrite and delete."""
         self.name, self.page, self.overwritable = name, page, overwritable

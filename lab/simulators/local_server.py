@@ -52,7 +52,7 @@ class Answer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    """All pods of a self-test may connect at once."""
+    """All pods of a benchmark may connect at once."""
 
 
 @contextlib.contextmanager

@@ -133,8 +133,8 @@ FOREIGN_SHARE: Final = 0.02
 """Allowed difference between the servers' and the clients' count of generated tokens. Assumed: about two readings, one a second, of a
 run of two minutes."""
 FOREIGN_PROMPTS_SHARE: Final = 0.05
-"""The same for prompt tokens per generated token, over the steady window. Measured: 0.1 to 2.2 % in self-tests with windows of 21 to 61 s,
-whose prompts come in waves while readings come once a second; about twice that. Two requests more, since those at either end count whole,
-and READINGS_S of the window."""
+"""The same for prompt tokens per generated token, over the steady window. Measured: 0.1 to 2.2 % on simulated servers
+with windows of 21 to 61 s, whose prompts come in waves while readings come once a second; about twice that. Two requests more, since those
+at either end count whole, and READINGS_S of the window."""
 READINGS_S: Final = 1.0
 """Seconds by which readings may miss a window, both ends together. Source: the collector reads once a second."""

@@ -13,7 +13,7 @@ import yaml
 
 from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedWorkload
+from fleet.bench.folder import Asked, AskedWorkload
 from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
 from fleet.bench.repeats import WALL_CLOCK
 
@@ -56,8 +56,8 @@ def entry_of(
 ) -> Entry:
     """The entry for one load of a measurement. `results`: digest of all its files.
 
-    Raises BenchmarkError for bare results, for a self-test, for a load that is not certified, for a sweep without a
-    named load, and for an id, a title or a place of raw results that a ledger cannot keep.
+    Raises BenchmarkError for bare results, for a load that is not certified, for a sweep without a named load, and for
+    an id, a title or a place of raw results that a ledger cannot keep.
     """
     _check_names(id_, title)
     _check_raw(raw)
@@ -65,10 +65,6 @@ def entry_of(
     if asked is None:
         raise BenchmarkError(
             "run.json is missing, so the measured stack is unknown; measure with `fleet bench run --stack STACK`"
-        )
-    if asked.shape.machine_type == LOOPBACK_MACHINE:
-        raise BenchmarkError(
-            "a self-test is not recorded: its servers run no model; measure with `fleet bench run --stack STACK`"
         )
     chosen = one_point(measurement, point)
     certificate = certify(measurement, chosen.point)

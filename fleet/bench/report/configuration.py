@@ -9,7 +9,7 @@ from pathlib import Path
 from facts.texts import plural
 from fleet.bench.folder import Asked, AskedSlo
 from fleet.bench.measurement import Measurement
-from fleet.bench.report.shown import Shown, engine, is_self_test
+from fleet.bench.report.shown import Shown
 from fleet.bench.report.tables import format_clocks
 from fleet.plan.words import CAPACITIES, ROUTINGS
 from fleet.report.table import Cell, Table, texts
@@ -30,8 +30,12 @@ def stack(asked: Asked) -> Table:
         ("profile", asked.profile, ""),
         ("model", shape.model, f"served as {asked.served_model}"),
         ("revision", asked.model_revision, ""),
-        ("server image", asked.image, engine(asked)),
-        _machines(asked),
+        ("server image", asked.image, f"vLLM {shape.engine_version}"),
+        (
+            "machines",
+            f"{plural(shape.replicas, 'node')} {shape.machine_type}",
+            f"{plural(shape.gpus_per_replica, 'GPU')} each",
+        ),
         (
             "engines",
             f"{plural(asked.engines_per_replica * shape.replicas, 'data-parallel rank')}",
@@ -50,17 +54,6 @@ def stack(asked: Asked) -> Table:
         bought = CAPACITIES.get(asked.cost.capacity, asked.cost.capacity)
         rows.append(("price", f"{least}{format_usd(asked.cost.usd_per_hour)} an hour, {bought}", note))
     return _pairs("stack-table", "Measured stack", rows)
-
-
-def _machines(asked: Asked) -> tuple[str, str, str]:
-    shape = asked.shape
-    if is_self_test(asked):
-        return "machines", "one", "clients and servers share it; no GPU"
-    return (
-        "machines",
-        f"{plural(shape.replicas, 'node')} {shape.machine_type}",
-        f"{plural(shape.gpus_per_replica, 'GPU')} each",
-    )
 
 
 def flags(asked: Asked) -> Table:
@@ -180,8 +173,6 @@ def _pairs(id_: str, caption: str, rows: list[tuple[str, str, str]]) -> Table:
 
 def measure_again(asked: Asked) -> str:
     """The command that measures the same again."""
-    if is_self_test(asked):
-        return "make bench-vllm"
     return f"fleet bench run --stack {shlex.quote(asked.stack)}"
 
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from facts.texts import plural
 from fleet.bench.measurement import Judged, Measurement, ServerMetrics
 from fleet.bench.report.article import IN_FLIGHT_PER_NODE, Published, is_like_load, some_of
-from fleet.bench.report.shown import Shown, engine, has_steady, is_self_test, summed_total
+from fleet.bench.report.shown import Shown, has_steady, summed_total
 from fleet.bench.report.words import interval
 from fleet.plan.words import CAPACITIES
 from fleet.report.outline import Number
 from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
-
-_OF_NO_MODEL = ". No model and no GPU ran."
 
 
 def title(judged: Judged) -> str:
@@ -21,9 +19,6 @@ def title(judged: Judged) -> str:
     asked = judged.measurement.asked
     if asked is None:
         return "Benchmark of an unknown stack"
-    if is_self_test(asked):
-        servers = asked.shape.replicas
-        return f"Self-test: {plural(servers, 'simulated server')}"
     return f"Benchmark of {asked.stack}: {plural(asked.shape.replicas, 'node')}"
 
 
@@ -35,9 +30,8 @@ def subtitle(measurement: Measurement) -> str:
     when = f", {asked.created}" if asked.created else ""
     name = f"`{asked.name}`{when}; " if asked.name else ""
     return (
-        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, {engine(asked)}; workload `{asked.workload.name}`, "
-        f"{plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
-        f"{_OF_NO_MODEL if is_self_test(asked) else ''}"
+        f"{name}`{asked.shape.model}`, profile `{asked.profile}`, vLLM {asked.shape.engine_version}; workload "
+        f"`{asked.workload.name}`, {plural(len(measurement.points), 'load')}, {plural(asked.repeats, 'repeat')}"
     )
 
 

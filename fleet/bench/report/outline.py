@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from facts.finding import Finding, Severity
 from facts.texts import plural
 from fleet.bench.report import against, article, captions, configuration, headline, tables, tables_each
-from fleet.bench.report.shown import is_self_test, shown
+from fleet.bench.report.shown import shown
 from fleet.bench.report.texts import TEXTS
 from fleet.report.charts import drawing
 from fleet.report.outline import (
@@ -172,7 +172,7 @@ def _figures(judged: Judged, found: Shown, published: Published) -> Section:
     gap = None
     if asked is None:
         gap = _missing("not_asked")
-    elif not asked.cost and not is_self_test(asked):
+    elif not asked.cost:
         gap = _missing("no_cost")
     failed = any(run.errors for run in measurement.runs)
     return Section(
@@ -289,10 +289,10 @@ def _engines(drawn: Mapping[str, Plot], found: Shown) -> Section:
 
 
 def _power(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    gpus, asked = found.run.gpus, found.measurement.asked
+    gpus = found.run.gpus
     body: tuple[Element, ...]
     if gpus is None or not gpus.readings:
-        body = (_missing("no_gpus_here" if asked is not None and is_self_test(asked) else "no_gpus"),)
+        body = (_missing("no_gpus"),)
     else:
         caption = captions.power_caption(found)
         body = (
@@ -342,13 +342,13 @@ def _ledger(entry: str | None, how_to_record: str) -> Section:
 
 def _again(asked: Asked | None, source: Path) -> Section:
     body: list[Element] = []
-    if asked is not None and not is_self_test(asked):
+    if asked is not None:
         body += [
             Prose(f"Below `config:` in `Pulumi.{asked.stack}.yaml`:"),
             Code(tuple(configuration.settings_block(asked).split("\n")), "yaml"),
+            Prose("Measure again, into a new folder:"),
+            Code((configuration.measure_again(asked),), "sh"),
         ]
-    if asked is not None:
-        body += [Prose("Measure again, into a new folder:"), Code((configuration.measure_again(asked),), "sh")]
     body += [
         Prose("Make this page again from the same results:"),
         Code((configuration.report_again(source),), "sh"),

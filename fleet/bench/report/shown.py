@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fleet.bench.folder import LOOPBACK_MACHINE, Asked
 from fleet.bench.measurement import ErrorKind, Measurement, Point, Rates, Run, Timeline
 
 
@@ -58,17 +57,6 @@ def runs_of(measurement: Measurement, point: Point) -> tuple[Run, ...]:
 def since_start(run: Run, window: Rates) -> tuple[float, float]:
     """Begin and end of a window of the run, seconds since its first request."""
     return window.began - run.whole.began, window.ended - run.whole.began
-
-
-def is_self_test(asked: Asked) -> bool:
-    """Whether the servers were simulated, as in a self-test."""
-    return asked.shape.machine_type == LOOPBACK_MACHINE
-
-
-def engine(asked: Asked) -> str:
-    """Engine and version."""
-    version = asked.shape.engine_version
-    return version if is_self_test(asked) else f"vLLM {version}"
 
 
 def window_name(run: Run) -> str:

@@ -20,6 +20,5 @@ TEXTS: Final = {
     "mfu": "FLOP/s and HBM traffic are vLLM's estimate (`--enable-mfu-metrics`), rough for a hybrid model: it counts every layer as full "
     "attention.",
     "no_gpus": "`dcgm.json` is missing. `fleet bench run` and `fleet bench fetch` write DCGM's series from managed Prometheus to it.",
-    "no_gpus_here": "A self-test has no GPU.",
     "no_power": "Power over time is missing: managed Prometheus had no series of it.",
 }

@@ -1,1 +1,1 @@
-"""Simulated OpenAI-compatible servers with a node's timing, for rehearsals, self-tests and tests."""
+"""Simulated OpenAI-compatible servers with a node's timing, for rehearsals and tests."""

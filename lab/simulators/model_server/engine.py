@@ -7,7 +7,7 @@ import random
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from lab.simulators.model_server.answers import Asked, Finish, prefix_units
 from lab.simulators.model_server.prefix_cache import PrefixCache
@@ -21,7 +21,7 @@ _DRAWS: Final = 4096
 """Precomputed draws of accepted drafts, reused in turn: a draw per token would cost more than sending it."""
 MOST_BEHIND_SECONDS: Final = 0.25
 """Of the wall. Steps that are late are made up for at once, up to so much: a rate holds on a busy machine. One that is even
-later starts the beat anew and is counted: the machine is too slow for this pace."""
+later starts the beat anew: the machine is too slow for this pace."""
 
 Emit = Callable[[int, bool, Finish], None]
 """Takes the number of new tokens, whether they are the last, and why it ended."""
@@ -102,8 +102,6 @@ class Engine:
         self.drafts = 0
         self.accepted_by_position = [0] * node.speculative_tokens
         self.steps = 0
-        self.late_steps = 0
-        """Steps so late that the schedule restarted: this machine is too slow."""
 
     # Work
 
@@ -146,7 +144,6 @@ class Engine:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if now - self._due > MOST_BEHIND_SECONDS:
-            self.late_steps += 1
             self._due = now
         if now - self._due < self._step_wall_seconds:
             self._finish_step()
@@ -286,14 +283,3 @@ def _draws(node: Node, rank: int, *, rejected: bool) -> Sequence[int]:
         return node.speculative_tokens
 
     return [one() for _ in range(_DRAWS)]
-
-
-def snapshot(engine: Engine) -> dict[str, Any]:
-    """The engine's counts, as plain values."""
-    return {
-        "generation_tokens": engine.generation_tokens,
-        "prompt_tokens": engine.prompt_tokens,
-        "finished": dict(engine.finished),
-        "steps": engine.steps,
-        "late_steps": engine.late_steps,
-    }

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
 from lab.results.clock import Clock
 from lab.simulators.model_server import answers, metrics
 from lab.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
-from lab.simulators.model_server.engine import Engine, Generation, goal_of, snapshot
+from lab.simulators.model_server.engine import Engine, Generation, goal_of
 from lab.simulators.model_server.listener import Listener
 from lab.simulators.model_server.node import Evenly, Faults, Node
 from lab.simulators.model_server.outbox import Outbox
@@ -54,8 +54,6 @@ class EngineServer(Listener):
             )
             for rank in range(node.ranks)
         ]
-        self.chunks_sent = 0
-        """Events with tokens that were handed to a connection."""
         self._router = Router(self.engines, self.clock, starving=self.faults.starving_ranks)
         self._limits = answers.Limits(model=node.model, max_model_len=node.max_model_len, thinks=node.reasons)
         self._cut_this = Evenly(self.faults.cut_share)
@@ -67,16 +65,6 @@ class EngineServer(Listener):
         await super().cut()
         for engine in self.engines:
             engine.stop()
-
-    def snapshot(self) -> dict[str, Any]:
-        """What it gave so far, engine by engine, and the CPU seconds of this process."""
-        return {
-            "url": self.url,
-            "accepted": self.accepted,
-            "chunks_sent": self.chunks_sent,
-            "cpu_seconds": time.process_time(),
-            "engines": [snapshot(engine) for engine in self.engines],
-        }
 
     # Answers
 
@@ -206,7 +194,6 @@ class _Answer:
             transport.abort()
             return
         if self._chunks is not None:
-            self._server.chunks_sent += 1
             if last or self._opening or self._reasoning_left:
                 event: bytes | None = self._rare(self._chunks, number, last, finish)
             else:

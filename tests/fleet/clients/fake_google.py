@@ -1,4 +1,4 @@
-"""The self-test's bucket as the one fake Google of all tests: it remembers what it was asked, and has troubles on demand."""
+"""The simulated bucket as the one fake Google of all tests: it remembers what it was asked, and has troubles on demand."""
 
 from __future__ import annotations
 

@@ -87,15 +87,6 @@ def test_bare_results_are_refused_with_the_command_that_gives_more() -> None:
         _entry(a_bare_measurement())
 
 
-def test_a_self_test_measured_no_model() -> None:
-    made = a_measurement(an_asked())
-    assert made.asked is not None
-    shape = made.asked.shape.model_copy(update={"machine_type": "loopback"})
-    asked = made.asked.model_copy(update={"shape": shape})
-    with pytest.raises(BenchmarkError, match="self-test"):
-        _entry(made.model_copy(update={"asked": asked}))
-
-
 def _sweep() -> Measurement:
     made = a_measurement(an_asked(replicas=2, in_flight_per_node=(500, 2_000)))
     return every_run(made, _alike)

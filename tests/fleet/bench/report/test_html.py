@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.bench.certificate import certify
-from fleet.bench.folder import LOOPBACK_MACHINE, Asked, AskedPoint, AskedSlo
+from fleet.bench.folder import Asked, AskedPoint, AskedSlo
 from fleet.bench.measurement import (
     Comparison,
     ErrorKind,
@@ -553,39 +553,11 @@ def test_clients_follow_the_load_that_had_most_of_them() -> None:
     assert "  connectionsPerClient: 250\n" in settings
 
 
-def a_self_test(replicas: int = 2) -> Measurement:
-    asked = an_asked(replicas=replicas, repeats=1, stack="selftest", cost=None)
-    shape = asked.shape.model_copy(
-        update={"machine_type": LOOPBACK_MACHINE, "engine_version": "stand-in for vLLM 0.18.1"}
-    )
-    return a_measurement(asked.model_copy(update={"shape": shape}), collected=False)
-
-
-def test_a_certified_self_test_cannot_be_taken_for_a_benchmark() -> None:
-    page = page_of(a_self_test())
-    for tag in ("title", "h1"):
-        assert page.all(tag)[0].words.startswith("Self-test: 2 simulated")
-    assert page_of(a_self_test(1)).all("h1")[0].words.startswith("Self-test: 1 simulated")
-    assert "vLLM stand-in" not in page.words
-    assert "8 GPUs each" not in page.words
-    assert plain(TEXTS["no_cost"]) not in page.words
-    assert plain(TEXTS["no_gpus"]) not in page.words
-
-
 def test_an_uncertainty_far_below_a_tick_is_not_told_to_the_nanosecond() -> None:
     run = a_measurement(an_asked(repeats=1), collected=False).runs[0]
     for off, said in ((0.0, "0.01"), (3.51e-10, "0.01"), (0.0004, "0.4"), (0.000012, "0.012")):
         words = format_clocks(run.model_copy(update={"clock_uncertainty_s": off}))
         assert words.endswith(f"{'less than ' if said == '0.01' else ''}{said} ms"), words
-
-
-def test_a_self_test_is_repeated_by_a_self_test() -> None:
-    page = page_of(a_self_test())
-    assert [one.words for one in page.all("pre")][-2:] == [
-        "make bench-vllm",
-        "fleet bench report bench/one",
-    ]
-    assert "Pulumi." not in page.words
 
 
 def test_bare_results_have_no_stack_to_measure_again() -> None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from lab.control_plane.api import CONFIG_MAP, ClusterApi
-from lab.selftest.tokenizer_folder import write_tokenizer
 from tests.fleet.bench.run.kubelet import until
 from tests.fleet.bench.run.laptop import NAMESPACE
-from tests.fleet.cli.command import ROOT
 from tests.fleet.clients.fake_google import FakeGoogle
+from tests.support.benchmark import ENVIRONMENT, VLLM_PYTHON, write_tokenizer
 
-SMALL_CLIENT = ROOT / "lab" / "selftest" / "small_client"
 LABELS = "metadata.labels['"
 
 
 def run_pod(api: ClusterApi, pod: dict[str, Any], google: FakeGoogle, server: str, folder: Path) -> int:
     """Run the container `clients` of a pod to its end; its exit code. `server` is what its servers' name resolves to.
 
-    Only what a laptop has elsewhere is put elsewhere: folders, addresses, and vLLM, for which the small client stands.
+    Only what a laptop has elsewhere is put elsewhere: folders, addresses, and the Python that has vLLM.
     """
     (clients,) = [one for one in pod["spec"]["containers"] if one["name"] == "clients"]
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
@@ -53,19 +50,19 @@ def run_pod(api: ClusterApi, pod: dict[str, Any], google: FakeGoogle, server: st
     write_tokenizer(Path(tokenizer))  # the init container's work
     annotation = "batch.kubernetes.io/job-completion-index"
     command = [
-        *(sys.executable if word == "python3" else word for word in clients["command"]),
+        *(str(VLLM_PYTHON) if word == "python3" else word for word in clients["command"]),
         *options,
         f"--server-pods={server}",
         *(f"--storage-url={google.url}", f"--metadata-url={google.url}"),
-        *("--start-margin-seconds=0.5", "--poll-seconds=0.1", "--progress-seconds=0.5", "--idle-minutes=0.1"),
+        *("--start-margin-seconds=2", "--poll-seconds=0.1", "--progress-seconds=0.5", "--idle-minutes=0.1"),
     ]
     done = subprocess.run(
         command,
         env={
             **os.environ,
             **environment,
+            **ENVIRONMENT,
             "JOB_COMPLETION_INDEX": pod["metadata"]["annotations"][annotation],
-            "PYTHONPATH": f"{environment['PYTHONPATH']}{os.pathsep}{SMALL_CLIENT}",
         },
         cwd=folder,
         capture_output=True,

@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 
 from lab.control_plane.api import CONFIG_MAP, JOB, ClusterApi
+from lab.simulators.model_server.engine_server import EngineServer
+from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Node, Pace
-from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.laptop import NAMESPACE, Laptop, laptop
 from tests.fleet.bench.run.real_pod import run_pod
 from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.clients.fake_google import FakeGoogle
+from tests.support.benchmark import needs_vllm
 
 pytestmark = [
     pytest.mark.slow,
@@ -102,14 +104,15 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []  # the kubeconfig is gone
 
 
+@needs_vllm
 def test_the_job_that_was_made_does_run(here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path) -> None:
-    """The pods' own programs, as the Job in the cluster asks for them, against servers with engines; nothing is made up."""
+    """The pods' own programs, as the Job in the cluster asks for them, against a server with engines; nothing is made up."""
     given = json.loads(here.outputs.read_text())
     node = Node(model="Qwen/Qwen3.5-27B-FP8", ranks=2, pace=Pace(fixed_s=0.004), speculative_tokens=1)
     log: list[str] = []
-    with ServerProcesses([ServerProcess(node=node)]) as servers:
-        here.outputs.write_text(json.dumps({**given, "endpoint": servers.url}))
-        address = servers.urls[0].removeprefix("http://")
+    with serving(lambda: EngineServer(node)) as server:
+        here.outputs.write_text(json.dumps({**given, "endpoint": server.url}))
+        address = server.url.removeprefix("http://")
         here.environment["METRICS_PORT"] = address.rpartition(":")[2]
 
         def play() -> None:

@@ -4,59 +4,39 @@ dies. Runs are short, so certificates are set to what a long run has; what is me
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from google.oauth2.credentials import Credentials
 
-from fleet.bench.errors import BenchmarkError
-from fleet.bench.run.fetching import RUNS
-from fleet.clients.storage import Bucket
 from fleet.rollout.judge.answers import ask_each
 from fleet.rollout.judge.judging import judge
 from fleet.rollout.judge.side import Side, read_side
 from fleet.rollout.judge.verdict import Limits
-from lab.selftest.load import Load
-from lab.selftest.pods import NAME, play
-from lab.simulators.bucket import TOKEN, LocalBucket
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Faults, Node, Pace
-from lab.simulators.model_server.processes import ServerProcess, ServerProcesses
 from tests.fleet.rollout.judge.sides import answers, decided_by, replica
+from tests.support.benchmark import Load, measure, needs_vllm
 
 pytestmark = pytest.mark.slow
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.2), speculative_tokens=1, max_model_len=4096)
-LOAD = Load(
-    node=NODE,
-    faults=Faults(),
-    input_tokens=20,
-    output_tokens=24,
-    connections=64,
-    clients=2,
-    pods=1,
-    requests_per_client=160,
-    repeats=4,
-)
+LOAD = Load(input_tokens=20, output_tokens=24, connections=64, clients=1, pods=1, requests_per_client=320, repeats=4)
 WIDE = Limits(throughput=0.2, ttft=1, tpot=1)
 """Of an equal canary on a busy machine, whose delays are no server's."""
 NARROW = Limits(throughput=0, ttft=1, tpot=0.02)
 """Of a slower one: where it is certain that it is slower at all. A median time between tokens is hardly the machine's."""
 
 
-def measured(folder: Path, name: str, load: Load, meddle: Callable[[ServerProcesses], None] = lambda _: None) -> Side:
+def measured(
+    room: Path, name: str, node: Node, load: Load = LOAD, meddle: Callable[[EngineServer], None] = lambda _: None
+) -> Side:
     """A side from its server's start to its folder; without what only a long run can have."""
-    with LocalBucket() as bucket, ServerProcesses([ServerProcess(node=load.node)]) as servers:
+    with serving(lambda: EngineServer(node)) as server:
         # A server that dies fails the benchmark, and what there is is fetched all the same.
-        with contextlib.suppress(BenchmarkError):
-            play(load, servers, bucket, vllm=None, look=lambda: meddle(servers))
-        Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{NAME}/", folder)
+        folder, _ = measure(load, node, server.url, room, look=lambda: meddle(server))
     return replace(read_side(name, folder), answers=answers())
 
 
@@ -69,14 +49,15 @@ def long_enough(side: Side) -> Side:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Side]:
-    """Three at once, each with a server and clients of its own, which hardly use a core."""
-    folder = tmp_path_factory.mktemp("sides")
-    loads = {"old": LOAD, "equal": LOAD, "slower": replace(LOAD, node=replace(NODE, pace=Pace(fixed_s=0.222)))}
-    with ThreadPoolExecutor(len(loads)) as threads:
-        made = threads.map(lambda name: long_enough(measured(folder / name, name, loads[name])), loads)
-        return dict(zip(loads, made, strict=True))
+    """Three at once, each with a server and a client of its own, which hardly use a core."""
+    room = tmp_path_factory.mktemp("sides")
+    nodes = {"old": NODE, "equal": NODE, "slower": replace(NODE, pace=Pace(fixed_s=0.222))}
+    with ThreadPoolExecutor(len(nodes)) as threads:
+        made = threads.map(lambda name: long_enough(measured(room / name, name, nodes[name])), nodes)
+        return dict(zip(nodes, made, strict=True))
 
 
+@needs_vllm
 def test_an_equal_canary_is_promoted_and_one_a_tenth_slower_rejected(sides: dict[str, Side]) -> None:
     equal = judge(sides["old"], sides["equal"], WIDE)
     assert equal.verdict == "promote", equal.headline
@@ -87,13 +68,13 @@ def test_an_equal_canary_is_promoted_and_one_a_tenth_slower_rejected(sides: dict
     assert "errors" in decided_by(slower, "promote")
 
 
+@needs_vllm
 def test_a_canary_that_dies_midway_is_rejected_by_its_results_alone(tmp_path: Path) -> None:
-    def kill(servers: ServerProcesses) -> None:
-        with contextlib.suppress(Exception):  # it no longer answers
-            if servers.snapshots()[0]["accepted"] > 100:
-                os.kill(servers.pids[0], signal.SIGKILL)
+    def kill(server: EngineServer) -> None:
+        if server.accepted > 100:
+            server.faults = Faults(engine_dead=True)
 
-    dead = measured(tmp_path / "canary", "canary", replace(LOAD, repeats=1), kill)
+    dead = measured(tmp_path / "canary", "canary", NODE, replace(LOAD, repeats=1), kill)
     verdict = judge(replica("old"), dead, WIDE)
     assert verdict.verdict == "reject"
     assert decided_by(verdict, "reject") & {"errors", "results-canary", "certificate"}

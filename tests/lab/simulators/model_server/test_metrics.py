@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -13,10 +12,9 @@ from lab.simulators.model_server.engine import Engine
 from lab.simulators.model_server.metrics import render
 from lab.simulators.model_server.node import Cache, Node, Pace
 from lab.simulators.model_server.outbox import Outbox
+from tests.support.benchmark import VLLM_PYTHON, needs_vllm
 from workloads.benchmark.pods.server_metrics import KEPT, parse
 
-ROOT = Path(__file__).resolve().parents[4]
-TRUE = ROOT / ".venv-vllm" / "bin" / "python"
 NODE = Node(
     model="m",
     ranks=2,
@@ -66,9 +64,9 @@ def test_every_series_has_its_type_and_a_line_of_help() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not TRUE.exists(), reason="vLLM is not installed here: make bench-vllm installs it")
+@needs_vllm
 def test_every_series_is_one_of_vllms_with_its_type_and_labels() -> None:
-    done = subprocess.run([str(TRUE), "-c", VLLM], capture_output=True, text=True, timeout=200, cwd="/")
+    done = subprocess.run([str(VLLM_PYTHON), "-c", VLLM], capture_output=True, text=True, timeout=200, cwd="/")
     assert done.returncode == 0, done.stderr[-2000:]
 
     def series(text: str) -> dict[str, set[str]]:

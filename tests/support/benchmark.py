@@ -1,0 +1,157 @@
+"""A benchmark on this machine with vLLM's own client: the pods' programs as processes, against one simulated server and bucket."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from google.oauth2.credentials import Credentials
+
+from fleet.bench.run.fetching import RUNS
+from fleet.clients.storage import Bucket
+from lab.simulators.bucket import TOKEN, LocalBucket
+from lab.simulators.model_server.listener import LOOPBACK
+from lab.simulators.model_server.node import Node
+from tests.support import word_tokenizer
+from workloads.pod_programs import PACKAGE, benchmark_programs
+
+VLLM_PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-vllm" / "bin" / "python"
+needs_vllm: Final = pytest.mark.skipif(
+    not os.environ.get("CI") and not VLLM_PYTHON.exists(), reason="`make bench-vllm` installs vLLM"
+)
+JOB, UID = "benchmark", "00000000"
+"""Constant, so that every benchmark draws the same prompts."""
+END_SECONDS: Final = 900.0
+"""Of a whole benchmark. Assumed: clients that import vLLM at the same time on two busy cores need most of it."""
+ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "NO_PROXY": LOOPBACK, "no_proxy": LOOPBACK}
+"""The client needs only a folder with a tokenizer from the hub."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """Requests of one benchmark; lengths are drawn from two thirds to four thirds of the means."""
+
+    input_tokens: int
+    output_tokens: int
+    connections: int
+    clients: int
+    pods: int
+    requests_per_client: int
+    repeats: int = 1
+
+    def asked(self, node: Node) -> dict[str, Any]:
+        """run.json."""
+        lengths = {"input-len": f"{self.input_tokens}", "output-len": f"{self.output_tokens}", "range-ratio": "0.3333"}
+        return {
+            "schema": 1,
+            "stack": "loopback",
+            "profile": "none",
+            "served_model": node.model,
+            "model_revision": "none",
+            "image": "none",
+            "engines_per_replica": node.ranks,
+            "speculative_tokens": node.speculative_tokens,
+            "workload": {
+                "name": "words",
+                "kind": "random",
+                "arguments": {f"random-{name}": value for name, value in lengths.items()},
+                "ignore_eos": True,
+            },
+            "points": [{"connections": self.connections, "clients": self.clients}],
+            "repeats": self.repeats,
+            "prompts_per_client": self.requests_per_client,
+            "pods": self.pods,
+            "shape": {
+                "model": node.model,
+                "engine_version": f"stand-in for {node.version}",
+                "machine_type": "loopback",
+                "replicas": 1,
+                "gpus_per_replica": node.ranks,
+                "flags": {},
+                "env": {},
+                "routing": "cluster-ip",
+                "workload": "words",
+            },
+        }
+
+
+def write_tokenizer(folder: Path) -> None:
+    """A tokenizer whose tokens are words."""
+    subprocess.run([VLLM_PYTHON, word_tokenizer.__file__, folder], check=True, timeout=120)
+
+
+def measure(
+    load: Load, node: Node, url: str, room: Path, look: Callable[[], None] = lambda: None
+) -> tuple[Path, list[int]]:
+    """Run the pods to their end and fetch what they stored; `look` is called again and again meanwhile.
+
+    Returns the measurement's folder and the pods' exit codes.
+    """
+    # As in a pod, only these programs can be imported.
+    programs = room / "scripts" / PACKAGE
+    programs.mkdir(parents=True)
+    for name, code in benchmark_programs().items():
+        (programs / name).write_text(code, encoding="utf-8")
+    (room / "run.json").write_text(json.dumps(load.asked(node)), encoding="utf-8")
+    write_tokenizer(room / "tokenizer")
+    with LocalBucket() as bucket, ExitStack() as stack:
+        pods = [_start(number, room, url, bucket) for number in range(load.pods)]
+        for pod in pods:
+            stack.callback(_end, pod)
+        _wait(pods, look)
+        Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{JOB}-{UID}/", room / "measurement")
+    return room / "measurement", [pod.returncode for pod in pods]
+
+
+def _start(number: int, room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]:
+    options = {
+        "run": room / "run.json",
+        "endpoint": url,
+        "bucket": bucket.name,
+        "tokenizer": room / "tokenizer",
+        "server-pods": url.removeprefix("http://"),
+        "wait-minutes": 1,
+        "results": room / f"results-{number}",
+        "storage-url": bucket.url,
+        "metadata-url": bucket.url,
+        "start-margin-seconds": 2,
+        "poll-seconds": 0.1,
+        "progress-seconds": 2,
+    }
+    environment = {
+        **os.environ,
+        **ENVIRONMENT,
+        "PYTHONPATH": str(room / "scripts"),
+        "JOB_NAME": JOB,
+        "JOB_UID": UID,
+        "JOB_COMPLETION_INDEX": str(number),
+        "NODE_NAME": "loopback",
+    }
+    command = [str(VLLM_PYTHON), "-m", f"{PACKAGE}.launch_clients"]
+    command += [f"--{name}={value}" for name, value in options.items()]
+    with (room / f"pod-{number}.log").open("wb") as log:
+        return subprocess.Popen(command, env=environment, cwd=room, stdout=log, stderr=log, start_new_session=True)
+
+
+def _wait(pods: Sequence[subprocess.Popen[bytes]], look: Callable[[], None]) -> None:
+    until = time.monotonic() + END_SECONDS
+    while any(pod.poll() is None for pod in pods):
+        assert time.monotonic() < until, "the benchmark's pods have not ended"
+        look()
+        time.sleep(0.1)
+
+
+def _end(pod: subprocess.Popen[bytes]) -> None:
+    # The pod's session includes its clients and its collector.
+    if pod.poll() is None:
+        os.killpg(pod.pid, signal.SIGKILL)
+        pod.wait()
