@@ -27,5 +27,5 @@ class ActiveMigration:
         name, annotations = node["metadata"]["name"], node["metadata"]["annotations"]
         rung = int(annotations.get(RUNG, 0))
         if annotations.get(MIGRATES) == "true" and rung > 0:
-            move = Move(node=name, before=rung, try_seconds=TRY_SECONDS, why="its pods move to an earlier rung")
+            move = Move(node=name, before=rung, try_seconds=TRY_SECONDS)
             self._agenda.after(TRY_SECONDS, self._moves.start, move)

@@ -1,4 +1,4 @@
-"""Events and timeline entries of simulated disks."""
+"""Events of simulated disks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Final
 
 from lab.cloud.world import World
 from lab.control_plane.api import Manifest
-from lab.results.timeline import Mood
 
 DRIVER_COMPONENT: Final = "pd.csi.storage.gke.io"
 Subject = tuple[str, str, str]
@@ -26,7 +25,7 @@ class DiskReports:
         self._lock = threading.Lock()
 
     def trouble(self, about: Manifest, reason: str, message: str) -> None:
-        """Report a problem: a warning event on the object, and a moment."""
+        """Report a problem: a warning event on the object."""
         subject = _subject_of(about)
         with self._lock:
             if self._troubles.get(subject) == message:
@@ -35,16 +34,11 @@ class DiskReports:
         self._world.api.create(self._event(about, reason, message))
         with self._lock:
             self._troubles[subject] = message
-        self.note(about["metadata"]["name"], message, mood="bad")
 
     def clear(self, about: Manifest) -> None:
         """Reset the object after success or deletion."""
         with self._lock:
             self._troubles.pop(_subject_of(about), None)
-
-    def note(self, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None) -> None:
-        """Add a moment to the volume lane."""
-        self._world.timeline.note("volume", subject, text, mood=mood, since_seconds=since_seconds)
 
     def _event(self, about: Manifest, reason: str, message: str) -> Manifest:
         metadata, now = about["metadata"], timestamp()

@@ -31,7 +31,6 @@ from lab.cloud.timings import Timings
 from lab.cloud.world import World
 from lab.control_plane.api import GATEWAY, SERVICE, ApiUnreachableError, ClusterApi, Kind, Manifest
 from lab.control_plane.mirror import Change, Mirror
-from lab.results.timeline import Mood
 
 GATEWAY_CLASS: Final = Kind("gateway.networking.k8s.io/v1", "GatewayClass")
 HTTP_ROUTE: Final = Kind("gateway.networking.k8s.io/v1", "HTTPRoute")
@@ -71,7 +70,6 @@ class GatewayController:
         self._served: dict[Key, Manifest] = {}
         """Routes in effect, as they were when they took effect."""
         self._under_way: set[tuple[str, Key]] = set()
-        self._told: set[str] = set()
         self._classes: list[str] = []
         """GatewayClasses created here."""
         self._lock = threading.Lock()
@@ -169,8 +167,8 @@ class GatewayController:
         if change == "deleted":
             with self._lock:
                 key = _key(manifest)
-                if manifest["kind"] == GATEWAY.kind and self._programmed.pop(key, None):
-                    self._note(key[1], "load balancer taken down")
+                if manifest["kind"] == GATEWAY.kind:
+                    self._programmed.pop(key, None)
                 self._served.pop(key, None)
         elif before is not None and before["metadata"].get("generation") == manifest["metadata"].get("generation"):
             return  # Only the status changed.
@@ -198,12 +196,8 @@ class GatewayController:
         key, class_name = _key(gateway), gateway["spec"]["gatewayClassName"]
         if class_name not in CLASSES or not self._prerequisites.gateway_channel:
             return  # No controller: the object keeps the CRD's default status "Waiting for controller".
-        missing = self._missing(gateway)
-        if key not in self._programmed:
-            if missing:
-                self._tell(key, "not programmed", missing)
-            else:
-                self._start("program", key, self._timings.gateway_program_seconds)
+        if key not in self._programmed and not self._missing(gateway):
+            self._start("program", key, self._timings.gateway_program_seconds)
         every = self._routes.all()
         routes = {
             listener["name"]: sum(self._is_parent(gateway, route, listener["name"]) for route in every)
@@ -297,9 +291,9 @@ class GatewayController:
             if (what, key) in self._under_way:
                 return
             self._under_way.add((what, key))
-        self._agenda.after(seconds, self._done, what, key, self._world.clock.now_seconds())
+        self._agenda.after(seconds, self._done, what, key)
 
-    def _done(self, what: str, key: Key, began: float) -> None:
+    def _done(self, what: str, key: Key) -> None:
         namespace, name = key
         with self._lock:
             self._under_way.discard((what, key))
@@ -310,10 +304,8 @@ class GatewayController:
         if what == "serve":
             with self._lock:
                 self._served[key] = found
-            self._note(name, "route in effect", mood="good", since_seconds=began)
         elif not self._missing(found):
             self._programmed[key] = self._new_address(found)
-            self._note(name, f"programmed, {self._programmed[key]}", mood="good", since_seconds=began)
         self._look()
 
     def _new_address(self, gateway: Manifest) -> str:
@@ -348,16 +340,6 @@ class GatewayController:
         accepted = gateway_status.condition(made, "Accepted", "True", "Accepted", now=timestamp())
         body = {"status": {"conditions": [accepted]}}
         self._world.api.patch(GATEWAY_CLASS, name, None, body, subresource="status")
-
-    def _tell(self, key: Key, what: str, reasons: tuple[str, ...]) -> None:
-        for reason in reasons:
-            text = f"{what}: {reason}"
-            if f"{key}{text}" not in self._told:
-                self._told.add(f"{key}{text}")
-                self._note(key[1], text, mood="bad")
-
-    def _note(self, subject: str, text: str, *, mood: Mood = "plain", since_seconds: float | None = None) -> None:
-        self._world.timeline.note("gateway", subject, text, mood=mood, since_seconds=since_seconds)
 
 
 def _key(manifest: Manifest) -> Key:

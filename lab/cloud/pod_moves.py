@@ -34,8 +34,6 @@ class Move:
     """Only a node of a priority before this index of the ComputeClass will do. None: a node of any."""
     try_seconds: float
     """From a failed attempt to the next one."""
-    why: str
-    """For the timeline, followed by the other node's name."""
 
 
 class PodMoves:
@@ -79,7 +77,6 @@ class PodMoves:
                 self._agenda.after(LOOK_SECONDS, self._vacate, move, goal, since_seconds)
             return
         if not _is_going(node):
-            self._world.timeline.note("node", move.node, f"{move.why}, {goal}", mood="good")
             taints = [*(node["spec"].get("taints") or ()), {"key": TO_BE_DELETED, "value": "", "effect": "NoSchedule"}]
             self._world.api.patch(NODE, move.node, None, {"spec": {"taints": taints}})
         if self._evict(move.node):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from facts.texts import plural
 from lab.cloud.active_migration import ActiveMigration
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
@@ -49,7 +48,6 @@ class _Order:
     number: int
     name: str
     wanted: Wanted
-    since_seconds: float
 
 
 class Provisioner:
@@ -93,11 +91,6 @@ class Provisioner:
     def ends_in(self, node: str, seconds: float) -> None:
         """Let a node have this much of its run duration left. Raises KeyError if it does not exist."""
         self._run_duration.ends_in(node, seconds)
-
-    @property
-    def on_their_way(self) -> int:
-        """Number of nodes being created."""
-        return len(self._orders)
 
     # Scans
 
@@ -148,7 +141,7 @@ class Provisioner:
             now,
         )
         for wanted in decision.wanted:
-            self._order(wanted, now)
+            self._order(wanted)
         troubles |= decision.troubles
         troubles |= self._not_scheduled(decision.placed, waiting)
         self._report_scale_up(decision.wanted)
@@ -203,12 +196,12 @@ class Provisioner:
             market = self._market()
         for offer in found:
             if (before is None or offer.rung < before) and market.closed(offer, now) is None:
-                return self._order(Wanted(offer=offer, template=template(offer, needs), pods=()), now)
+                return self._order(Wanted(offer=offer, template=template(offer, needs), pods=()))
         return None
 
-    def _order(self, wanted: Wanted, now: float) -> str:
+    def _order(self, wanted: Wanted) -> str:
         number = next(self._numbers)
-        order = _Order(number, node_name(wanted.offer, number, self._cluster), wanted, now)
+        order = _Order(number, node_name(wanted.offer, number, self._cluster), wanted)
         with self._view.lock:
             self._orders[order.name] = order
         start = self._timings.node_start(number, has_gpus=wanted.offer.machine.gpus > 0)
@@ -237,13 +230,6 @@ class Provisioner:
                 return
         self._migration.watch(manifest)
         self._run_duration.watch(manifest)
-        self._world.timeline.note(
-            "node",
-            order.name,
-            f"{offer.machine.name} {offer.mode} starting",
-            mood="waiting",
-            since_seconds=order.since_seconds,
-        )
 
     def _arrived(self, name: str) -> None:
         self._orders.pop(name, None)
@@ -274,12 +260,6 @@ class Provisioner:
                 f"pod triggered scale-up: [{{https://www.googleapis.com/compute/v1/projects/{self._project}/zones/"
                 f"{offer.zone}/instanceGroups/{group}-grp 0->{numbers[offer]} (max: 1000)}}]"
             )
-            self._world.timeline.note(
-                "capacity",
-                f"{offer.machine.name} {offer.mode}",
-                f"{plural(numbers[offer], 'node')} requested",
-                mood="waiting",
-            )
             for key in pods[:EVENTS_PER_SCAN]:
                 self._event(key, "TriggeredScaleUp", what, warning=False)
 
@@ -290,9 +270,6 @@ class Provisioner:
             if key not in before or before[key] != trouble:
                 fresh.setdefault(trouble, []).append(key)
         for trouble, keys in fresh.items():
-            self._world.timeline.note(
-                "capacity", trouble.code, f"{plural(len(keys), 'pod')} pending: {trouble.message}", mood="bad"
-            )
             for key in keys:
                 if trouble.event:
                     self._event(key, trouble.event, trouble.shown, warning=trouble.event == "FailedScaleUp")
@@ -349,7 +326,6 @@ class Provisioner:
 
     def _remove(self, name: str) -> None:
         self._world.api.delete(NODE, name)
-        self._world.timeline.note("node", name, "removed: empty")
 
 
 def _waits_for_volume(said: str) -> bool:

@@ -81,11 +81,10 @@ class Provisioning:
             return
         self._backoff.forget(uid)
         self._reports.clear(claim)
-        began = self._world.clock.now_seconds()
         takes = self._timings.disk_restore_seconds if spec.get("dataSource") else self._timings.disk_create_seconds
-        self._agenda.after(takes, self._made, claim, storage_class, zone, began)
+        self._agenda.after(takes, self._made, claim, storage_class, zone)
 
-    def _made(self, claim: Manifest, storage_class: Manifest, zone: str, began: float) -> None:
+    def _made(self, claim: Manifest, storage_class: Manifest, zone: str) -> None:
         namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
         current = self._world.claims.get(name, namespace)
         if current is None or current["metadata"]["uid"] != claim["metadata"]["uid"]:
@@ -96,10 +95,6 @@ class Provisioning:
         except ApiRefusedError as refusal:
             if refusal.status != 409:
                 raise
-        source = claim["spec"].get("dataSource")
-        filled = f"from {source['name']}" if source else "empty"
-        text = f"{volume['spec']['capacity']['storage']} created, {filled}"
-        self._reports.note(name, text, mood="good", since_seconds=began)
 
     def _source_trouble(self, claim: Manifest) -> str:
         """Why the claim's VolumeSnapshot cannot be restored yet; empty if it can, or if there is none."""
@@ -134,7 +129,6 @@ class Provisioning:
     def _delete(self, volume: Manifest) -> None:
         name = volume["metadata"]["name"]
         self._world.api.delete(PERSISTENT_VOLUME, name)
-        self._reports.note(volume["spec"]["claimRef"]["name"], "disk deleted")
 
     # Bookkeeping
 

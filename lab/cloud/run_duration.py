@@ -51,9 +51,8 @@ class RunDuration:
 
     def _recycle(self, name: str, end: float) -> None:
         if self._ends.get(name) == end:
-            why = "its end is near: its pods move to another node"
-            self._moves.start(Move(node=name, try_seconds=TRY_SECONDS, why=why))
+            self._moves.start(Move(node=name, try_seconds=TRY_SECONDS))
 
     def _end(self, name: str, end: float) -> None:
         if self._ends.get(name) == end and self._world.nodes.get(name) is not None:
-            shut_down(self._world, [name], why="its run duration is over")
+            shut_down(self._world, [name])

@@ -62,8 +62,7 @@ class Snapshots:
         self._backoff.forget(uid)
         self._reports.clear(snapshot)
         self._announce(snapshot, found, volume)
-        began = self._world.clock.now_seconds()
-        self._agenda.after(self._timings.image_create_seconds, self._done, snapshot, volume, began)
+        self._agenda.after(self._timings.image_create_seconds, self._done, snapshot, volume)
 
     def _bind(self, snapshot: Manifest, content_name: str) -> None:
         """Bind a snapshot to an existing image. Images from outside the rehearsal are assumed to exist, with unknown size."""
@@ -87,7 +86,6 @@ class Snapshots:
             **({"restoreSize": str(size["restoreSize"])} if size else {}),
         }
         api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
-        self._reports.note(metadata["name"], f"image {handle.rpartition('/')[2]} found", mood="good")
 
     def _refuse(self, snapshot: Manifest, why: str) -> None:
         message = f"Failed to create snapshot content with error {why}"
@@ -153,7 +151,7 @@ class Snapshots:
             VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": status}, subresource="status"
         )
 
-    def _done(self, snapshot: Manifest, volume: Manifest, began: float) -> None:
+    def _done(self, snapshot: Manifest, volume: Manifest) -> None:
         metadata = snapshot["metadata"]
         current = self._world.snapshots.get(metadata["name"], metadata["namespace"])
         if current is None or current["metadata"]["uid"] != metadata["uid"]:
@@ -173,7 +171,6 @@ class Snapshots:
         )
         ready = {"readyToUse": True, "creationTime": timestamp()}
         api.patch(VOLUME_SNAPSHOT, metadata["name"], metadata["namespace"], {"status": ready}, subresource="status")
-        self._reports.note(metadata["name"], "image taken", mood="good", since_seconds=began)
 
 
 def _claims_of(pod: Manifest) -> list[str]:

@@ -16,8 +16,6 @@ from lab.cloud.world import World, has_ended
 from lab.control_plane.api import NODE, POD, ApiRefusedError, Manifest
 
 LOG = logging.getLogger(__name__)
-PREEMPTED: Final = "preempted"
-"""First word of its notice in the timeline."""
 SHUTDOWN_REASON: Final = "Terminated"
 SHUTDOWN_MESSAGE: Final = "Pod was terminated in response to imminent node shutdown."
 # Source of both, and of the condition below: Kubernetes, the kubelet's graceful node shutdown.
@@ -41,12 +39,7 @@ class Shutdown:
         return self._gone.wait(wall_seconds)
 
 
-def preempt(world: World, node_names: Iterable[str], *, notice_seconds: float | None = None) -> Shutdown:
-    """Preempt nodes as GKE does: `shut_down`."""
-    return shut_down(world, node_names, why=PREEMPTED, notice_seconds=notice_seconds)
-
-
-def shut_down(world: World, node_names: Iterable[str], *, why: str, notice_seconds: float | None = None) -> Shutdown:
+def shut_down(world: World, node_names: Iterable[str], *, notice_seconds: float | None = None) -> Shutdown:
     """Take nodes away as Google does. Returns at the notice. Raises KeyError for an unknown node.
 
     At the notice the node becomes unready and its pods terminate; 15 s later, or what the node's kubelet leaves them (less with a shorter
@@ -63,7 +56,6 @@ def shut_down(world: World, node_names: Iterable[str], *, why: str, notice_secon
     if notice_seconds is None:
         notice_seconds = max(whole for _, whole in kubelets.values())
     for name in names:
-        world.timeline.note("node", name, f"{why}: {notice_seconds:.0f} s notice", mood="bad")
         _give_notice(world, name, stop)
     running = [pod for pod in world.pods.all() if pod["spec"].get("nodeName") in names and not has_ended(pod)]
     shutdown.pods = [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in running]
@@ -84,8 +76,7 @@ def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str)
 
     The restart takes as long as the first start, without the kubelet's backoff of 10 s. Raises ApiRefusedError if the pod is gone.
     """
-    metadata, now = pod["metadata"], _now()
-    world.timeline.note("pod", metadata["name"], f"containers exit with code {exit_code} and restart", mood="bad")
+    now = _now()
     statuses = [
         {
             **{key: value for key, value in status.items() if key not in ("lastState", "state")},
@@ -149,7 +140,6 @@ def _end(
     world.clock.sleep(shutdown.notice_at_seconds + max(elapsed, notice_seconds) - world.clock.now_seconds())
     for name in shutdown.nodes:
         until_answered(lambda name=name: world.api.delete(NODE, name), stop)  # type: ignore[misc]  # a default binds the name
-        world.timeline.note("node", name, "gone", mood="bad")
     for namespace, name in shutdown.pods:
         until_answered(
             lambda name=name, namespace=namespace: world.api.delete(POD, name, namespace, grace_seconds=0),  # type: ignore[misc]
@@ -198,7 +188,6 @@ def _fail(world: World, pod: Manifest, stop: threading.Event) -> None:
         "containerStatuses": statuses,
     }
     _patch_pod(world, pod, status, stop)
-    world.timeline.note("pod", pod["metadata"]["name"], "ended by the node's shutdown", mood="bad")
 
 
 def _unready(reason: str, now: str) -> Manifest:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import Final
 
+from lab.cloud.agenda import Agenda
 from lab.cloud.kubelet_stages import LEADER, LEADER_FLAG
-from lab.cloud.persistence import StoppedError, until_answered
-from lab.cloud.timings import Timings
 from lab.cloud.world import World
-from lab.control_plane.api import POD, ApiRefusedError, Manifest
+from lab.control_plane.api import POD, Manifest
 from lab.control_plane.mirror import Change
 
-LOG = logging.getLogger(__name__)
 POOL_LABEL: Final = "inferencepool"
 """Label of the endpoint pickers of one pool. Source: chart inferencepool v1.4.0."""
 Group = tuple[str, str]
@@ -21,25 +18,23 @@ Group = tuple[str, str]
 
 
 class Standby:
-    """Elects a leader per pool. Construct it before the world is entered, then enter it inside."""
+    """Lets the first picker of a pool lead, and the next one when it is gone. Construct it before the world is entered, then enter it
+    inside.
+    """
 
-    def __init__(self, world: World, timings: Timings) -> None:
-        self._world, self._timings = world, timings
+    def __init__(self, world: World) -> None:
+        self._world = world
         self._alive: dict[Group, dict[str, None]] = {}
         self._leaders: dict[Group, str] = {}
-        self._waiting: dict[Group, threading.Timer] = {}
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._agenda = Agenda(world.clock, "standby", workers=1)
         world.pods.listen(self._pod)
 
     def __enter__(self) -> Standby:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        with self._lock:
-            for timer in self._waiting.values():
-                timer.cancel()
+        self._agenda.close()
 
     def _pod(self, change: Change, pod: Manifest, _: Manifest | None) -> None:
         metadata = pod["metadata"]
@@ -54,31 +49,13 @@ class Standby:
                 alive.setdefault(name)
             else:
                 alive.pop(name, None)
-            leader = self._leaders.get(group)
-            if leader in alive or not alive or group in self._waiting or self._stop.is_set():
+            if not alive or self._leaders.get(group) in alive:
                 return
-            # The first one leads immediately; a successor waits for the former leader's lease to expire.
-            wait = 0.0 if leader is None else self._world.clock.wall_seconds(self._timings.lease_seconds)
-            timer = threading.Timer(wait, self._elect, (group,))
-            timer.daemon = True
-            self._waiting[group] = timer
-            timer.start()
+            leader = self._leaders[group] = next(iter(alive))
+        self._agenda.soon(self._lead, leader, group[0])
 
-    def _elect(self, group: Group) -> None:
-        with self._lock:
-            self._waiting.pop(group, None)
-            name = next(iter(self._alive.get(group, ())), None)
-            if name is None:
-                self._leaders.pop(group, None)
-                return
-            self._leaders[group] = name
-        body = {"metadata": {"annotations": {LEADER: "true"}}}
-        try:
-            until_answered(lambda: self._world.api.patch(POD, name, group[0], body), self._stop)
-        except (ApiRefusedError, StoppedError) as error:
-            LOG.info("picker %s: %s", name, error)
-            return
-        self._world.timeline.note("pod", name, "leads the endpoint pickers", mood="good")
+    def _lead(self, name: str, namespace: str) -> None:
+        self._world.api.patch(POD, name, namespace, {"metadata": {"annotations": {LEADER: "true"}}})
 
 
 def stands_by(pod: Manifest) -> bool:

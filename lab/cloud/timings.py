@@ -60,9 +60,6 @@ class Timings:
     exit_seconds: float = 10.0
     """From the stop signal to the end of an idle container, within its grace period. Source: workloads/server/pod.py, EXIT_SECONDS."""
 
-    lease_seconds: float = 15.0
-    """Lease of a lost leader of the endpoint pickers. Source: client-go, leader election's default."""
-
     # Jobs
     writer_seconds: float = 29_000 / DOWNLOAD_MB_PER_S
     """The whole download of the weights, checksums included: size over DOWNLOAD_MB_PER_S."""

@@ -15,7 +15,6 @@ from lab.control_plane.api import (
 )
 from lab.control_plane.mirror import Mirror
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 
 SIMULATED_NODE = "kwok.x-k8s.io/node"
 """Annotation (value "fake") of nodes that kwok keeps alive."""
@@ -24,8 +23,8 @@ SIMULATED_NODE = "kwok.x-k8s.io/node"
 class World:
     """The API, the clock and the mirrors. Enter it after all listeners are added."""
 
-    def __init__(self, api: ClusterApi, clock: Clock, timeline: Timeline) -> None:
-        self.api, self.clock, self.timeline = api, clock, timeline
+    def __init__(self, api: ClusterApi, clock: Clock) -> None:
+        self.api, self.clock = api, clock
         self.nodes = Mirror(api, NODE)
         self.pods = Mirror(api, POD)
         self.claims = Mirror(api, PERSISTENT_VOLUME_CLAIM)

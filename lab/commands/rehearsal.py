@@ -23,24 +23,23 @@ if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
     from fleet.preview.record.recording import Recording
     from lab.drills.drill import Drill
-    from lab.report.progress import Shown
+    from lab.report.progress import Progress
 
 
-def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, shown: Shown) -> RehearsalReport:
+def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, progress: Progress) -> RehearsalReport:
     """Play the drills on one stack.
 
     Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    recording, around = prepared(opened, speed=speed, shown=shown)
-    shown.drills(len(drills))
+    recording, around = prepared(opened, speed=speed, progress=progress)
+    progress.drills(len(drills))
     runner = Runner(
         opened,
         around,
-        on_start=lambda drill: shown.drill_starts(drill.name),
-        on_clock=shown.watch,
-        on_result=shown.drill_ended,
+        on_start=lambda drill: progress.drill_starts(drill.name),
+        on_result=progress.drill_ended,
     )
     results = runner.play(drills)
     played = {result.name for result in results}
@@ -64,26 +63,26 @@ def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, s
     return redacted(report, recording.plaintexts)
 
 
-def prepared(opened: OfflineStack, *, speed: float, shown: Shown) -> tuple[Recording, Surroundings]:
+def prepared(opened: OfflineStack, *, speed: float, progress: Progress) -> tuple[Recording, Surroundings]:
     """The recorded program, and what its stages need. Programs are built now: a drill's clock would run meanwhile.
 
     Raises ProgramError and RehearsalError.
     """
-    shown.starts("record the program")
+    progress.starts("record the program")
     recording = record_stack(opened, "known")
-    shown.starts("build the control plane")
-    programs, modules = binaries(shown.step), module_folders(shown.step)
+    progress.starts("build the control plane")
+    programs, modules = binaries(progress.step), module_folders(progress.step)
     if users_own() is None:
-        pulumi(shown.step)
+        pulumi(progress.step)
     if any(resource.type == RELEASE_TYPE for resource in recording.resources):
-        helm(shown.step)
+        helm(progress.step)
     around = Surroundings(
         binaries=programs,
         definitions=tuple(definitions(modules)),
         recordings={recording_key(opened): recording},
-        charts=Charts(modules=modules, progress=shown.step),
+        charts=Charts(modules=modules, progress=progress.step),
         speed=speed,
-        progress=shown.step,
+        progress=progress.step,
     )
     return recording, around
 

@@ -95,9 +95,9 @@ def _run(
     root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: Format, out: Path | None
 ) -> NoReturn:
     from lab.commands.rehearsal import rehearse as play
-    from lab.report.progress import shown
+    from lab.report.progress import Progress
 
-    report = play(root, stack, drills, speed=speed, shown=shown(stdout_paper(), quiet=format_ == "json"))
+    report = play(root, stack, drills, speed=speed, progress=Progress(None if format_ == "json" else stdout_paper()))
     written, trouble = ((), None) if out is None else _written(report, out)
     from lab.report.outline import outline
 
@@ -109,10 +109,10 @@ def _run(
 
 def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
     from lab.commands.shell import open_shell
-    from lab.report.progress import shown
+    from lab.report.progress import Progress
 
     # On stderr: stdout is for the commands.
-    leave(open_shell(root, stack, commands, speed=speed, shown=shown(stderr_paper())))
+    leave(open_shell(root, stack, commands, speed=speed, progress=Progress(stderr_paper())))
 
 
 def _prepare(out: Path) -> None:

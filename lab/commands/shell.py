@@ -21,7 +21,7 @@ from lab.engine.pulumi import Pulumi
 from lab.stage.start import started
 
 if TYPE_CHECKING:
-    from lab.report.progress import Shown
+    from lab.report.progress import Progress
 
 UPSERT: Final = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
 """Variable by which the Kubernetes provider takes over existing objects. Source: pulumi-kubernetes, provider/pkg/provider/provider.go.
@@ -35,7 +35,7 @@ _QUIET: Final[Mapping[str, tuple[str, ...]]] = {
 _END_SECONDS: Final = 10.0
 
 
-def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float, shown: Shown) -> int:
+def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float, progress: Progress) -> int:
     """Start a control plane and a simulated cloud for the stack, and run the user's shell, or these commands, in it.
 
     Returns the exit code of the shell, or of the first command that fails.
@@ -43,8 +43,8 @@ def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float,
     """
     opened = open_stack(root, stack)
     with contextlib.ExitStack() as opening:
-        _, around = prepared(opened, speed=speed, shown=shown)
-        shown.starts("start the control plane")
+        _, around = prepared(opened, speed=speed, progress=progress)
+        progress.starts("start the control plane")
         stage = opening.enter_context(started(opened, replace(around, progress=lambda _: None)))
         updates = stage.updates
         variables = environment(

@@ -84,9 +84,7 @@ def _second_up(stage: Stage, proof: Proof) -> None:
 def _restarted_api_server(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
         stage.until("a third of the resources", lambda: stage.applied_share() >= 1 / 3, 3600)
-        stage.timeline.note("operator", "kube-apiserver", "stopped during pulumi up", mood="bad")
         stage.control_plane.restart_api_server(down_seconds=3.0)
-        stage.timeline.note("operator", "kube-apiserver", "back", mood="good")
         first = running.result()
     _recover(stage, proof)
     proof.figure("resources that failed first", len(first.failed), "", "applied by the second pulumi up")
@@ -95,7 +93,6 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
 def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
         stage.until("a Job or a Deployment that pulumi up waits for", lambda: _under_way(stage), 3600)
-        stage.timeline.note("operator", "pulumi up", "killed while waiting", mood="bad")
         stage.updates.kill()
         running.result()
     pending = sorted(urn.rpartition("::")[2] for urn in stage.updates.state(stage.stack).pending)
@@ -106,7 +103,6 @@ def _killed_up(stage: Stage, proof: Proof) -> None:
         any("locked" in text for text in locked.failed.values()),
         "; ".join(locked.failed.values()) or "no failure",
     )
-    stage.timeline.note("operator", "pulumi cancel", "removes the lock")
     stage.updates.pulumi.unlock(stage.stack)
     again = stage.up()
     proof.check(
@@ -130,15 +126,12 @@ def _under_way(stage: Stage) -> set[str]:
 
 def _recover(stage: Stage, proof: Proof) -> None:
     """The steps of docs/first-up.md after an interrupted `pulumi up`."""
-    stage.timeline.note("operator", "pulumi refresh", "--clear-pending-creates")
     refreshed = stage.updates.refresh(stage.stack, "--clear-pending-creates", SKIP_PREVIEW)
     failures = "; ".join(refreshed.failures.values())
     proof.check("pulumi refresh succeeds", refreshed.succeeded, failures or "no failure")
     for secret in stage.api.list_all(SECRET, stage.namespace, label_selector="owner=helm"):
         if secret["metadata"]["labels"]["status"].startswith("pending-"):
-            stage.timeline.note("operator", secret["metadata"]["name"], "kubectl delete secret")
             stage.api.delete(SECRET, secret["metadata"]["name"], stage.namespace)
-    stage.timeline.note("operator", "pulumi up", f"{UPSERT}=true")
     recovered = stage.up(upsert=True)
     proof.succeeds(f"{UPSERT}=true pulumi up succeeds", recovered)
     stage.until_ready(stage.settings.replicas)

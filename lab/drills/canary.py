@@ -61,7 +61,6 @@ def _among_users(stage: Stage, proof: Proof) -> None:
     _starts_beside(stage, proof, declared, "a canary among users", f"HTTPRoute/{pool}")
     _until_route(stage, settings.canary_pool, lambda _: True)
     starting = users.finish()
-    stage.timeline.extend(starting.moments())
     proof.check("users lose no request while it starts", not starting.lost, _lost(starting))
 
     arrived, sample = _sample(stage, canary)
@@ -77,11 +76,9 @@ def _among_users(stage: Stage, proof: Proof) -> None:
     users.start()
     users.settle()
     stage.traffic.fail(canary)
-    stage.timeline.note("traffic", canary, "answers every request with 500", mood="bad")
     users.settle()
     done = halt_in_cluster(RehearsedKubectl(stage.api, stage.namespace), settings)
     proof.check("the halt changes the route", done, "weight 0" if done else "the route does not lead to the canary")
-    stage.timeline.note("operator", canary, "fleet rollout halt", mood="plain")
     halted_at = stage.clock.now_seconds()
     _until_route(stage, settings.canary_pool, lambda weight: not weight)
     proof.figure(
@@ -91,7 +88,6 @@ def _among_users(stage: Stage, proof: Proof) -> None:
         "assumed, of the load balancer",
     )
     failing = users.finish()
-    stage.timeline.extend(failing.moments())
     at_canary = failing.lost_at(settings.canary_pool)
     proof.figure("requests that failed at the canary", at_canary, "", f"of {failing.sent} sent, a sample")
     proof.check(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from facts.capacity import IDLE_SECONDS, RECYCLE_LEAD_SECONDS
 from facts.texts import plural
-from lab.cloud.spot import kill_containers, preempt
+from lab.cloud.spot import kill_containers, shut_down
 from lab.control_plane.api import POD_DISRUPTION_BUDGET, ApiRefusedError, Manifest
 from lab.drills.conditions import all_of, at_most_one_down, needs_servers, no_others, on_spot
 from lab.drills.drill import Drill, Proof
@@ -34,7 +34,6 @@ def _dead_rank(stage: Stage, proof: Proof) -> None:
     victim = stage.ready_pods()[0]
     name = victim["metadata"]["name"]
     with requests_during(stage, proof):
-        stage.timeline.note("pod", name, "a rank dies; vLLM exits", mood="bad")
         kill_containers(stage.world, victim, exit_code=1, reason="Error")
         _until_fewer(stage, servers, began)
         ready_again = stage.until_ready(servers)
@@ -70,7 +69,7 @@ def _preempt(count: int, stage: Stage, proof: Proof) -> None:
     victims = list(dict.fromkeys(_node_of(pod) for pod in stage.ready_pods()))[:count]
     lost = {pod["metadata"]["name"] for pod in stage.ready_pods() if _node_of(pod) in victims}
     with requests_during(stage, proof):
-        preempt(stage.world, victims)
+        shut_down(stage.world, victims)
         stage.until(
             "the nodes to be gone",
             lambda: not any(stage.world.nodes.get(node) for node in victims),
@@ -137,7 +136,6 @@ def _drain(stage: Stage, proof: Proof) -> None:
     first, second = stage.ready_pods()[:2]
     name = first["metadata"]["name"]
     with requests_during(stage, proof, planned=True):
-        stage.timeline.note("operator", _node_of(first), "kubectl drain")
         cordon(stage, _node_of(first))
         evict(stage, name)
         # At once: the API server itself has counted the first eviction, and its replacement cannot be Ready yet.
@@ -162,7 +160,6 @@ def _flex_recycled(stage: Stage, proof: Proof) -> None:
     nodes, began = stage.meter.gpu_nodes.now, stage.clock.now_seconds()
     with requests_during(stage, proof, planned=True):
         stage.provisioner.ends_in(node, RECYCLE_LEAD_SECONDS)
-        stage.timeline.note("node", node, f"ends in {RECYCLE_LEAD_SECONDS // 60} minutes", mood="waiting")
         stage.until(
             "the node's replicas to leave it",
             lambda: all(pod["spec"].get("nodeName") != node for pod in stage.pods()),
@@ -191,7 +188,6 @@ def _on_flex_start(stage: Stage, servers: int) -> str:
     machines, reserved = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
     for name in stage.stock.reservations:
         stage.stock.resize(name, machines - 1)
-    stage.timeline.note("operator", reserved, "kubectl drain, for a replica on flex-start")
     cordon(stage, reserved)
     _empty(stage, reserved, servers)
     stage.until("the drained node to go", lambda: stage.world.nodes.get(reserved) is None, 2 * IDLE_SECONDS)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 def _without_prerequisites(stage: Stage, proof: Proof) -> None:
     sections = {"server": {"replicas": 1}, "benchmark": {"enabled": False}}
     stage.gateway.take_away_proxy_only_subnet()
-    stage.timeline.note("gateway", stage.settings.gateway.name, "the proxy-only subnet is missing", mood="bad")
     report = stage.up(sections)
     gateway = stage.api.get(GATEWAY, stage.settings.gateway.name, stage.namespace)
     programmed = condition(gateway, "Programmed") if gateway else ""
@@ -40,7 +39,6 @@ def _without_prerequisites(stage: Stage, proof: Proof) -> None:
     failures = "; ".join(planned.failures.values())
     proof.check("a preview of the partly created stack succeeds", planned.succeeded, failures or "no failure")
     stage.gateway.set_prerequisites(prerequisites_of(stage.base))
-    stage.timeline.note("gateway", stage.settings.gateway.name, "the proxy-only subnet is added", mood="good")
     second = stage.up(sections)
     proof.check(
         "with the subnet, the next pulumi up waits again and succeeds",
@@ -66,7 +64,6 @@ def _with_a_name(stage: Stage, proof: Proof) -> None:
     proof.check("without the owner's record the certificate is not issued", waiting == ["PROVISIONING"], str(waiting))
     proof.check("until then no client is served", not stage.backends(), f"{len(stage.backends())} backends")
     stage.domain.public_dns[allowed["name"]] = allowed["data"]
-    stage.timeline.note("gateway", HOST, "the owner creates the CNAME record", mood="good")
     served = stage.until("the gateway's name to serve", stage.backends, _OPENING_SECONDS)
     issued = _states(stage, gateway)
     proof.check("with the record of the output `dns` it is", issued == ["ACTIVE"], str(issued))

@@ -44,7 +44,6 @@ def requests_during(stage: Stage, proof: Proof, *, planned: bool = False) -> Ite
     traffic.settle()
     requests.report = traffic.finish()
     proof.requests.extend(requests.report.figures())
-    stage.timeline.extend(requests.report.moments())
     if requests.report.lost:
         proof.requests.append(Figure(name="advice to clients", value=RETRY_ADVICE))
     if planned:

@@ -20,7 +20,6 @@ from settings.problems import SettingsError
 if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
     from lab.engine.pulumi import Pulumi
-    from lab.results.clock import Clock
     from lab.results.result import Retained
     from lab.stage.stage import Stage, Surroundings
 
@@ -36,11 +35,10 @@ class Runner:
         around: Surroundings,
         *,
         on_start: Callable[[Drill], None] = lambda _: None,
-        on_clock: Callable[[Clock | None], None] = lambda _: None,
         on_result: Callable[[DrillResult], None] = lambda _: None,
     ) -> None:
         self._opened, self._around = opened, around
-        self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
+        self._on_start, self._on_result = on_start, on_result
         self.results: list[DrillResult] = []
         self.retained: list[Retained] = []
         self.stopped: KeyboardInterrupt | SystemExit | None = None
@@ -94,9 +92,7 @@ class Runner:
     def _on_separate_stage(self, drill: Drill) -> DrillResult:
         began = time.monotonic()
         with started(self._opened, self._around) as stage:
-            self._on_clock(stage.clock)
             result = self._on(stage, drill)
-        self._on_clock(None)
         return replace(result, wall_seconds=time.monotonic() - began)
 
     def _on_shared_stage(self, drill: Drill) -> DrillResult:
@@ -116,7 +112,6 @@ class Runner:
         """Start the shared stage; if the stack does not come up, return this drill's result."""
         stage = self._shared.enter_context(started(self._opened, self._around))
         self._stage, self._used = stage, False
-        self._on_clock(stage.clock)
         try:
             with _answering(stage):
                 stage.bring_up()
@@ -143,7 +138,6 @@ class Runner:
     def _end_stage(self) -> None:
         stage, self._stage = self._stage, None
         if stage is not None:
-            self._on_clock(None)
             self._shared.close()
 
     def _on(self, stage: Stage, drill: Drill) -> DrillResult:

@@ -65,14 +65,14 @@ def _over_quota(stage: Stage, proof: Proof) -> None:
 
 def _stock_out(stage: Stage, proof: Proof) -> None:
     mode = stage.settings.capacity.mode
-    _one_too_many(stage, proof, _OF_MODE[mode], f"no {mode} capacity left")
+    _one_too_many(stage, proof, _OF_MODE[mode])
 
 
 def _project_quota(stage: Stage, proof: Proof) -> None:
-    _one_too_many(stage, proof, "quota_nodes", "the project's GPU quota is used up")
+    _one_too_many(stage, proof, "quota_nodes")
 
 
-def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> None:
+def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity) -> None:
     """Scale to one replica more than the existing nodes hold, without capacity for another node; then add a node's capacity.
 
     A stack that allows only one replica is paused first, and that replica is the one without a node.
@@ -85,7 +85,6 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
     machines = stage.machines_for(before)
     servers = machines * stage.servers_a_machine
     setattr(stage.stock, scarce, machines)
-    stage.timeline.note("capacity", scarce.removesuffix("_nodes"), f"{text}: {machines} in use", mood="bad")
     more = {"server": {"replicas": servers + 1}, "benchmark": {"enabled": False}}
     with stage.up_in_background(more) as running:
         stage.until_applying(running)
@@ -111,7 +110,6 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
         proof.figure("reason reported after", round(waited), "s")
         freed = stage.clock.now_seconds()
         setattr(stage.stock, scarce, machines + 1)
-        stage.timeline.note("capacity", scarce.removesuffix("_nodes"), "capacity for one more node", mood="good")
         done = stage.until_ready(servers + 1)
         report = running.result()
     after = round((done - freed) / 60)
@@ -120,10 +118,8 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity, text: str) -> No
 
 
 def _disk_quota(stage: Stage, proof: Proof) -> None:
-    granted = NEW_PROJECT_SSD_GIB - SYSTEM_NODES * SMALLEST_BOOT_DISK_GIB
-    stage.stock.ssd_gib = granted
-    text = f"a new project's quota: {granted} GiB of SSD disks beside Autopilot's own nodes"
-    stage.timeline.note("capacity", "SSD disks", text, mood="waiting")
+    # Beside Autopilot's own nodes.
+    stage.stock.ssd_gib = NEW_PROJECT_SSD_GIB - SYSTEM_NODES * SMALLEST_BOOT_DISK_GIB
     with stage.up_in_background({"benchmark": {"enabled": False}}) as running:
         stage.until(
             "a node, or why there is none",
@@ -154,7 +150,6 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
     definition = next(one for one in stage.around.definitions if one["metadata"]["name"] == COMPUTE_CLASSES)
     stage.api.delete(CUSTOM_RESOURCE_DEFINITION, COMPUTE_CLASSES)
     stage.until("ComputeClass to be unknown", lambda: not _serves_compute_classes(stage), 60)
-    stage.timeline.note("operator", COMPUTE_CLASSES, "GKE has not installed it yet", mood="bad")
     sections = {"capacity": {"mode": "ladder"}, "server": {"replicas": 1}, "benchmark": {"enabled": False}}
     first = stage.up(sections)
     said = "; ".join(first.failed.values())
@@ -169,7 +164,6 @@ def _late_compute_class(stage: Stage, proof: Proof) -> None:
         "pulumi up gives up on the kind after", round((stage.clock.now_seconds() - first.began_seconds) / 60, 1), "min"
     )
     install(stage.api, [definition])
-    stage.timeline.note("operator", COMPUTE_CLASSES, "installed", mood="good")
     second = stage.up(sections)
     proof.succeeds("a second pulumi up succeeds", second)
     if second.failed:
@@ -194,7 +188,6 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
         "benchmark": {"enabled": False},
     }
     stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
-    stage.timeline.note("capacity", "week", "the reservation's window has not begun", mood="waiting")
     with stage.up_in_background(sections) as running:
         said = stage.until(
             "a replica that waits for the reservation",
@@ -206,7 +199,6 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
         proof.check("no node is created before", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
         began = stage.clock.now_seconds()
         stage.stock.activate("week")
-        stage.timeline.note("capacity", "week", "the window begins", mood="good")
         ready = stage.until_ready(servers)
         proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "billed but not serving")
         report = running.result()

@@ -8,7 +8,6 @@ from typing import Final
 
 from facts.finding import Finding
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 
 _DONE: Final[Mapping[str, str]] = {"create": "created", "update": "updated", "delete": "deleted"}
 
@@ -16,8 +15,8 @@ _DONE: Final[Mapping[str, str]] = {"create": "created", "update": "updated", "de
 class Observed:
     """Times, failures and findings by URN. Thread-safe."""
 
-    def __init__(self, clock: Clock, timeline: Timeline, on_progress: Callable[[str], None] = lambda _: None) -> None:
-        self._clock, self._timeline, self._tell = clock, timeline, on_progress
+    def __init__(self, clock: Clock, on_progress: Callable[[str], None] = lambda _: None) -> None:
+        self._clock, self._tell = clock, on_progress
         self._lock = threading.Lock()
         self._calls = 0
         self._ended = threading.Condition(self._lock)
@@ -60,7 +59,6 @@ class Observed:
     def ends(self, urn: str, name: str, operation: str, failure: str = "") -> None:
         """The call ends, well or with a failure."""
         with self._lock:
-            began = self.started_seconds[urn]
             if failure:
                 self.failed[urn] = failure
             else:
@@ -68,9 +66,7 @@ class Observed:
             done = len(self.finished_seconds)
             self._calls -= 1
             self._ended.notify_all()
-        text, mood = (f"{operation} failed", "bad") if failure else (_DONE[operation], "good")
-        self._timeline.note("apply", name, text, mood=mood, since_seconds=began)  # type: ignore[arg-type]
-        self._tell(f"{name}: {failure or text} ({done})")
+        self._tell(f"{name}: {failure or _DONE[operation]} ({done})")
 
     def until_idle(self) -> None:
         """Wait until no call is under way: one of a killed engine would end in the next operation, and tell of itself there."""

@@ -28,7 +28,6 @@ from lab.control_plane.cluster import ControlPlane
 from lab.providers.kubernetes.state import ObjectRef, objects_of
 from lab.results.clock import DEFAULT_SPEED, Clock
 from lab.results.result import DrillBrokenOffError
-from lab.results.timeline import Timeline
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.meter import Meter
@@ -99,7 +98,6 @@ class Stage:
     opened: OfflineStack
     around: Surroundings
     clock: Clock
-    timeline: Timeline
     timings: Timings
     control_plane: ControlPlane
     world: World
@@ -145,7 +143,6 @@ class Stage:
         return self.closing.enter_context(
             Traffic(
                 clock=self.clock,
-                timeline=self.timeline,
                 pods=self.world.pods,
                 nodes=self.world.nodes,
                 server=self.server,
@@ -331,7 +328,6 @@ class Stage:
 
     def scale(self, replicas: int, name: str | None = None) -> None:
         """`kubectl scale`."""
-        self.timeline.note("operator", name or self.server, f"kubectl scale --replicas={replicas}")
         self.api.patch(
             DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
         )

@@ -28,7 +28,6 @@ from lab.control_plane.custom_resources.install import install
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.kubernetes.waiter import SLACK_SECONDS
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.domain import Domain
 from lab.stage.meter import Meter
 from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
@@ -56,7 +55,7 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
     if opened.settings.rollout.canary is not None:
         opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
     settings, clock, history = opened.settings, Clock(around.speed), History()
-    timeline, timings = Timeline(clock), _timings(settings, clock)
+    timings = _timings(settings, clock)
     with contextlib.ExitStack() as closing:
         around.progress("control plane")
         control_plane = closing.enter_context(
@@ -71,10 +70,10 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
         around.progress("definitions")
         install(api, around.definitions)
         install_autopilot(api)
-        world = World(api, clock, timeline)
+        world = World(api, clock)
         meter, stock = Meter(world, settings.server.name), Stock.for_settings(settings)
         provisioner = Provisioner(world, stock, timings, project=settings.project)
-        disks, standby, prometheus = Disks(world, timings), Standby(world, timings), ManagedPrometheus(world, timings)
+        disks, standby, prometheus = Disks(world, timings), Standby(world), ManagedPrometheus(world, timings)
         cloud, named = SimulatedCloud(), settings.gateway
         domain = Domain(cloud, given_address=named.address, given_certificate=named.tls.certificate)
         gateway = GatewayController(world, prerequisites_of(recording), timings, domain)
@@ -92,7 +91,6 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
                 opened.root,
                 api,
                 clock,
-                timeline,
                 chart_objects=around.charts.objects,
                 redactor=Redactor(recording.plaintexts),
                 slack_seconds=SLACK_SECONDS if clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
@@ -106,7 +104,6 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
             opened=opened,
             around=around,
             clock=clock,
-            timeline=timeline,
             timings=timings,
             control_plane=control_plane,
             world=world,

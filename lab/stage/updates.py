@@ -26,7 +26,6 @@ from lab.providers.kubernetes.releases import Releases
 from lab.providers.kubernetes.waiter import Waiter
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.update_report import DestroyReport, UpReport
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def updating(
     root: Path,
     api: ClusterApi,
     clock: Clock,
-    timeline: Timeline,
     *,
     chart_objects: Callable[[Release], list[Manifest]],
     redactor: Redactor,
@@ -57,7 +55,7 @@ def updating(
     `folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS.
     """
     stop, killed = threading.Event(), threading.Event()
-    observed = Observed(clock, timeline, progress)
+    observed = Observed(clock, progress)
     with contextlib.ExitStack() as opened:
         waiter = opened.enter_context(Waiter(api, clock, stop, slack_seconds))
 

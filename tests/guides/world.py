@@ -16,7 +16,6 @@ from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from tests.guides.lines import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
 
@@ -118,7 +117,7 @@ class World:
 def world(folder: Path, root: Path = ROOT) -> Iterator[World]:
     """A new world in `folder`, with a copy of the project in `root`."""
     clock = Clock(60)
-    observed, cloud, hold = Observed(clock, Timeline(clock)), SimulatedCloud(), Hold()
+    observed, cloud, hold = Observed(clock), SimulatedCloud(), Hold()
     with Served(_Google(observed, cloud, hold), _Kubernetes(observed, hold)) as served:
         yield World(Pulumi(root, folder, providers=served.ports), cloud, hold)
         hold.release()

@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from lab.cloud.keda.triggers import TriggerError
 
@@ -25,8 +25,6 @@ RUNNING: Final = "vllm:num_requests_running"
 WAITING: Final = "vllm:num_requests_waiting"
 _TERM: Final = re.compile(r"(?P<sum>sum\()?(?P<metric>[a-z_:]+)\{(?P<labels>[^{}]*)\}(?(sum)\))")
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
-Outage = Literal["", "no answer", "no samples"]
-"""`no answer`: Prometheus returns an error. `no samples`: its answers are empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,6 @@ class InFlight:
         self._now, self._ready = now_seconds, ready
         self._capacity, self._seconds = capacity_per_server, request_seconds
         self._labels = {"app": app, "namespace": namespace}
-        self.outage: Outage = ""
         self._offered: list[tuple[float, float]] = [(0.0, 0.0)]
         self._samples: list[Sample] = [Sample(0.0, 0.0, 0)]
         self._in_flight = 0.0
@@ -71,7 +68,7 @@ class InFlight:
         """Reset to no load, without history."""
         with self._lock:
             self._advance(self._now())
-            self._in_flight, self.outage = 0.0, ""
+            self._in_flight = 0.0
             self._offered.append((self._now(), 0.0))
             self._samples = [Sample(0.0, 0.0, sample.servers) for sample in self._samples]
 
@@ -92,9 +89,7 @@ class InFlight:
         return late / total if total else 0.0
 
     def query(self, text: str) -> list[float]:
-        """Prometheus' answer to a sum of running and waiting requests. Raises TriggerError for outages and other queries."""
-        if self.outage == "no answer":
-            raise TriggerError("prometheus query api returned error. status: 503")
+        """Prometheus' answer to a sum of running and waiting requests. Raises TriggerError for other queries."""
         sample = self.at((self._now() - LAG_SECONDS) // SCRAPE_SECONDS * SCRAPE_SECONDS)
         total, engines = 0.0, 1
         for term in text.split(" + "):
@@ -104,7 +99,7 @@ class InFlight:
                     f"the simulated Prometheus only adds sums of {RUNNING} and {WAITING}, not {term.strip()}"
                 )
             labels = dict(_LABEL.findall(match["labels"]))
-            if self.outage or not sample.servers or not labels.items() <= self._labels.items():
+            if not sample.servers or not labels.items() <= self._labels.items():
                 return []
             total += sample.running if match["metric"] == RUNNING else sample.waiting
             engines = engines if match["sum"] else 2

@@ -14,7 +14,7 @@ import logging
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from lab.cloud.keda import admission
 from lab.cloud.keda.endpoints import NAMESPACE as KEDA
@@ -53,15 +53,6 @@ DefaultTypedControllerRateLimiter, which controller-runtime uses; KEDA sets no o
 Deployments (controllers/keda/scaledobject_controller.go, SetupWithManager)."""
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 """Default date at the start of the clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suppressed:
-    """The operator's log entry for a fallback in place of a metric: one for each poll, and for each query of the HPA."""
-
-    at_seconds: float
-    name: str
-    """Of the ScaledObject."""
 
 
 @dataclass(eq=False)
@@ -109,10 +100,6 @@ class Keda:
     def __init__(self, world: World, in_flight: InFlight) -> None:
         self._world, self._api, self.in_flight = world, world.api, in_flight
         self._calendar = A_MONDAY
-        self.written: list[tuple[str, int]] = []
-        """Deployments and replicas that KEDA wrote itself, without the HPA."""
-        self.suppressed: list[Suppressed] = []
-        """Its log entries for fallbacks, in order."""
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
@@ -241,7 +228,7 @@ class Keda:
             return
         self._api.delete(AUTOSCALER, admission.hpa_name(one), one["metadata"]["namespace"])
         if self._replicas(scaled) != paused:
-            self._scale(scaled, paused, "it is paused at this number")
+            self._scale(scaled, paused)
 
     def _checked(self, manifest: Manifest) -> tuple[Trigger, ...]:
         spec, namespace = manifest["spec"], manifest["metadata"]["namespace"]
@@ -297,12 +284,12 @@ class Keda:
             if scaled is None or found is None:
                 raise TriggerError(f"no matching metrics found for {metric}")
             try:
-                return self._read(scaled, found)[0].value
+                return self._read(scaled, found).value
             except TriggerError as error:
                 raise TriggerError(f"metric:{metric} encountered error: {error}") from error
 
-    def _read(self, scaled: _Scaled, one: Trigger) -> tuple[Reading, bool]:
-        """A trigger's value, or its fallback's; and whether it is the fallback's. Raises TriggerError."""
+    def _read(self, scaled: _Scaled, one: Trigger) -> Reading:
+        """A trigger's value, or its fallback's. Raises TriggerError."""
         fallback = scaled.spec.get("fallback")
         try:
             reading = one.read(self._sources(scaled))
@@ -310,17 +297,16 @@ class Keda:
             if not fallback:
                 raise
             failures = scaled.failures[one.name] = scaled.failures.get(one.name, 0) + 1
-            self._note_fallback(scaled, fallback)
+            self._show_fallback(scaled, fallback)
             if failures <= fallback["failureThreshold"]:
                 raise
-            self.suppressed.append(Suppressed(self._world.clock.now_seconds(), scaled.manifest["metadata"]["name"]))
             behavior = fallback.get("behavior", "static")
             value = fallback_value(behavior, int(fallback["replicas"]), one.target, self._replicas(scaled))
-            return Reading(value, active=True), True
+            return Reading(value, active=True)
         if fallback:
             scaled.failures[one.name] = 0
-            self._note_fallback(scaled, fallback)
-        return reading, False
+            self._show_fallback(scaled, fallback)
+        return reading
 
     def _sources(self, scaled: _Scaled) -> Sources:
         _, namespace = scaled.place
@@ -333,14 +319,12 @@ class Keda:
 
         return Sources(query=self.in_flight.query, pods=pods, now=self.now)
 
-    def _note_fallback(self, scaled: _Scaled, fallback: Manifest) -> None:
+    def _show_fallback(self, scaled: _Scaled, fallback: Manifest) -> None:
         if max(scaled.failures.values()) > fallback["failureThreshold"]:
             said = ("True", "FallbackExists", "At least one trigger is falling back on this scaled object")
         else:
             said = ("False", "NoFallbackFound", "No fallbacks are active on this scaled object")
-        if said != scaled.conditions.get("Fallback"):
-            scaled.conditions["Fallback"] = said
-            self._note(scaled, said[2], mood="bad" if said[0] == "True" else "good")
+        scaled.conditions["Fallback"] = said
 
     # The polling loop: replicas at zero, and conditions
 
@@ -348,7 +332,7 @@ class Keda:
         active = wrong = False
         for one in scaled.triggers:
             try:
-                active = self._read(scaled, one)[0].active or active
+                active = self._read(scaled, one).active or active
             except TriggerError:
                 wrong = True
         spec, conditions, current = scaled.spec, scaled.conditions, self._replicas(scaled)
@@ -381,7 +365,7 @@ class Keda:
             cooldown=spec.get("cooldownPeriod", COOLDOWN_SECONDS),
         )
         if wanted != current:
-            self._scale(scaled, wanted, _why(active, wanted))
+            self._scale(scaled, wanted)
         elif current and not least and not active and not wrong:
             said = "Scaler cooling down because triggers are not active"
             conditions["Active"] = ("False", "ScalerCooldown", said)
@@ -390,14 +374,8 @@ class Keda:
         found = self._api.get(DEPLOYMENT, *scaled.place)
         return found["spec"].get("replicas", 1) if found else 0
 
-    def _scale(self, scaled: _Scaled, replicas: int, why: str) -> None:
-        before = self._replicas(scaled)
+    def _scale(self, scaled: _Scaled, replicas: int) -> None:
         self._api.patch(DEPLOYMENT, *scaled.place, {"spec": {"replicas": replicas}}, subresource="scale")
-        self.written.append((scaled.place[0], replicas))
-        self._note(scaled, f"KEDA itself scales from {before} to {replicas}: {why}", mood="plain")
-
-    def _note(self, scaled: _Scaled, text: str, *, mood: Any) -> None:
-        self._world.timeline.note("operator", scaled.manifest["metadata"]["name"], text, mood=mood)
 
     # Status
 
@@ -460,9 +438,3 @@ def _paused(manifest: Manifest) -> int | None:
     """Number of replicas at which it is paused, if any."""
     text = (manifest["metadata"].get("annotations") or {}).get(PAUSED)
     return None if text is None else int(text)
-
-
-def _why(active: bool, replicas: int) -> str:
-    if active:
-        return "triggers are active"
-    return "below minReplicaCount" if replicas else "no trigger was active for the cooldown period"

@@ -111,25 +111,12 @@ class Driver:
             return
 
     async def _one(self, session: aiohttp.ClientSession) -> None:
-        # Lengths by the loop, which does not count what a busy machine takes.
-        time = asyncio.get_running_loop().time
-        sent, began = self._clock.now_seconds(), time()
         chosen = self._entrance.choose()
         first = loss = await self._attempt(session, chosen)
-        first_ended = sent + (time() - began) * self._clock.speed
         if first is not None and self._retry:
             await asyncio.sleep(self._clock.wall_seconds(RETRY_PAUSE_SECONDS))
             loss = await self._attempt(session, self._entrance.choose(other_than=chosen.url))
-        self.outcomes.append(
-            Outcome(
-                sent_seconds=sent,
-                first_ended_seconds=first_ended,
-                first_loss=first,
-                ended_seconds=sent + (time() - began) * self._clock.speed,
-                loss=loss,
-                backend=chosen.backend,
-            )
-        )
+        self.outcomes.append(Outcome(first_loss=first, loss=loss, backend=chosen.backend))
 
     async def _attempt(self, session: aiohttp.ClientSession, chosen: Chosen) -> Cause | None:
         """One attempt; None if the answer was complete."""

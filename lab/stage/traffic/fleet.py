@@ -19,7 +19,6 @@ from workloads.server.pod_end import PodEnd, pod_end
 if TYPE_CHECKING:
     from lab.control_plane.mirror import Change, Listener
     from lab.results.clock import Clock
-    from lab.results.timeline import Timeline
     from lab.simulators.model_server.timing import ServerTiming
 
 LOG = logging.getLogger(__name__)
@@ -51,8 +50,6 @@ class PodEnding:
     pod: str
     reason: str
     """"deleted", "Spot notice", "container died", "Failed", "node gone"."""
-    at_seconds: float
-    """Start of the end, simulated."""
     stream_seconds: float
     """How long open streams may continue."""
     ending: Ending
@@ -81,14 +78,13 @@ class Fleet:
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Clock,
-        timeline: Timeline,
         timing: ServerTiming,
         model: str,
         server: str,
         namespace: str,
     ) -> None:
         """`server`: value of the pods' label `app`; a canary's has its ending."""
-        self._loop, self._clock, self._timeline = loop, clock, timeline
+        self._loop, self._clock = loop, clock
         self._timing, self._model = timing, model
         self._app, self._apps, self._namespace = server, (server, server + CANARY_ENDING), namespace
         self._served: dict[str, _Served] = {}
@@ -259,22 +255,11 @@ class Fleet:
         self._spawn(self._route_later(one, False, delay_seconds))
 
     async def _drain(self, one: _Served, reason: str, end: PodEnd) -> None:
-        began = self._clock.now_seconds()
         ending = await one.server.drain(accept_seconds=end.accept_seconds, finish_seconds=end.finish_seconds)
         self._servers.discard(one.server)
         if self._served.get(one.uid) is one:
             del self._served[one.uid]
-        self._write_down(one, reason, began, end.stream_seconds, ending)
-
-    def _write_down(self, one: _Served, reason: str, began: float, stream_seconds: float, ending: Ending) -> None:
-        self.endings.append(
-            PodEnding(pod=one.name, reason=reason, at_seconds=began, stream_seconds=stream_seconds, ending=ending)
-        )
-        lost = ending.cut + ending.cut_late
-        if not ending.in_flight + ending.accepted_late:
-            return
-        text = f"{reason}: {ending.cut} of {ending.in_flight} streams cut" if lost else f"{reason}: no stream cut"
-        self._timeline.note("traffic", one.name, text, mood="bad" if lost else "good", since_seconds=began)
+        self.endings.append(PodEnding(pod=one.name, reason=reason, stream_seconds=end.stream_seconds, ending=ending))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)

@@ -1,15 +1,13 @@
-"""Outcomes of requests: counts by window and cause, scaled to a full load."""
+"""Outcomes of requests: counts by cause, scaled to a full load."""
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from lab.results.result import Figure
-from lab.results.timeline import Moment
 from lab.stage.traffic.fleet import PodEnding
 from lab.stage.traffic.pod_end import share_cut
 
@@ -27,7 +25,6 @@ CAUSES: Final[tuple[Cause, ...]] = (
 )
 LoadName = Literal["published", "declared"]
 """`published`: the article's load on a node. `declared`: the stack's load of a replica."""
-WINDOW_SECONDS: Final = 30.0
 DISTORTED_FROM: Final = 0.2
 """Share of an undisturbed answer by which a request may be late. Assumed: beyond it, gaps and bursts distort what is in flight
 when a server ends."""
@@ -39,14 +36,10 @@ RETRY_ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One request. Times are simulated seconds on the rehearsal's clock."""
+    """One request."""
 
-    sent_seconds: float
-    first_ended_seconds: float
-    """When the first attempt was answered or failed."""
     first_loss: Cause | None
     """Why the first attempt failed; None if it succeeded."""
-    ended_seconds: float
     loss: Cause | None
     """Why the request failed, with its retry; None if it was answered."""
     backend: str = ""
@@ -54,26 +47,9 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """Counts within a period."""
-
-    from_seconds: float
-    until_seconds: float
-    losses: Mapping[Cause, int]
-    """First attempts that failed."""
-
-    @property
-    def lost(self) -> int:
-        """First attempts that failed."""
-        return sum(self.losses.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficReport:
     """Result of a run."""
 
-    from_seconds: float
-    until_seconds: float
     rate_per_second: float
     """Intended rate, in simulated time."""
     late_seconds: float
@@ -158,37 +134,6 @@ class TrafficReport:
         share = self.share_cut_expected
         return None if share is None else round(share * self.in_flight_per_server)
 
-    def latency_seconds(self, percent: int, *, repeated: bool = False) -> float | None:
-        """Percentile of the time to the complete answer, of requests answered on the first attempt or on a retry."""
-        found = sorted(
-            outcome.ended_seconds - outcome.sent_seconds
-            for outcome in self.outcomes
-            if outcome.loss is None and (outcome.first_loss is not None) == repeated
-        )
-        if len(found) < 2:
-            return found[0] if found else None
-        return statistics.quantiles(found, n=100, method="inclusive")[percent - 1]
-
-    def windows(self, seconds: float = WINDOW_SECONDS) -> tuple[Window, ...]:
-        """The run in periods of that many simulated seconds."""
-        number = max(1, -int(-(self.until_seconds - self.from_seconds) // seconds))
-
-        def index(at: float) -> int:
-            return min(number - 1, max(0, int((at - self.from_seconds) // seconds)))
-
-        lost = [Counter[Cause]() for _ in range(number)]
-        for outcome in self.outcomes:
-            if outcome.first_loss is not None:
-                lost[index(outcome.first_ended_seconds)][outcome.first_loss] += 1
-        return tuple(
-            Window(
-                from_seconds=self.from_seconds + at * seconds,
-                until_seconds=min(self.until_seconds, self.from_seconds + (at + 1) * seconds),
-                losses=dict(lost[at]),
-            )
-            for at in range(number)
-        )
-
     def figures(self) -> tuple[Figure, ...]:
         """Figures for the drill, those about clients first."""
         made = [*self._figures_of_ends()]
@@ -205,13 +150,6 @@ class TrafficReport:
                 name="requests sent", value=self.sent, note=f"{self.rate_per_second:.2g} a simulated second, a sample"
             )
         )
-        median, longest = self.latency_seconds(50), self.latency_seconds(99)
-        if median is not None and longest is not None:
-            note = f"99th percentile {longest:.1f} s; undisturbed {self.request_seconds:.1f} s"
-            made.append(Figure(name="median latency", value=round(median, 1), unit="s", note=note))
-        again = self.latency_seconds(50, repeated=True)
-        if again is not None:
-            made.append(Figure(name="median latency with a retry", value=round(again, 1), unit="s"))
         note = f"servers and client paused together for {self.skipped_seconds:.0f} s while the machine was busy"
         made.append(Figure(name="client late by at most", value=round(self.late_seconds, 1), unit="s", note=note))
         return tuple(made)
@@ -232,21 +170,6 @@ class TrafficReport:
                 f"; distorted: the busy machine sent requests up to {self.late_seconds:.0f} s late. Try a lower --speed"
             )
         yield Figure(name="streams cut in the sample", value=f"{share:.0%}", note=note)
-
-    def moments(self) -> tuple[Moment, ...]:
-        """Periods with lost requests, for the timeline."""
-        return tuple(
-            Moment(
-                lane="traffic",
-                subject="requests",
-                text=f"{window.lost} lost: {format_losses(window.losses)}",
-                at_seconds=window.from_seconds,
-                until_seconds=window.until_seconds,
-                mood="bad",
-            )
-            for window in self.windows()
-            if window.lost
-        )
 
 
 def format_losses(losses: Mapping[Cause, int]) -> str:

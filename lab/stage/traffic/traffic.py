@@ -30,7 +30,6 @@ from lab.stage.traffic.steady_loop import SteadyLoop
 if TYPE_CHECKING:
     from lab.cloud.gateway_split import Backend
     from lab.results.clock import Clock
-    from lab.results.timeline import Timeline
     from settings.stack import Settings
 
 T = TypeVar("T")
@@ -93,7 +92,6 @@ class Traffic:
         self,
         *,
         clock: Clock,
-        timeline: Timeline,
         pods: Objects,
         nodes: Objects,
         server: str,
@@ -114,7 +112,6 @@ class Traffic:
         self.fleet = Fleet(
             loop=self._loop,
             clock=clock,
-            timeline=timeline,
             timing=self.load.timing,
             model=model,
             server=server,
@@ -122,7 +119,6 @@ class Traffic:
         )
         self._driver: Driver | None = None
         self._running: concurrent.futures.Future[None] | None = None
-        self._began_seconds = 0.0
         self._endings_before = 0
         self._skipped_before = 0.0
         self._retried = False
@@ -170,7 +166,6 @@ class Traffic:
         losses with and without it.
         """
         rate = rate_per_second or sample_rate(len(self.endpoints()), self._clock)
-        self._began_seconds = self._clock.now_seconds()
         self._endings_before = len(self.fleet.endings)
         self._skipped_before = self._loop.skipped_wall_seconds
         self._retried = retry
@@ -193,13 +188,10 @@ class Traffic:
         driver, running = self._driver, self._running
         if driver is None or running is None:
             raise RehearsalError("no requests were started, so there is nothing to report")
-        until = self._clock.now_seconds()
         self._loop.call_soon_threadsafe(driver.stop)
         running.result()
         self._driver = self._running = None
         return TrafficReport(
-            from_seconds=self._began_seconds,
-            until_seconds=max([until, *(outcome.ended_seconds for outcome in driver.outcomes)]),
             rate_per_second=driver.rate_per_second,
             late_seconds=driver.late_seconds,
             skipped_seconds=(self._loop.skipped_wall_seconds - self._skipped_before) * self._clock.speed,
@@ -207,7 +199,7 @@ class Traffic:
             in_flight_per_server=self.load.in_flight_per_server,
             load=self.load.name,
             retried=self._retried,
-            outcomes=tuple(sorted(driver.outcomes, key=lambda outcome: outcome.sent_seconds)),
+            outcomes=tuple(driver.outcomes),
             endings=self._endings(),
         )
 

@@ -31,7 +31,6 @@ from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.variants import varied
 from tests.support.plain_kubernetes import PlainKubernetes
 from tests.support.stacks import CODE, opened_stack
@@ -106,7 +105,7 @@ class Bench:
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
     clock = Clock(60.0)
-    observed = Observed(clock, Timeline(clock))
+    observed = Observed(clock)
     with ExitStack() as started:
         served = started.enter_context(Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)))
         pulumi = Pulumi(ROOT, folder / "run", providers=served.ports)

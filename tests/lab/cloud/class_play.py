@@ -27,6 +27,14 @@ class Play(AbstractContextManager["Play"]):
         self.api.objects[COMPUTE_CLASS_KIND, "rungs"] = {"spec": spec}
         self.stock = Stock()
         self.provisioner = Provisioner(self.world, self.stock, Timings(), cluster="fleet", project="fleet-tests")
+        self._planned = 0
+        watch = self.provisioner._run_duration.watch
+
+        def counted(node: Manifest) -> None:
+            watch(node)
+            self._planned += 1
+
+        self.provisioner._run_duration.watch = counted  # type: ignore[method-assign]
         self.pods = [gpu_pod(f"server-{number}", nodeSelector=selector or IN_CLASS) for number in range(servers)]
 
     def __enter__(self) -> Play:
@@ -43,11 +51,7 @@ class Play(AbstractContextManager["Play"]):
 
     def nodes(self, count: int) -> list[Manifest]:
         """Every node made so far, once there are that many and the provisioner has planned their ends."""
-
-        def told() -> int:
-            return sum(moment.text.endswith("starting") for moment in self.world.timeline.moments())
-
-        until(lambda: told() >= count, f"{count} nodes")
+        until(lambda: self._planned >= count, f"{count} nodes")
         return self.api.nodes
 
     def become_ready(self, node: Manifest) -> None:

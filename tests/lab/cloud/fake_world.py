@@ -16,7 +16,6 @@ from lab.cloud.world import World
 from lab.control_plane.api import NODE, POD, ApiRefusedError, ClusterApi, Kind, Manifest
 from lab.control_plane.mirror import Change, Mirror
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 
 GKE = "cloud.google.com"
 SPOT = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-spot": "true"}
@@ -44,6 +43,8 @@ class FakeApi:
         self.evicted: list[str] = []
         self.refuse_evictions = False
         """Whether a disruption budget allows none."""
+        self.last_at: dict[tuple[str, str, str], float] = {}
+        """When an object was last "patched" or "deleted", by kind and name, simulated seconds."""
         self._lock = threading.Lock()
 
     def create(self, manifest: Manifest) -> Manifest:
@@ -79,6 +80,7 @@ class FakeApi:
     ) -> Manifest:
         with self._lock:
             self.patches.append((str(kind), name, body, subresource))
+            self.last_at[str(kind), name, "patched"] = self._there.clock.now_seconds()
         if kind == NODE and not subresource:
             node = copy.deepcopy(self._there.nodes.get(name))
             assert node is not None
@@ -96,6 +98,7 @@ class FakeApi:
     def delete(self, kind: Kind, name: str, namespace: str | None = None, **_: Any) -> bool:
         with self._lock:
             self.deleted.append((str(kind), name))
+            self.last_at[str(kind), name, "deleted"] = self._there.clock.now_seconds()
         if kind == NODE:
             node = self._there.nodes.get(name)
             if node is not None:
@@ -120,7 +123,7 @@ class FakeApi:
 
 def make_world(speed: float = 6000.0) -> tuple[World, FakeApi]:
     clock, api = Clock(speed), FakeApi()
-    world = World(cast(ClusterApi, api), clock, Timeline(clock))
+    world = World(cast(ClusterApi, api), clock)
     api.world = world
     return world, api
 

@@ -22,7 +22,6 @@ from lab.control_plane.api import (
 )
 from lab.control_plane.mirror import Mirror
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 
 if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane
@@ -42,7 +41,7 @@ def platform(control_plane: ControlPlane, custom_resources: object) -> ClusterAp
 @pytest.fixture
 def scene(platform: ClusterApi) -> Iterator[Scene]:
     clock = Clock(600.0)
-    world = World(platform, clock, Timeline(clock))
+    world = World(platform, clock)
     platform.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     with Disks(world, Timings()), world:
         scene = Scene(platform, world)
@@ -83,7 +82,7 @@ class Scene:
 
     def until(self, mirror: Mirror, condition: Callable[[], Any]) -> Any:
         found = mirror.wait_for(lambda _: condition(), WAIT)
-        assert found, f"nothing after {WAIT} s; {[moment.text for moment in self.world.timeline.moments()]}"
+        assert found, f"nothing after {WAIT} s"
         return found
 
     def storage_class(self, name: str, *, waits: bool) -> None:

@@ -12,14 +12,13 @@ import pytest
 
 from lab.cloud.kubelet_stages import kubelet_stages
 from lab.cloud.provisioner import Provisioner
-from lab.cloud.spot import kill_containers, preempt
+from lab.cloud.spot import kill_containers, shut_down
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
 from lab.cloud.world import World, condition, is_ready
 from lab.control_plane.api import DEPLOYMENT, EVENT, JOB, NODE, POD, ClusterApi, Manifest
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from tests.lab.cloud.fake_world import GKE, GPU_TOLERATIONS, SPOT
 from tests.lab.shapes import manifests
 
@@ -67,10 +66,10 @@ class Scene:
     def __init__(self, running: ControlPlane, clock: Clock, space: str) -> None:
         self.plane, self.clock, self.space = running, clock, space
         self.api: ClusterApi = running.api
-        self.world = World(self.api, clock, Timeline(clock))
+        self.world = World(self.api, clock)
         self.stock = Stock()
         self.provisioner = Provisioner(self.world, self.stock, TIMINGS)
-        self.standby = Standby(self.world, TIMINGS)
+        self.standby = Standby(self.world)
 
     def tidy(self) -> None:
         for kind in (DEPLOYMENT, JOB):
@@ -186,7 +185,7 @@ def test_preempted_servers_are_replaced_on_new_machines(scene: Scene) -> None:
     scene.server(4)
     scene.until_ready(4)
     victims = [pod["spec"]["nodeName"] for pod in scene.pods()[:3]]
-    preemption = preempt(scene.world, victims)
+    preemption = shut_down(scene.world, victims)
     assert len(preemption.pods) == 3
     scene.until(lambda: len(scene.ready()) == 1, "three servers to be unready")
     assert preemption.wait(WAIT)
@@ -308,7 +307,7 @@ def test_a_fleet_that_is_paused_gives_its_machines_back(scene: Scene) -> None:
 
 def test_an_api_server_that_restarts_loses_no_machine(scene: Scene) -> None:
     scene.server(2)
-    scene.until(lambda: scene.provisioner.on_their_way == 2, "two machines on their way")
+    scene.until(lambda: len(scene.provisioner._orders) == 2, "two machines on their way")
     scene.plane.restart_api_server(down_seconds=4.0)
     scene.until_ready(2)
     assert len(scene.machines()) == 2

@@ -17,7 +17,6 @@ from lab.cloud.timings import Timings
 from lab.cloud.world import World
 from lab.control_plane.api import UNANSWERED, ApiRefusedError, ClusterApi, Manifest
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from tests.lab.cloud.fake_world import gpu_pod
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def world(binaries: Binaries) -> Iterator[World]:
     with ControlPlane(binaries, stages=kubelet_stages(TIMINGS, clock)) as running, ExitStack() as stack:
         install(running.api, definitions(module_folders(print)))
         running.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vllm"}})
-        world = World(running.api, clock, Timeline(clock))
+        world = World(running.api, clock)
         parts: tuple[Any, ...] = (Provisioner(world, Stock(), TIMINGS), ManagedPrometheus(world, TIMINGS))
         for one in (world, *parts):
             stack.enter_context(one)

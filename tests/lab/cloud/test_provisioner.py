@@ -162,7 +162,7 @@ def test_a_node_that_the_cluster_refuses_is_asked_for_again_later(play: Play, ca
     server = gpu_pod()
     play.wait(server)
     until(lambda: "was refused" in caplog.text)
-    until(lambda: play.provisioner.on_their_way == 0)
+    until(lambda: not play.provisioner._orders)
     play.api.refuse_nodes = False
     play.nodes(1)
 
@@ -171,6 +171,6 @@ def test_leaving_ends_what_was_planned() -> None:
     play = Play()
     with play.provisioner:
         play.wait(gpu_pod())
-        until(lambda: play.provisioner.on_their_way == 1)
+        until(lambda: len(play.provisioner._orders) == 1)
     play.settle()
     assert play.api.nodes == []

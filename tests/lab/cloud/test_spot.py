@@ -6,7 +6,7 @@ from typing import Any
 from lab.cloud.cluster_view import SHUTTING_DOWN
 from lab.cloud.node_objects import node_manifest, template
 from lab.cloud.offers import Offer
-from lab.cloud.spot import IMPENDING_TERMINATION, preempt
+from lab.cloud.spot import IMPENDING_TERMINATION, shut_down
 from lab.cloud.world import World
 from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import A4, FakeApi, feed, gpu_pod, make_world, needs, on_node
@@ -37,7 +37,7 @@ def conditions(status: Manifest) -> dict[str, Any]:
 
 def test_at_the_notice_node_and_pods_know_and_still_run() -> None:
     world, api, (node,) = served(speed=1.0)
-    preemption = preempt(world, [node])
+    preemption = shut_down(world, [node])
     assert not preemption.wait(0)
     assert preemption.pods == [("vllm", "server-0")]
     marked = world.nodes.get(node)
@@ -54,31 +54,27 @@ def test_at_the_notice_node_and_pods_know_and_still_run() -> None:
 
 def test_pods_end_after_fifteen_seconds_and_the_machine_after_thirty() -> None:
     world, api, (node,) = served()
-    preemption = preempt(world, [node])
+    preemption = shut_down(world, [node])
     assert preemption.wait(10)
     _, failed = pod_patches(api, "server-0")
     assert failed["phase"] == "Failed"
     assert conditions(failed)["Ready"]["status"] == "False"
     assert failed["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
     assert api.deleted == [("Node", node), ("Pod", "server-0")]
-    moments = {moment.text: moment.at_seconds - preemption.notice_at_seconds for moment in world.timeline.moments()}
-    assert 0 <= moments["preempted: 30 s notice"] <= moments["ended by the node's shutdown"] <= moments["gone"]
-    assert moments["ended by the node's shutdown"] >= 15
-    assert moments["gone"] >= 30
+    assert api.last_at["Pod", "server-0", "patched"] - preemption.notice_at_seconds >= 15
+    assert api.last_at["Node", node, "deleted"] - preemption.notice_at_seconds >= 30
 
 
 def test_a_node_whose_kubelet_waits_longer_leaves_its_pods_the_rest() -> None:
-    world, _ = make_world(600.0)
+    world, api = make_world(600.0)
     offer = replace(OFFER, shutdown_seconds=120, critical_seconds=15)
     node = node_manifest(offer, template(offer, needs(gpu_pod())), number=1, cluster="c", project="p")
     feed(world.nodes, "added", node)
     feed(world.pods, "added", on_node(gpu_pod("long", terminationGracePeriodSeconds=600), node["metadata"]["name"]))
-    preemption = preempt(world, [node["metadata"]["name"]])
+    preemption = shut_down(world, [node["metadata"]["name"]])
     assert preemption.wait(10)
-    at = {moment.text: moment.at_seconds - preemption.notice_at_seconds for moment in world.timeline.moments()}
-    assert "preempted: 120 s notice" in at
-    assert at["ended by the node's shutdown"] >= 105
-    assert at["gone"] >= 120
+    assert api.last_at["Pod", "long", "patched"] - preemption.notice_at_seconds >= 105
+    assert api.last_at["Node", node["metadata"]["name"], "deleted"] - preemption.notice_at_seconds >= 120
 
 
 def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:
@@ -88,13 +84,9 @@ def test_a_shorter_grace_and_a_shorter_notice_are_kept() -> None:
     feed(world.nodes, "added", node)
     feed(world.pods, "added", on_node(gpu_pod("brief", terminationGracePeriodSeconds=2), name))
     feed(world.pods, "added", on_node(gpu_pod("long", terminationGracePeriodSeconds=600), name))
-    preemption = preempt(world, [name], notice_seconds=10)
+    preemption = shut_down(world, [name], notice_seconds=10)
     assert preemption.wait(10)
-    ended = {
-        moment.subject: moment.at_seconds - preemption.notice_at_seconds
-        for moment in world.timeline.moments()
-        if moment.text.startswith("ended")
-    }
-    assert 2 <= ended["brief"] <= ended["long"]
-    assert ended["long"] >= 10
+    brief, long = (api.last_at["Pod", pod, "patched"] - preemption.notice_at_seconds for pod in ("brief", "long"))
+    assert 2 <= brief <= long
+    assert long >= 10
     assert len(pod_patches(api, "long")) == 2

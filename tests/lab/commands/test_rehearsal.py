@@ -15,7 +15,7 @@ from fleet.preview.offline import open_stack, record_stack
 from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
 from lab.drills.catalogue import chosen
 from lab.report.model import RehearsalReport
-from lab.report.progress import Shown
+from lab.report.progress import Progress
 from lab.results.result import DrillResult, RehearsalError
 from settings.problems import SettingsError
 
@@ -41,14 +41,14 @@ class Parts:
     """What stops the run after its first drill."""
 
 
-class Steps(Shown):
+class Steps(Progress):
     """Keeps what is shown."""
 
     def __init__(self, parts: Parts) -> None:
-        super().__init__()
+        super().__init__(None)
         self._parts = parts
 
-    def _on_start(self, name: str) -> None:
+    def starts(self, name: str) -> None:
         self._parts.steps.append(name)
 
 
@@ -61,9 +61,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
         scales: tuple[Any, ...] = ()
         stopped: BaseException | None = None
 
-        def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_clock: Any, on_result: Any) -> None:
+        def __init__(self, _opened: Any, around: Any, *, on_start: Any, on_result: Any) -> None:
             parts.around = around
-            self._on_start, self._on_clock, self._on_result = on_start, on_clock, on_result
+            self._on_start, self._on_result = on_start, on_result
             self.kubernetes_version, self.pulumi = parts.kubernetes_version, parts.pulumi
 
         def play(self, drills: Any) -> tuple[DrillResult, ...]:
@@ -102,7 +102,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
 
 
 def rehearsed(parts: Parts, stack: str = "dev", **options: Any) -> RehearsalReport:
-    return module.rehearse(ROOT, stack, DRILLS, **{"speed": 60.0, "shown": Steps(parts), **options})
+    return module.rehearse(ROOT, stack, DRILLS, **{"speed": 60.0, "progress": Steps(parts), **options})
 
 
 def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
@@ -151,8 +151,8 @@ def test_progress_goes_from_the_program_to_the_last_drill(parts: Parts) -> None:
     assert parts.steps == [
         "record the program",
         "build the control plane",
-        "bring-up",
-        "second-up",
+        "1/2 bring-up",
+        "2/2 second-up",
     ]
 
 

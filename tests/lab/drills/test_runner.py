@@ -18,7 +18,6 @@ from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
 from lab.results.clock import Clock
 from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
-from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
 
 FOUND = Finding(id="operation-failed", subject="Job/download", found="it waits for ever", write="bind the claim")
@@ -44,7 +43,6 @@ def fake_stage(script: Script) -> type:
             script.stages += 1
             self.number = script.stages
             self.clock = Clock(60)
-            self.timeline = Timeline(self.clock)
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
             self.updates = SimpleNamespace(pulumi="the engine")
@@ -281,14 +279,12 @@ def test_results_carry_what_the_proof_has(script: Script) -> None:
     assert played.kubernetes_version == "v1.36.3"
 
 
-def test_whoever_looks_on_is_told_of_each_beginning_clock_and_end(script: Script) -> None:
+def test_whoever_looks_on_is_told_of_each_beginning_and_end(script: Script) -> None:
     told: Log = []
     looked_on = runner(
         script,
         on_start=lambda one: told.append(f"starts {one.name}"),
-        on_clock=lambda clock: told.append("clock" if clock else "no clock"),
         on_result=lambda one: told.append(f"ended {one.name}"),
     )
     looked_on.play([drill(script, "a"), drill(script, "b", start="empty"), drill(script, "c", skip=lambda _: "no")])
-    running = ["starts a", "clock", "ended a", "starts c", "ended c", "no clock"]
-    assert told == [*running, "starts b", "clock", "no clock", "ended b"]
+    assert told == ["starts a", "ended a", "starts c", "ended c", "starts b", "ended b"]

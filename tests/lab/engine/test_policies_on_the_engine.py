@@ -16,7 +16,6 @@ from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
 from tests.fleet.cli.command import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
@@ -29,7 +28,7 @@ STACK = "smoke"
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Pulumi, Observed]]:
     clock = Clock(60.0)
-    observed = Observed(clock, Timeline(clock))
+    observed = Observed(clock)
     with Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)) as served:
         pulumi = Pulumi(ROOT, tmp_path_factory.mktemp("engine") / "run", providers=served.ports)
         pulumi.stage(open_stack(ROOT, STACK))

@@ -20,7 +20,6 @@ from lab.providers.kubernetes.releases import Releases
 from lab.providers.kubernetes.waiter import Waiter
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from tests.lab.providers.kubernetes.fake_cluster import FakeCluster
 
 SPEED = 60_000.0
@@ -158,5 +157,5 @@ def kubernetes(
     clock, stop, killed = Clock(speed), threading.Event(), threading.Event()
     api: Any = cluster
     operations = Operations(api, clock, Waiter(api, clock, stop, slack_seconds), stop, killed, upsert=upsert)
-    observed = Observed(clock, Timeline(clock))
+    observed = Observed(clock)
     return Kubernetes(observed, api, operations, Releases(operations, charts), Redactor(secrets), stop)

@@ -6,12 +6,11 @@ import threading
 
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 
 
 def observed() -> Observed:
     clock = Clock(600)
-    return Observed(clock, Timeline(clock))
+    return Observed(clock)
 
 
 def test_an_operation_begins_with_its_first_object_and_without_one_with_its_end() -> None:

@@ -14,7 +14,6 @@ from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import Kind, Manifest
 from lab.providers.google.cloud import Refusal, SimulatedCloud
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.update_report import UpReport
 from lab.stage.updates import SKIP_PREVIEW, Updates, updating
 from tests.lab.providers.kubernetes.fake_cluster import FakeCluster, refuse
@@ -78,7 +77,7 @@ def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Fixture]:
         "cloud": SimulatedCloud(),
     }
     folders = {"folder": tmp_path / "run", "kubeconfig": tmp_path / "none"}
-    with updating(root, api, clock, Timeline(clock), chart_objects=lambda _: [], **folders, **given) as updates:
+    with updating(root, api, clock, chart_objects=lambda _: [], **folders, **given) as updates:
         assert updates.pulumi.run("stack", "init", "dev").code == 0
         assert updates.pulumi.run("config", "set", "gcp:project", "my-project", "--stack", "dev").code == 0
         yield Fixture(updates, cluster)

@@ -11,14 +11,13 @@ import pytest
 
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.stage import Stage
 
 
 @pytest.fixture
 def observed() -> Observed:
     clock = Clock()
-    return Observed(clock, Timeline(clock))
+    return Observed(clock)
 
 
 def waiting(observed: Observed, running: Future[Any]) -> threading.Thread:

@@ -19,7 +19,6 @@ from lab.control_plane.custom_resources.definitions import definitions, keda_def
 from lab.control_plane.custom_resources.install import install
 from lab.control_plane.modules import module_folders
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from lab.stage.meter import Meter
 
 SPACE = "serving"
@@ -110,7 +109,7 @@ def played(binaries: Binaries, stages: list[Manifest], *, speed: float, replicas
     """KEDA works, the Deployment has so many Ready pods, and there is no ScaledObject yet."""
     with ControlPlane(binaries, stages=stages, autoscaler_wall_seconds=sync_wall_seconds(speed)) as plane:
         clock = Clock(speed)
-        world = World(plane.api, clock, Timeline(clock))
+        world = World(plane.api, clock)
         meter = Meter(world, "fleet")
         in_flight = InFlight(
             clock.now_seconds,

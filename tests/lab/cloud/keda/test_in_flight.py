@@ -62,15 +62,6 @@ def test_a_query_that_finds_nothing_is_empty_and_one_per_engine_has_many_element
         model.query("avg(up)")
 
 
-def test_an_outage_is_an_error_or_an_empty_answer(hand: Hand, model: InFlight) -> None:
-    hand.now = 300
-    model.outage = "no samples"
-    assert model.query(QUERY) == []
-    model.outage = "no answer"
-    with pytest.raises(TriggerError, match="503"):
-        model.query(QUERY)
-
-
 def test_windows_and_periods_shrink_with_the_clock_to_a_second_at_least() -> None:
     given = {
         "scaleUp": {"stabilizationWindowSeconds": 0, "policies": [{"type": "Pods", "value": 2, "periodSeconds": 60}]},

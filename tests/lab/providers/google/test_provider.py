@@ -13,7 +13,6 @@ from lab.providers.google.cloud import CLUSTER, SERVICE, Refusal, SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
-from lab.results.timeline import Timeline
 from tests.lab.providers.calls import Context, Diff, RefusedCallError, Resource
 
 NETWORK = "gcp:compute/network:Network"
@@ -29,7 +28,7 @@ def cloud() -> SimulatedCloud:
 @pytest.fixture
 def google(cloud: SimulatedCloud) -> Google:
     clock = Clock()
-    made = Google(Observed(clock, Timeline(clock)), cloud)
+    made = Google(Observed(clock), cloud)
     made.configured({"project": "my-project", "region": REGION})
     return made
 
