@@ -1,4 +1,5 @@
-"""What becomes of every `pulumi` line of every page: typed on the engine, in the page's order, or left out for a reason."""
+"""What becomes of every `pulumi` line of every page: typed on the engine, in the page's order, here or where another test or page types
+it, or left out for a reason."""
 
 from __future__ import annotations
 
@@ -41,6 +42,16 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
+class AsOn:
+    """A line that another page has typed, or this one before: at most a stack's name, a policy pack or a file is another."""
+
+    line: str
+    page: str
+    typed: str
+    """The line of that page."""
+
+
+@dataclass(frozen=True, slots=True)
 class LeftOut:
     """A line that cannot be typed without a cloud."""
 
@@ -48,7 +59,7 @@ class LeftOut:
     reason: str
 
 
-Step = Typed | Elsewhere | LeftOut
+Step = Typed | Elsewhere | AsOn | LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,30 +148,9 @@ def pause(stack: str) -> tuple[Step, ...]:
     )
 
 
-def unset(stack: str) -> Step:
-    """The command that ends a pause where an autoscaler owns the number."""
-    return Typed(f"pulumi config rm --path vllm-fleet:server.replicas --stack {stack}")
-
-
-def unprotect(stack: str) -> tuple[Step, ...]:
-    """The commands that destroy a fleet."""
-    return (
-        Typed(f"pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack {stack}"),
-        Typed(f"pulumi up --stack {stack}"),
-        Typed(f"pulumi destroy --stack {stack}", (r"- \d+ deleted",), look=gone),
-    )
-
-
-def of_stack_file(stack: str) -> Page:
-    """The head of a stack file."""
-    return Page(
-        (
-            Typed(f"pulumi stack init {stack}"),
-            Typed(f"pulumi config set gcp:project MY-PROJECT --stack {stack}"),
-            Typed(f"pulumi up --stack {stack}", (CREATED,), look=replicas(1)),
-        ),
-        PROJECT,
-    )
+def as_on(page: str, typed: str, own: str, *lines: str) -> tuple[AsOn, ...]:
+    """Lines that are typed there with the stack `typed`, and here have the stack `own`."""
+    return tuple(AsOn(line, page, line.replace(own, typed)) for line in lines)
 
 
 def of_example(name: str) -> tuple[str, Page]:
@@ -172,6 +162,13 @@ def of_example(name: str) -> tuple[str, Page]:
 
 STACK = "${outputs.stack}"
 FIRST_UP = "test_first_up.py"
+FIRST_STEPS, OPERATE, ROLLOUT, RUNBOOK = (
+    "docs/first-up.md",
+    "docs/operate.md",
+    "docs/rollout.md",
+    "facts/signals/runbook.md",
+)
+ALL_OUTPUTS = "pulumi stack output --json --show-secrets --stack serving > outputs.json"
 
 PAGES: Final[Mapping[str, Page]] = {
     "README.md": Page(
@@ -188,17 +185,48 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "Pulumi.README.md": Page(
         (
-            Typed(f"pulumi stack output kubeconfig --show-secrets --stack {STACK} > kubeconfig", look=kubeconfig),
-            *pause(STACK),
-            unset(STACK),
-            *unprotect(STACK),
-        ),
-        {STACK: "smoke"},
-        {"smoke": True},
+            AsOn(
+                f"pulumi stack output kubeconfig --show-secrets --stack {STACK} > kubeconfig",
+                OPERATE,
+                "pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig",
+            ),
+            *as_on(
+                OPERATE,
+                "dev",
+                STACK,
+                f"pulumi config set --path vllm-fleet:server.replicas 0 --stack {STACK}",
+                f"pulumi up --stack {STACK}",
+                f"pulumi config rm --path vllm-fleet:server.replicas --stack {STACK}",
+                f"pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack {STACK}",
+                f"pulumi up --stack {STACK}",
+                f"pulumi destroy --stack {STACK}",
+            ),
+        )
     ),
     "Pulumi.cud.yaml": Page((secret("apiKey"),), has={"cud": False}),
-    "Pulumi.dev.yaml": of_stack_file("dev"),
-    "Pulumi.smoke.yaml": of_stack_file("smoke"),
+    "Pulumi.dev.yaml": Page(
+        (
+            *as_on(FIRST_STEPS, "dev", "dev", "pulumi stack init dev"),
+            AsOn(
+                "pulumi config set gcp:project MY-PROJECT --stack dev",
+                FIRST_STEPS,
+                "pulumi config set gcp:project PROJECT --stack dev",
+            ),
+            *as_on(FIRST_STEPS, "dev", "dev", "pulumi up --stack dev"),
+        )
+    ),
+    "Pulumi.smoke.yaml": Page(
+        (
+            *as_on(
+                "README.md",
+                "smoke",
+                "smoke",
+                "pulumi stack init smoke",
+                "pulumi config set gcp:project MY-PROJECT --stack smoke",
+            ),
+            AsOn("pulumi up --stack smoke", "README.md", f"pulumi up {policies('smoke')}"),
+        )
+    ),
     "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
     "docs/first-up.md": Page(
         (
@@ -229,12 +257,18 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "docs/from-the-article.md": Page(
         (
-            Typed("pulumi config set gcp:project …"),
-            secret("hfToken"),
-            Typed("pulumi stack output kubeconfig --show-secrets", look=kubeconfig),
-        ),
-        {"…": "my-project"},
-        {"dev": True},
+            AsOn(
+                "pulumi config set gcp:project …", "README.md", "pulumi config set gcp:project MY-PROJECT --stack smoke"
+            ),
+            AsOn(
+                "pulumi config set --secret hfToken", "docs/weights.md", "pulumi config set --secret vllm-fleet:hfToken"
+            ),
+            AsOn(
+                "pulumi stack output kubeconfig --show-secrets",
+                OPERATE,
+                "pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig",
+            ),
+        )
     ),
     "docs/gateway.md": Page(
         (
@@ -278,8 +312,10 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi up --stack dev", (UNCHANGED,)),
             Typed("pulumi stack output --stack dev", ("endpoint", "profile", "modelRevision", "usdPerHour")),
             *pause("dev"),
-            unset("dev"),
-            *unprotect("dev"),
+            Typed("pulumi config rm --path vllm-fleet:server.replicas --stack dev"),
+            Typed("pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack dev"),
+            Typed("pulumi up --stack dev"),
+            Typed("pulumi destroy --stack dev", (r"- \d+ deleted",), look=gone),
         ),
         has={"dev": True},
     ),
@@ -296,16 +332,17 @@ PAGES: Final[Mapping[str, Page]] = {
             Elsewhere("pulumi stack init example", "test_examples.py"),
         )
     ),
-    "docs/policies.md": Page((Typed(f"pulumi preview {policies('spot')}", ("Policies:",)),), has={"spot": False}),
+    "docs/policies.md": Page(
+        (AsOn(f"pulumi preview {policies('spot')}", "README.md", f"pulumi preview {policies('smoke')}"),)
+    ),
     "docs/prefill-apart.md": Page(
         (LeftOut("pulumi up --stack apart", "needs a stack file with server.shape, and none ships"),)
     ),
     "docs/preview.md": Page(
         (
             LeftOut("pulumi env open ORGANIZATION/PROJECT/NAME pulumiConfig", ENGINE_CLOUD),
-            Typed("pulumi stack output --json", ('"endpoint"',)),
-        ),
-        has={"dev": True},
+            AsOn("pulumi stack output --json", ROLLOUT, ALL_OUTPUTS),
+        )
     ),
     "docs/pull-requests.md": Page(
         (
@@ -353,10 +390,9 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "docs/run-a-benchmark.md": Page(
         (
-            Typed("pulumi up --stack spot", (CREATED,)),
-            Typed("pulumi stack output --json --show-secrets --stack spot", look=outputs),
-        ),
-        has={"spot": False},
+            *as_on("docs/google-cloud.md", "spot", "spot", "pulumi up --stack spot"),
+            AsOn("pulumi stack output --json --show-secrets --stack spot", ROLLOUT, ALL_OUTPUTS),
+        )
     ),
     "docs/server.md": Page(
         (
@@ -367,18 +403,19 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         has={"dev": False},
     ),
-    "docs/spending.md": Page((Typed("pulumi up --stack dev", (CREATED,)),), has={"dev": False}),
-    "docs/verify.md": Page(
-        (Typed("pulumi stack output --json --show-secrets --stack spot > outputs.json", look=outputs),),
-        has={"spot": True},
-    ),
+    "docs/spending.md": Page(as_on(FIRST_STEPS, "dev", "dev", "pulumi up --stack dev")),
+    "docs/verify.md": Page(as_on(ROLLOUT, "serving", "spot", ALL_OUTPUTS.replace("serving", "spot"))),
     "docs/weights.md": Page((secret("vllm-fleet:hfToken"),), has={"dev": False}),
     "policy/README.md": Page(
-        (Typed("pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json", ("Policies:",)),),
-        {"STACK": "smoke"},
-        {"smoke": False},
+        (
+            AsOn(
+                "pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json",
+                "README.md",
+                f"pulumi preview {policies('smoke')}",
+            ),
+        )
     ),
-    "facts/signals/runbook.md": Page(
+    RUNBOOK: Page(
         (
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi config set --path vllm-fleet:benchmark.runOnUpdate false --stack STACK"),
@@ -386,10 +423,15 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK"),
             Typed("pulumi up --stack STACK", (UNCHANGED,)),
             Typed("pulumi stack output --stack STACK"),
-            Typed("pulumi up --stack STACK", (UNCHANGED,)),
-            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
-            Typed("pulumi up --stack STACK", (UNCHANGED,)),
-            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
+            *as_on(
+                RUNBOOK,
+                "STACK",
+                "STACK",
+                "pulumi up --stack STACK",
+                "pulumi up --refresh --stack STACK",
+                "pulumi up --stack STACK",
+                "pulumi up --refresh --stack STACK",
+            ),
         ),
         {"STACK": "smoke"},
         {"smoke": True},

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.guides.lines import ROOT, commands, pages, stack_files
-from tests.guides.table import PAGES, Elsewhere, Typed
+from tests.guides.table import PAGES, AsOn, Elsewhere, Typed
 from tests.guides.world import world
 from tests.support.rows import each_row
 
@@ -32,6 +32,10 @@ def test_a_line_that_is_typed_elsewhere_is_typed_there() -> None:
             if isinstance(step, Elsewhere):
                 program = (Path(__file__).parent / step.test).read_text(encoding="utf-8")
                 assert (step.text or step.line) in program, step.line
+            if isinstance(step, AsOn):
+                assert step.typed in {other.line for other in PAGES[step.page].steps if isinstance(other, Typed)}, (
+                    step.line
+                )
 
 
 @pytest.mark.parametrize(
