@@ -304,11 +304,11 @@ def _joined(reference: pulumi.StackReference, args: SharedPlatformArgs) -> Platf
 def accept(given: object, args: SharedPlatformArgs) -> Mapping[str, str]:
     """The other stack's `platform` output. Raises pulumi.RunError if this stack cannot join it."""
     stack = args.stack
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or not KEYS.keys() <= given.keys():
         raise _refusal(
             stack,
             allowed="a stack of this project that is up and has a cluster",
-            why=f"stack {stack} has no output `platform`: it is not up yet, or it belongs to another program",
+            why=f"stack {stack} has no output `platform` of this program: it is not up yet, or it belongs to another one",
             write=f"pulumi up --stack {stack}, then update this stack",
         )
     if given["project"] != args.place.project:

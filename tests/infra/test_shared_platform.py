@@ -80,11 +80,12 @@ def test_a_stack_nobody_can_look_into_leaves_everything_unknown_and_nothing_wron
     assert named(recording, "platform-kubernetes").inputs["kubeconfig"].value is UNKNOWN
 
 
-def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up() -> None:
+@pytest.mark.parametrize("given", [{}, {"platform": {"project": "another-program"}}], ids=["nothing", "something else"])
+def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up(given: dict[str, Any]) -> None:
     with pytest.raises(
         ProgramError, match=rf"(?s)platform\.stack.*no output `platform`.*pulumi up --stack {BASE_STACK}"
     ):
-        _guest({})
+        _guest(given)
 
 
 def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
