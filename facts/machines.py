@@ -49,8 +49,6 @@ class Gpu:
     """Whether on-demand machines count against GPUS-PER-GPU-FAMILY; older GPUs have the quota NVIDIA_<quota>_GPUS."""
     shares_nodes: bool = True
     """Whether several pods can share a machine on Autopilot."""
-    idle_watts: float | None = None
-    """Power with a loaded model and no requests; None if not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +169,6 @@ H200: Final = Gpu(
     compute_capability=90,
     quota="H200",
     shares_nodes=False,
-    # Assumed: the same share of 700 W as a B200's of 1,000 W.
-    idle_watts=136,
 )
 B200: Final = Gpu(
     name="B200",
@@ -189,8 +185,6 @@ B200: Final = Gpu(
     compute_capability=100,
     quota="B200",
     shares_nodes=False,
-    # Source: NVIDIA/TensorRT-LLM issue 10278, 2025-12-24: nvidia-smi of eight loaded, idle B200, 192 and 196 W.
-    idle_watts=194,
 )
 GB200: Final = Gpu(
     name="GB200",

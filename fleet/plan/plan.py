@@ -194,12 +194,6 @@ class Plan:
         return now.requests_per_s.value / full.requests_per_s.value
 
     @property
-    def kilowatts(self) -> float | None:
-        """Power of the required nodes' GPUs alone at the planned load; None if it was never measured."""
-        watts = self.performance.watts_per_gpu
-        return None if watts is None else watts.value * self.nodes * self.deployment.gpus_per_node / 1000
-
-    @property
     def label(self) -> str:
         """Confidence in the throughput, as reports show it: "estimated x/÷ 2"."""
         return self.maximum.total_tokens_per_s.label if self.deployment_is_estimated else self.basis

@@ -511,7 +511,7 @@ def _sizing(question: PlanQuestion, fleet: _Fleet, maximum: Performance) -> Sizi
         weights_gb=question.profile.weights_gb,
         requests_per_s=maximum.requests_per_s.value,
         output_tokens_per_s=maximum.output_tokens_per_s.value,
-        tokens_per_chunk=max(1.0, maximum.itl_ms.value / maximum.tpot_ms.value),
+        tokens_per_chunk=maximum.tokens_per_chunk,
         in_flight=max(maximum.in_flight.value, fleet.offered.in_flight or 0.0),
         gateway=gateway,
         loss_per_token_with_gateway=loss,

@@ -25,9 +25,10 @@ def size_routers(question: PlanQuestion, machines: int, nodes: int, full: Perfor
     """The same before there is a plan. `full`: the required nodes at full load. A written stack declares as much for each spare, too, and
     routers have room for their connections.
     """
+    requests_per_s, after_first = full.requests_per_s.value, max(0.0, question.workload.output_tokens.mean - 1)
     return routers.size(
-        requests_per_s=full.requests_per_s.value,
+        requests_per_s=requests_per_s,
         prompt_kib=question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
-        chunks_per_s=full.chunks_per_s.value,
+        chunks_per_s=requests_per_s * (1 + after_first / full.tokens_per_chunk),
         in_flight=full.in_flight.value * machines / nodes,
     )

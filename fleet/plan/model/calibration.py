@@ -62,20 +62,8 @@ class Accuracy:
     """Throughput with engine options outside the fit: the largest leave-one-out error."""
     tpot_percent: float
     ttft_percent: float
-    itl_percent: float
     per_departure_percent: float
     """Added per difference from the measured range. Assumed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
-    """Measured watts of one GPU at the article's load."""
-
-    mean_low_watts: float
-    mean_watts: float
-    mean_high_watts: float
-    peak_watts: tuple[float, float]
-    """The first run's peaks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +77,6 @@ class Calibration:
     """The fit at both ends of the article's rounded row."""
     memory: MemoryParameters
     accuracy: Accuracy
-    power: Power
 
 
 FILE = Path(__file__).with_name("calibration.yaml")
@@ -110,14 +97,12 @@ def calibration() -> Calibration:
             name: value for part in ("fixed", "derived", "fitted") for name, value in _values(content[part]).items()
         }
         variants = {name: Parameters(**{**taken, **_values(fields)}) for name, fields in content["variants"].items()}
-        power = content["power"]
         return Calibration(
             parameters=Parameters(**taken),
             variants=variants,
             rounding=tuple(Parameters(**{**taken, **_values(fields)}) for fields in content["rounding"].values()),
             memory=MemoryParameters(**_values(content["memory"])),
             accuracy=Accuracy(**_values(content["accuracy"])),
-            power=Power(**{**power["watts_per_gpu"], "peak_watts": tuple(power["watts_per_gpu"]["peak_watts"])}),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ledger.LedgerError(f"calibration.yaml: {error!r} is missing or malformed") from error

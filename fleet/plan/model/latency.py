@@ -48,50 +48,11 @@ def per_token_s(load: FleetLoad, workload: Workload, gateway_part: float) -> flo
     return load.engine.between_s / load.costs.tokens_per_step + gateway_part * load.gateway_s / after_first
 
 
-def steps_per_chunk(load: FleetLoad, deployment: Deployment) -> int:
-    """Steps until a stream has the tokens of its next chunk: one, unless `--stream-interval` gathers more than a step gives."""
-    return max(1, ceil(deployment.engine.stream_interval / load.costs.tokens_per_step))
+def tokens_per_chunk(load: FleetLoad, deployment: Deployment, workload: Workload) -> float:
+    """Tokens of a streamed chunk after the first: of a step, or of those that `--stream-interval` gathers; at most the answer's.
 
-
-def chunks_per_request(load: FleetLoad, deployment: Deployment, workload: Workload) -> float:
-    """Chunks of one streamed response: the first token, and what follows it.
-
-    Checked: 26 for 250 tokens at an interval of 10 without drafts, as measured (0.104 a token, one H200, vLLM 0.33.0).
+    Checked: 26 chunks for 250 tokens at an interval of 10 without drafts, as measured (0.104 a token, one H200, vLLM 0.33.0).
     """
-    following = max(0.0, workload.output_tokens.mean - 1)
-    return 1 + max(following / (load.costs.tokens_per_step * steps_per_chunk(load, deployment)), following > 0)
-
-
-def between_chunks_s(load: FleetLoad, deployment: Deployment, workload: Workload, gateway_part: float) -> float:
-    """Mean time between two chunks: their steps and the gateway's share."""
-    tokens = load.costs.tokens_per_step * steps_per_chunk(load, deployment)
-    return per_token_s(load, workload, gateway_part) * min(tokens, max(1.0, workload.output_tokens.mean - 1))
-
-
-def between_chunks_median_s(load: FleetLoad, deployment: Deployment) -> float:
-    """Typical time between two chunks: steps without prompts."""
-    return steps_per_chunk(load, deployment) * decode_step_s(load)
-
-
-def between_chunks_p99_s(load: FleetLoad, deployment: Deployment, workload: Workload) -> float:
-    """Longest time between two chunks: one of their steps is filled with prompts."""
-    return between_chunks_median_s(load, deployment) - decode_step_s(load) + prompt_step_s(load, deployment, workload)
-
-
-def decode_step_s(load: FleetLoad) -> float:
-    """Duration of a step without prompts."""
-    costs = load.costs
-    return costs.fixed_s + _uncaptured_s(load) + load.engine.running * (costs.sequence_s + costs.tokens_s)
-
-
-def prompt_step_s(load: FleetLoad, deployment: Deployment, workload: Workload) -> float:
-    """Duration of a step filled with prompts, as after a burst."""
-    costs = load.costs
-    prompt_tokens = workload.input_tokens.mean
-    filled = min(deployment.engine.max_num_batched_tokens, load.engine.running * prompt_tokens)
-    prompts_s = filled * costs.prompt_s / prompt_tokens if prompt_tokens else 0.0
-    return max(decode_step_s(load), costs.fixed_s + load.engine.running * costs.sequence_s + prompts_s)
-
-
-def _uncaptured_s(load: FleetLoad) -> float:
-    return 0.0 if load.engine.captured else load.costs.uncaptured_s
+    of_step = load.costs.tokens_per_step
+    steps = max(1, ceil(deployment.engine.stream_interval / of_step))
+    return min(of_step * steps, max(1.0, workload.output_tokens.mean - 1))

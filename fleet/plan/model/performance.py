@@ -1,11 +1,10 @@
-"""Estimate a fleet's throughput, latency, memory and energy under a load, with intervals."""
+"""Estimate a fleet's throughput, latency and memory under a load, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
-from math import sqrt
+from functools import lru_cache, partial
 
 from facts import memory
 from facts.releases import Defect
@@ -13,7 +12,7 @@ from facts.workloads import Workload, named_workload
 from fleet.plan.model import latency
 from fleet.plan.model.calibration import Accuracy, Parameters, calibration
 from fleet.plan.model.departures import departures
-from fleet.plan.model.deployment import Deployment, OfferedLoad, measured_load, record_fleet
+from fleet.plan.model.deployment import Deployment, OfferedLoad, record_fleet
 from fleet.plan.model.estimates import Basis, Estimate
 from fleet.plan.model.fleet_rate import (
     GATEWAY_CONSTANT,
@@ -26,7 +25,6 @@ from fleet.plan.model.fleet_rate import (
 )
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.plan.model.measured import FITTED_LOADS
-from fleet.plan.model.order_statistics import expected_maximum
 from fleet.plan.model.roofline import is_articles, known, planned_share
 
 # Source: the article, phase 4: MTP-2 is the largest with a published throughput.
@@ -39,7 +37,6 @@ _FIRST_TOKEN_REASON = (
     f"time to first token: x/÷ {latency.FIRST_TOKEN_FACTOR:g}, because clients that send in bursts delay it"
 )
 _MS_PER_S = 1e3
-_MILLION = 1e6
 
 
 class ContextTooShortError(ValueError):
@@ -53,8 +50,6 @@ class Performance:
     total_tokens_per_s: Estimate
     """Input and output tokens."""
     output_tokens_per_s: Estimate
-    chunks_per_s: Estimate
-    """Streamed chunks, which clients, gateway and API servers handle one by one; if every response is streamed."""
     requests_per_s: Estimate
     in_flight: Estimate
     seconds_per_request: Estimate
@@ -63,24 +58,12 @@ class Performance:
     ttft_p99_ms: Estimate
     tpot_ms: Estimate
     """Time per output token after the first."""
-    itl_ms: Estimate
-    """Time between two chunks; with speculation or `--stream-interval` a chunk has more than one token."""
-    itl_median_ms: Estimate
-    """Steps without prompts."""
-    itl_p99_ms: Estimate
-    """The same with a step filled with prompts."""
     running_per_engine: Estimate
     """Mean sequences per step."""
-    running_peak_per_engine: Estimate
-    """Sequences per step after a burst."""
     kv_cache_peak_percent: Estimate
-    watts_per_gpu: Estimate | None
-    """This and the next three: None for a model and GPU without measured power."""
-    peak_watts_per_gpu: tuple[float, float] | None
-    """The article's peaks at its load."""
-    joules_per_million_tokens: Estimate | None
-    """GPUs alone, per million input and output tokens."""
-    joules_per_million_output_tokens: Estimate | None
+    """After a burst: with as many of an engine's requests running as its limits allow."""
+    tokens_per_chunk: float
+    """Of a streamed chunk after the first."""
     limited_by: str
     """Limiting factor: the offered load, or a limit of the engines."""
     memory: MemoryBudget
@@ -177,40 +160,20 @@ def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) 
         requests = frame.given(offered.requests_per_s)
         in_flight = frame.estimate(rate_percent, lambda load: load.in_flight)
     tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
-    peak = _peak_running(deployment, counted)
-    watts = _watts(deployment, counted) if calibrated else None
-    joules = _joules_per_million(watts, tokens, deployment.nodes * deployment.gpus_per_node) if watts else None
+    peak = counted.estimate(rate_percent, lambda load: min(load.costs.running_limit, load.engine.in_flight))
     ttft = _first_token_ms(timed)
     return Performance(
         total_tokens_per_s=tokens,
         output_tokens_per_s=requests.map(lambda rate: rate * workload.output_tokens.mean),
-        chunks_per_s=requests.map(lambda rate: rate * latency.chunks_per_request(frame.central, deployment, workload)),
         requests_per_s=requests,
         in_flight=in_flight,
         seconds_per_request=counted.estimate(rate_percent, lambda load: load.seconds_per_request),
         ttft_ms=ttft,
         ttft_p99_ms=ttft.map(lambda mean: mean * latency.FIRST_TOKEN_P99_OVER_MEAN),
         tpot_ms=_spread_ms(timed, accuracy.tpot_percent, lambda load, part: latency.per_token_s(load, workload, part)),
-        itl_ms=_spread_ms(
-            counted, accuracy.itl_percent, lambda load, part: latency.between_chunks_s(load, deployment, workload, part)
-        ),
-        itl_median_ms=counted.estimate(
-            accuracy.itl_percent, lambda load: latency.between_chunks_median_s(load, deployment) * _MS_PER_S
-        ),
-        itl_p99_ms=counted.estimate(
-            accuracy.itl_percent, lambda load: latency.between_chunks_p99_s(load, deployment, workload) * _MS_PER_S
-        ),
         running_per_engine=counted.estimate(rate_percent, lambda load: load.engine.running),
-        running_peak_per_engine=peak,
         kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload)),
-        watts_per_gpu=watts,
-        peak_watts_per_gpu=calibration().power.peak_watts if watts else None,
-        joules_per_million_tokens=joules,
-        joules_per_million_output_tokens=joules.map(
-            lambda energy: energy * workload.tokens_per_request / workload.output_tokens.mean
-        )
-        if joules
-        else None,
+        tokens_per_chunk=latency.tokens_per_chunk(frame.central, deployment, workload),
         limited_by=_limited_by(frame.central),
         memory=room,
         shortest_prompt_with_cache_hit_tokens=memory.shortest_prompt_prefix_caching_can_hit(deployment.layout),
@@ -410,66 +373,3 @@ def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Fra
         reason = f"latency: none was measured {where}"
         frame = replace(frame, basis="extrapolated", reasons=(*frame.reasons, reason))
     return frame, replace(frame, basis="predicted") if frame.basis == "fitted" else frame
-
-
-def _peak_running(deployment: Deployment, frame: _Frame) -> Estimate:
-    """All requests in flight on the fullest node, as at the start of a run, up to the limit.
-
-    Behind the gateway only the share of a request's time spent in the engine; all of it at the high end.
-    """
-
-    def peak(load: FleetLoad, share: float) -> float:
-        in_flight = share * load.in_flight / deployment.nodes + _excess_of_fullest_node(deployment, load.in_flight)
-        return min(load.costs.running_limit, max(load.engine.running, in_flight / deployment.engine.data_parallel))
-
-    return frame.estimate(
-        frame.rate_percent,
-        lambda load: peak(load, load.engine.seconds_per_request / load.seconds_per_request),
-        high=lambda load: peak(load, 1),
-    )
-
-
-def _excess_of_fullest_node(deployment: Deployment, in_flight: float) -> float:
-    """Requests on the fullest node above the mean, if a Service picks nodes at random."""
-    if deployment.routing != "cluster-ip":
-        return 0.0
-    share = 1 / deployment.nodes
-    return expected_maximum(deployment.nodes) * sqrt(in_flight * share * (1 - share))
-
-
-def _watts(deployment: Deployment, frame: _Frame) -> Estimate:
-    """Measured watts at the measured load, interpolated down to idle."""
-    power, idle = calibration().power, deployment.gpu.idle_watts
-    assert idle is not None
-
-    def at(load: FleetLoad, full: float) -> float:
-        return idle + (full - idle) * min(1.0, _busy(load) / _measured_busy())
-
-    return frame.estimate(
-        0,
-        lambda load: at(load, power.mean_watts),
-        low=lambda load: at(load, power.mean_low_watts),
-        high=lambda load: at(load, power.mean_high_watts),
-    )
-
-
-def _busy(load: FleetLoad) -> float:
-    """Share of time that an engine spends on tokens and sequences."""
-    return load.engine.requests_per_s * load.costs.request_s()
-
-
-@cache
-def _measured_busy() -> float:
-    fleet, workload = record_fleet(1), named_workload("article")
-    return _busy(fleet_load(fleet, workload, measured_load(1), calibration().parameters, budget(fleet, workload)))
-
-
-def _joules_per_million(watts: Estimate, tokens: Estimate, gpus: int) -> Estimate:
-    """Joules per million tokens; the high end combines the most watts with the fewest tokens."""
-    return Estimate(
-        value=_MILLION * gpus * watts.value / tokens.value,
-        low=_MILLION * gpus * watts.low / tokens.high,
-        high=_MILLION * gpus * watts.high / tokens.low,
-        basis=watts.basis,
-        reasons=watts.reasons,
-    )

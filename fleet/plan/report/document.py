@@ -22,22 +22,14 @@ if TYPE_CHECKING:
 _ESTIMATES = (
     "total_tokens_per_s",
     "output_tokens_per_s",
-    "chunks_per_s",
     "requests_per_s",
     "in_flight",
     "seconds_per_request",
     "ttft_ms",
     "ttft_p99_ms",
     "tpot_ms",
-    "itl_ms",
-    "itl_median_ms",
-    "itl_p99_ms",
     "running_per_engine",
-    "running_peak_per_engine",
     "kv_cache_peak_percent",
-    "watts_per_gpu",
-    "joules_per_million_tokens",
-    "joules_per_million_output_tokens",
 )
 
 
@@ -115,7 +107,6 @@ def _plan(plan: Plan) -> dict[str, Any]:
         "maximum": _performance(plan.maximum),
         "limits": [{**asdict(verdict), "holds": verdict.holds} for verdict in plan.verdicts],
         "money": _money(plan.money),
-        "kilowatts": plan.kilowatts,
         "batch": None if plan.batch is None else {**asdict(plan.batch), "total_hours": plan.batch.total_hours},
         "sizing": asdict(sizing),
         "routers": _router(routers_for(plan)),
@@ -157,9 +148,7 @@ def _performance(performance: Performance) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
+def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {
         "value": estimate.value,
         "low": estimate.low,

@@ -247,13 +247,6 @@ def _numbers(plan: Plan) -> Iterator[Number]:
         now=format_duration(way.likely_seconds),
         more=f"{format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
     )
-    if plan.kilowatts is not None and most.peak_watts_per_gpu is not None:
-        low, high = most.peak_watts_per_gpu
-        yield Number(
-            name="power",
-            now=f"{plan.kilowatts:,.0f} kW",
-            more=f"GPUs alone, on average; measured peaks {low:g} to {high:g} W each",
-        )
     ways = plural(len(plan.reasons), "difference") + " from the measured range" if plan.reasons else ""
     yield Number(name="confidence", now=plan.label, more=ways)
 

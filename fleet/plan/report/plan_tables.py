@@ -18,35 +18,17 @@ from fleet.report.words import format_duration, format_milliseconds, format_numb
 _ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 
 _Words = Callable[[float], str]
-_READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate | None], _Words], ...] = (
+_READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
     ("tok/s total", "input and output", lambda one: one.total_tokens_per_s, format_number),
     ("tok/s output", "", lambda one: one.output_tokens_per_s, format_number),
-    ("Streamed chunks/s", "", lambda one: one.chunks_per_s, format_number),
     ("Requests/s", "", lambda one: one.requests_per_s, format_number),
     ("Requests in flight", "", lambda one: one.in_flight, format_number),
     ("Time to first token (TTFT)", "mean", lambda one: one.ttft_ms, format_milliseconds),
     ("TTFT, 99th percentile", "", lambda one: one.ttft_p99_ms, format_milliseconds),
     ("Time per output token (TPOT)", "mean, after the first", lambda one: one.tpot_ms, format_milliseconds),
-    ("Inter-chunk latency (ITL)", "mean", lambda one: one.itl_ms, format_milliseconds),
-    ("ITL, median", "steps without prompts", lambda one: one.itl_median_ms, format_milliseconds),
-    ("ITL, 99th percentile", "with a step full of prompts", lambda one: one.itl_p99_ms, format_milliseconds),
     ("Whole request", "mean", lambda one: one.seconds_per_request, lambda seconds: format_milliseconds(1e3 * seconds)),
     ("Running sequences per engine", "mean", lambda one: one.running_per_engine, format_number),
-    ("Running sequences per engine", "peak", lambda one: one.running_peak_per_engine, format_number),
     ("KV cache in use", "peak", lambda one: one.kv_cache_peak_percent, lambda value: f"{value:.0f} %"),
-    ("Power per GPU", "mean", lambda one: one.watts_per_gpu, lambda value: f"{value:.0f} W"),
-    (
-        "Energy per million tokens",
-        "GPUs alone",
-        lambda one: one.joules_per_million_tokens,
-        lambda value: f"{value / 1e3:,.0f} kJ",
-    ),
-    (
-        "Energy per million output tokens",
-        "GPUs alone",
-        lambda one: one.joules_per_million_output_tokens,
-        lambda value: f"{value / 1e3:,.0f} kJ",
-    ),
 )
 
 
@@ -70,7 +52,7 @@ def performance(plan: Plan) -> Table:
     ]
     return Table(
         id="performance-table",
-        caption="Throughput, latency, memory and energy at the planned load and at full load",
+        caption="Throughput, latency and memory at the planned load and at full load",
         columns=(*texts("reading"), *columns),
         rows=tuple(
             (
@@ -82,10 +64,8 @@ def performance(plan: Plan) -> Table:
     )
 
 
-def _reading(estimate: Estimate | None, format_: _Words) -> tuple[Cell, Cell]:
+def _reading(estimate: Estimate, format_: _Words) -> tuple[Cell, Cell]:
     """The value and its interval, or "given" where the goal states it."""
-    if estimate is None:
-        return Cell("not measured"), Cell("")
     span = "given" if estimate.low == estimate.high else format_span(estimate, format_)
     return Cell(format_(estimate.value)), Cell(span, style="dim")
 
