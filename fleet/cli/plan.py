@@ -20,7 +20,7 @@ from fleet.plan.asked import ANY_MACHINE, Asked, Place
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from fleet.plan.plan import Alternative, Plan
+    from fleet.plan.plan import Plan
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Outline
 
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 class Wanted:
     """What becomes of a plan."""
 
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Compare purchase options, with and without the gateway.")
-    ] = False
     format_: Annotated[list[str] | None, format_option("text", "json")] = None
     write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
@@ -57,7 +54,6 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         notes = ()
     question = question_of(replace(asked, region=region), for_stack=wanted.write is not None)
     question = replace(question, notes=(*question.notes, *notes))
-    from fleet.plan.planning import compare as alternatives_of
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError
 
@@ -75,8 +71,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
-    alternatives = alternatives_of(question) if wanted.compare else ()
-    _print(answer, alternatives, formats, written, commands)
+    _print(answer, formats, written, commands)
     return CLEAN
 
 
@@ -87,8 +82,6 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
         for option, there in _of_one_machine(asked, wanted).items():
             if there:
                 raise CommandError(f"{option} cannot be combined with --machine any; name one machine")
-    if writes and wanted.compare:
-        raise CommandError("--write and --compare cannot be combined")
     for option in ("--force",) * wanted.force + place.given():
         if not writes:
             raise CommandError(f"{option} requires --write")
@@ -98,7 +91,6 @@ def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
     """The options that need one machine, and whether they are given. Without them and --machine, every machine is compared."""
     return {
         "--write": wanted.write is not None,
-        "--compare": wanted.compare,
         "--usd-per-node-hour": asked.usd_per_node_hour is not None,
         f"--capacity {asked.capacity}": _is_unlisted(asked),
     }
@@ -166,26 +158,17 @@ def _impossible(error: PlanImpossibleError, question: PlanQuestion, asked: Asked
     return FINDINGS
 
 
-def _print(
-    answer: Plan,
-    alternatives: Sequence[Alternative],
-    formats: Documents,
-    written: Sequence[str],
-    commands: Sequence[str],
-) -> None:
-    from fleet.plan.report import outline
+def _print(answer: Plan, formats: Documents, written: Sequence[str], commands: Sequence[str]) -> None:
+    from fleet.plan.report.outline import outline
 
-    whole = outline.outline(answer, alternatives, written=written, commands=commands)
-    # A terminal shows a comparison without the plan.
-    short = outline.comparison(alternatives) if alternatives else whole
-    _deliver(whole, formats, in_text=short)
+    _deliver(outline(answer, written=written, commands=commands), formats)
     if written and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: {' and '.join(written)} written\n")
 
 
-def _deliver(report: Outline, formats: Documents, *, in_text: Outline | None = None) -> None:
+def _deliver(report: Outline, formats: Documents) -> None:
     """Write a report in each format, and print the files' paths if stdout is otherwise unused."""
     for format_, file in formats.items():
-        show(in_text or report if format_ == "text" else report, format_, file)
+        show(report, format_, file)
         if file is not None and None not in formats.values():
             sys.stdout.write(f"{file}\n")

@@ -9,9 +9,8 @@ from facts.cost import Bill
 from facts.figures import Match
 from facts.sizing import Sizing
 from facts.time_to_serve import TimeToServe
-from fleet.plan.asked import Capacity
 from fleet.plan.economics import ApiPrice
-from fleet.plan.model.deployment import Deployment, Routing
+from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.estimates import Basis
 from fleet.plan.model.performance import Performance
 from fleet.plan.question.goals import Batch, PlanQuestion, Users
@@ -212,14 +211,3 @@ class Plan:
     def reasons(self) -> tuple[str, ...]:
         """Differences from the measured range."""
         return self.performance.tpot_ms.reasons
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
-    """The same question with another capacity or routing."""
-
-    capacity: Capacity
-    routing: Routing
-    plan: Plan | None
-    why_not: str | None
-    """Why there is no plan; None if there is one."""

@@ -26,9 +26,8 @@ from fleet.plan.model.roofline import known, planned
 from fleet.plan.model.step_time import step_costs
 from fleet.plan.money import bill_of, money
 from fleet.plan.nodes_for import Goal, ImpossibleGoalError, nodes_for, users_in_flight
-from fleet.plan.plan import Alternative, BatchRun, FullLoadLimit, Plan, Verdict
+from fleet.plan.plan import BatchRun, FullLoadLimit, Plan, Verdict
 from fleet.plan.question.goals import (
-    CAPACITIES,
     INTERRUPTIBLE,
     MOST_MACHINES,
     Batch,
@@ -39,7 +38,6 @@ from fleet.plan.question.goals import (
     TokensPerSecond,
     Users,
     reading_seconds,
-    way_of,
 )
 from fleet.plan.question.profiles import profiles_for
 from fleet.plan.remarks import remarks
@@ -135,27 +133,6 @@ def _nodes_as_engine(question: PlanQuestion) -> int | None:
         return _fleet(replace(question, reading="engine")).deployment.nodes
     except PlanImpossibleError:
         return None
-
-
-def compare(question: PlanQuestion) -> tuple[Alternative, ...]:
-    """Plan the question with every capacity, with and without the gateway; its own capacity and routing first.
-
-    A stated price applies to the question's own capacity only; the others use list prices.
-    """
-    sold = [capacity for capacity in CAPACITIES if way_of(capacity) in question.machine.ways]
-    capacities = sorted(sold, key=lambda capacity: capacity != question.capacity)
-    routings = sorted(("cluster-ip", "inference-gateway"), key=lambda routing: routing != question.routing)
-    found = []
-    for capacity in capacities:
-        for routing in routings:
-            stated = question.usd_per_node_hour if capacity == question.capacity else None
-            other = replace(question, capacity=capacity, routing=routing, usd_per_node_hour=stated)  # type: ignore[arg-type]
-            try:
-                answer, why_not = plan(other), None
-            except PlanImpossibleError as error:
-                answer, why_not = None, error.why
-            found.append(Alternative(capacity=capacity, routing=other.routing, plan=answer, why_not=why_not))
-    return tuple(found)
 
 
 def _check(question: PlanQuestion) -> None:

@@ -37,7 +37,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     chosen: int | None = None
-    """Row that is the plan's own."""
+    """Row that stands out."""
     foot: tuple[Cell, ...] = ()
 
 

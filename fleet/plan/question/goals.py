@@ -146,7 +146,7 @@ class PlanQuestion:
 
     @property
     def has_routers(self) -> bool:
-        """Whether this plan has routers: an alternative with the gateway has its picker instead."""
+        """Whether this plan has routers: behind the gateway its picker chooses servers instead."""
         return self.routers and self.routing == "cluster-ip"
 
     def __post_init__(self) -> None:

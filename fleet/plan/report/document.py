@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from facts.workloads import Lengths
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.model.performance import Performance
-    from fleet.plan.plan import Alternative, Money, PerMillion, Plan
+    from fleet.plan.plan import Money, PerMillion, Plan
     from fleet.plan.question.goals import PlanQuestion
 
 _ESTIMATES = (
@@ -33,12 +32,9 @@ _ESTIMATES = (
 )
 
 
-def plan_document(plan: Plan, alternatives: Sequence[Alternative] = ()) -> dict[str, Any]:
-    """The plan, with alternatives if requested."""
-    document: dict[str, Any] = {"question": _question(plan.question), "plan": _plan(plan)}
-    if alternatives:
-        document["alternatives"] = [_alternative(alternative) for alternative in alternatives]
-    return camel_case(document)
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan."""
+    return camel_case({"question": _question(plan.question), "plan": _plan(plan)})
 
 
 def no_plan_document(question: PlanQuestion) -> dict[str, Any]:
@@ -193,15 +189,6 @@ def _way(way: TimeToServe) -> dict[str, Any]:
         "likelySeconds": way.likely_seconds,
         "highSeconds": way.high_seconds,
         "steps": [asdict(step) for step in way.steps],
-    }
-
-
-def _alternative(one: Alternative) -> dict[str, Any]:
-    return {
-        "capacity": one.capacity,
-        "routing": one.routing,
-        "plan": None if one.plan is None else _plan(one.plan),
-        "whyNot": one.why_not,
     }
 
 

@@ -1,4 +1,4 @@
-"""A plan, a comparison and an impossible goal as outlines."""
+"""A plan and an impossible goal as outlines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from facts.cost import LineItem
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.texts import plural
-from fleet.plan.plan import Alternative, Plan
+from fleet.plan.plan import Plan
 from fleet.plan.question.goals import Budget
 from fleet.plan.report import document, market, plan_tables
 from fleet.plan.words import (
@@ -60,16 +60,8 @@ _BASIS = {
 _STARTS = {"nothing": "nothing", "cluster": "a cluster without weights", "weights": "a cluster with weights"}
 
 
-def outline(
-    plan: Plan,
-    alternatives: Sequence[Alternative] = (),
-    *,
-    written: Sequence[str] = (),
-    commands: Sequence[str] = (),
-) -> Outline:
-    """The plan. `alternatives`: the same goal with other capacity and routing (`planning.compare`); `written`: the files that
-    `--write` created from it; `commands`: what to type next.
-    """
+def outline(plan: Plan, *, written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
+    """The plan. `written`: the files that `--write` created from it; `commands`: what to type next."""
     question = plan.question
     ending: tuple[Element, ...] = (Next("add --write STACK", "to write the stack file"),)
     if written:
@@ -110,37 +102,7 @@ def outline(
             "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "
             "fleet. The model and its errors: `docs/planner-model.md`; sources of every figure: `docs/provenance.md`.",
         ),
-        data=document.plan_document(plan, alternatives),
-    )
-
-
-def comparison(alternatives: Sequence[Alternative]) -> Outline:
-    """The alternatives alone, and why some have no price or no plan."""
-    plan = next((alternative.plan for alternative in alternatives if alternative.plan is not None), None)
-    reading = [
-        "nodes: spares included.",
-        "per million: USD per million input and output tokens at the goal's load. per million out: the full cost divided by "
-        "output tokens alone.",
-        "unknown: no dated price of a node-hour is known; pass yours with --capacity and --usd-per-node-hour.",
-    ]
-    if any(alternative.plan is not None and alternative.plan.money.at_least for alternative in alternatives):
-        reading.append("≥: some prices are unknown. The plan for a single capacity lists them.")
-    head: tuple[Element, ...] = ()
-    if plan is not None:
-        question = plan.question
-        said = (
-            f"list prices of {question.region}, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full "
-            f"load, {plan.label}"
-        )
-        head = (Prose(said, "soft"),)
-    return Outline(
-        title=_goal(plan.question) if plan is not None else "no plan",
-        kind="plan, compared",
-        head=head,
-        body=(
-            plan_tables.alternatives(plan, alternatives),
-            Section(title="How to read this", body=tuple(map(Prose, reading))),
-        ),
+        data=document.plan_document(plan),
     )
 
 

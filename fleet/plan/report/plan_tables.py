@@ -1,21 +1,19 @@
-"""Tables of a plan: performance, prices, infrastructure, start-up, alternatives."""
+"""Tables of a plan: performance, prices, infrastructure, start-up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 from facts.routers import CPU_STEPS, MOST_REPLICAS
 from facts.texts import plural
 from facts.time_to_serve import TimeToServe
 from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.performance import Performance
-from fleet.plan.plan import Alternative, PerMillion, Plan
+from fleet.plan.plan import PerMillion, Plan
 from fleet.plan.routers import routers_for
 from fleet.plan.words import format_quota, format_span
 from fleet.report.table import Cell, Column, Table, numbers, texts
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_usd
-
-_ROUTINGS: Mapping[str, str] = {"cluster-ip": "Service", "inference-gateway": "gateway"}
 
 _Words = Callable[[float], str]
 _READINGS: tuple[tuple[str, str, Callable[[Performance], Estimate], _Words], ...] = (
@@ -182,46 +180,4 @@ def steps_to_serve(way: TimeToServe, machine: str) -> Table:
             )
             for step in way.steps
         ),
-    )
-
-
-def alternatives(plan: Plan | None, found: Sequence[Alternative]) -> Table:
-    """The same goal with other capacity or routing."""
-    chosen = next(
-        (
-            index
-            for index, one in enumerate(found)
-            if plan is not None and (one.capacity, one.routing) == (plan.question.capacity, plan.question.routing)
-        ),
-        None,
-    )
-    return Table(
-        id="alternatives-table",
-        caption="The same goal with other capacity and routing, spares included",
-        columns=(
-            *texts("capacity and routing"),
-            *numbers("nodes", "USD an hour", "per million", "per million out"),
-            *numbers("TPOT", "TTFT p99", is_optional=True),
-        ),
-        rows=tuple(_alternative(one) for one in found),
-        chosen=chosen,
-    )
-
-
-def _alternative(one: Alternative) -> tuple[Cell, ...]:
-    name = Cell(f"{one.capacity}, {_ROUTINGS[one.routing]}")
-    if one.plan is None:
-        return (name, Cell("none", one.why_not or "", style="wide"))
-    plan, price = one.plan, price_of(one.plan)
-    unknown = Cell("unknown", style="unknown")
-    least = "≥ " if plan.money.at_least else ""
-    known = plan.money.usd_per_node_hour is not None
-    return (
-        name,
-        Cell(f"{plan.machines:,}"),
-        Cell(f"{least}{format_usd(plan.money.usd_per_hour)}") if known else unknown,
-        Cell(f"{least}{format_usd(price.total_usd)}") if price else unknown,
-        Cell(f"{least}{format_usd(price.output_usd)}") if price else unknown,
-        Cell(format_milliseconds(plan.performance.tpot_ms.value)),
-        Cell(format_milliseconds(plan.performance.ttft_p99_ms.value)),
     )

@@ -79,16 +79,6 @@ def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> Non
     assert re.search(r"Gemini 3.1 Flash-Lite .* \$0.67 +never", dear)
 
 
-def test_a_comparison_has_a_line_for_every_way() -> None:
-    lines = plan(*USERS, "--compare").stdout.splitlines()
-    rows = [line for line in lines if re.match(r"(spot|cud-1y|cud-3y|flex-start|calendar|reservation|ladder), ", line)]
-    assert len(rows) == 14
-    assert re.match(r"spot, Service +10 ", rows[0])
-    assert sum(" unknown " in row for row in rows) == 10  # none published for europe-west4
-    american = plan(*USERS, "--compare", "--region", "us-central1").stdout.splitlines()
-    assert sum(" unknown " in row for row in american) == 4  # a reservation and a ladder have none of their own
-
-
 def test_a_region_is_one_and_that_of_the_file() -> None:
     for options in (("--region", "Iowa"), ("--region", "us-central1", "--write", "prod", "--zone", "europe-west4-b")):
         done = plan(*USERS, *options)
@@ -157,7 +147,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--force"), "--force requires --write"),
         (("--users", "10", "--project", "my-project"), "--project requires --write"),
-        (("--users", "10", "--write", "a", "--compare"), "--write and --compare"),
         (("--users", "10", "--machine", "any", "--write", "a"), "--machine any"),
         (("--users", "10", "--machine", "tpu"), "allowed: any, g2-standard-4"),
         (("--users", "10", "--machine", "h100"), "did you mean a3-highgpu-1g?"),
@@ -217,11 +206,11 @@ def test_without_a_preference_every_machine_answers(options: tuple[str, ...]) ->
     assert plan(*asked).stdout == plan(*asked, "--machine", "any").stdout
 
 
-@each_row("options", [("--compare",), ("--usd-per-node-hour", "30"), ("--capacity", "reservation")])
+@each_row("options", [("--usd-per-node-hour", "30"), ("--capacity", "reservation")])
 def test_what_needs_one_machine_gets_the_articles_and_says_so(options: tuple[str, ...]) -> None:
     done = plan("--users", "200", *options)
     assert done.returncode == 0, done.stderr
-    assert "a4-highgpu-8g" in done.stdout or "--compare" in options
+    assert "a4-highgpu-8g" in done.stdout
 
 
 def test_the_document_holds_the_whole_plan() -> None:
@@ -246,9 +235,8 @@ def test_every_key_of_the_document_is_in_camel_case() -> None:
             return set(value) | {key for item in value.values() for key in keys(item)}
         return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
 
-    document = json.loads(plan(*BATCH, "--compare", "--format", "json").stdout)
+    document = json.loads(plan(*BATCH, "--format", "json").stdout)
     assert [key for key in keys(document) if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
-    assert len(document["alternatives"]) == 14
 
 
 def test_an_unknown_price_is_null_in_the_document() -> None:

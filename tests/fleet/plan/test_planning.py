@@ -17,9 +17,9 @@ from fleet.plan.economics import Duty
 from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.nodes_for import ImpossibleGoalError
 from fleet.plan.plan import Plan
-from fleet.plan.planning import compare, plan
+from fleet.plan.planning import plan
 from fleet.plan.question.asking import AskingError, question_of
-from fleet.plan.question.goals import CAPACITIES, Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
+from fleet.plan.question.goals import Budget, PlanImpossibleError, PlanQuestion, Users, parse_hours
 from fleet.plan.stack_file import stack_text
 from tests.processor import unit_seconds
 from tests.support.phases import PHASES
@@ -345,40 +345,6 @@ def test_what_is_nearest_is_possible() -> None:
         answer(users=1_000, tpot_ms=1)
     limit = float(caught.value.nearest.split("TPOT of ")[1].split(" ms")[0].replace(",", ""))
     assert answer(users=1_000, tpot_ms=limit).verdicts[0].holds
-
-
-# Compare --------------------------------------------------------------------------------------------------------------
-
-
-def test_a_comparison_has_every_way_to_buy_and_to_reach_nodes_the_asked_one_first() -> None:
-    found = compare(asked(tokens_per_second=1e6, capacity="cud-1y"))
-    assert (found[0].capacity, found[0].routing) == ("cud-1y", "cluster-ip")
-    assert {(one.capacity, one.routing) for one in found} == {
-        (capacity, routing)
-        for capacity in CAPACITIES
-        for routing in ("cluster-ip", "inference-gateway")
-        if capacity != "on-demand"
-    }
-    by_way = {(one.capacity, one.routing): one.plan for one in found}
-    plain, gateway = by_way["spot", "cluster-ip"], by_way["spot", "inference-gateway"]
-    assert plain is not None
-    assert gateway is not None
-    assert gateway.nodes > plain.nodes
-
-
-def test_a_stated_price_is_of_its_own_way_to_buy_alone() -> None:
-    found = compare(asked(users=16_000, capacity="flex-start", usd_per_node_hour=50.0))
-    prices = {one.capacity: one.plan.money.usd_per_node_hour for one in found if one.plan}
-    assert prices["flex-start"] == 50
-    assert prices["spot"] == SPOT_USD
-    assert prices["ladder"] is None
-
-
-def test_a_comparison_says_why_a_way_is_closed() -> None:
-    found = compare(asked(usd_per_hour=500))
-    closed = {one.capacity for one in found if one.plan is None}
-    assert closed == {"flex-start", "cud-1y", "cud-3y", "reservation", "ladder"}
-    assert all(one.why_not for one in found if one.plan is None)
 
 
 # Options --------------------------------------------------------------------------------------------------------------

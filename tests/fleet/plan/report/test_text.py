@@ -14,14 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
-from fleet.plan.plan import Alternative, Plan
-from fleet.plan.planning import compare, plan
+from fleet.plan.plan import Plan
+from fleet.plan.planning import plan
 from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import CAPACITIES, PlanImpossibleError
-from fleet.plan.report.outline import comparison, outline
+from fleet.plan.report.outline import outline
 from fleet.plan.words import format_goal, format_lengths, format_span
 from fleet.report.as_text import print_text
-from fleet.report.table import Table
 from fleet.report.terminal import Paper
 from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
 from tests.support.rows import each_row
@@ -47,31 +46,15 @@ def printed(answer: Plan, width: int = 100, written: tuple[str, ...] = (), comma
     return stream.getvalue()
 
 
-def compared(name: str, width: int) -> str:
-    stream = io.StringIO()
-    print_text(Paper(stream=stream, width=width, styled=False), comparison(compare(made(name).question)))
-    return stream.getvalue()
-
-
 def test_the_wording_of_a_plan(golden: Callable[[str, str], None]) -> None:
     golden("plan/users.txt", printed(made("users"), 80))
     golden("plan/documents.txt", printed(made("documents"), 80))
-    golden("plan/comparison.txt", compared("users", 80))
 
 
 @each_row("width", [60, 80, 100, 120])
 @each_row("name", GOALS)
 def test_no_line_sticks_out(name: str, width: int) -> None:
     assert [line for line in printed(made(name), width).splitlines() if len(line) > width] == []
-
-
-@pytest.mark.slow
-@each_row("width", [60, 80, 120])
-@each_row("name", ["users", "budget", "tokens"])
-def test_no_line_of_a_comparison_sticks_out(name: str, width: int) -> None:
-    lines = compared(name, width).splitlines()
-    assert [line for line in lines if len(line) > width] == []
-    assert sum(line.startswith(CAPACITIES) and ", " in line for line in lines) == 14
 
 
 @pytest.mark.parametrize("name", GOALS)
@@ -152,17 +135,6 @@ def test_what_stays_names_the_prices_nobody_knows() -> None:
     bill, words = made("users").money.bill, " ".join(printed(made("users"), 1_000).split())
     for items in (bill.residual_items, bill.after_destroy_items):
         assert f"({', '.join(item.name for item in items if item.usd_per_hour is None)})" in words
-
-
-def test_a_comparison_marks_the_plans_own_row_and_says_why_one_has_no_plan() -> None:
-    found = compare(made("users").question)
-    lost = Alternative(capacity="ladder", routing="inference-gateway", plan=None, why_not="too few nodes")
-    [table] = [one for one in comparison((*found[:-1], lost)).body if isinstance(one, Table)]
-    assert len(table.rows) == len(found)
-    assert [cell.text for cell in table.rows[-1]] == ["ladder, gateway", "none"]
-    assert table.rows[-1][-1].note == "too few nodes"
-    assert table.chosen is not None
-    assert table.rows[table.chosen][0].text == "spot, Service"
 
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:
