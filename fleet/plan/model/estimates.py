@@ -33,9 +33,6 @@ class Estimate:
         if not self.low <= self.value <= self.high:
             raise ValueError(f"low, value and high must ascend, got {self.low}, {self.value}, {self.high}")
 
-    def __str__(self) -> str:
-        return f"{_format(self.value)} ({_format(self.low)} to {_format(self.high)}, {self.label})"
-
     @property
     def label(self) -> str:
         """The basis as reports show it: "estimated x/÷ 2"."""
@@ -45,10 +42,6 @@ class Estimate:
     def planned_end(self) -> float:
         """The end of a latency that nodes are sized for: the high one; for an upper bound its best, so that nodes are a lower bound."""
         return self.value if self.basis == "upper bound" else self.high
-
-    def holds(self, value: float) -> bool:
-        """Whether `value` lies between low and high."""
-        return self.low <= value <= self.high
 
     def map(self, function: Callable[[float], float]) -> Estimate:
         """Apply a monotonic function to value and interval."""
@@ -60,7 +53,3 @@ class Estimate:
             high=ends[2],
             as_engine=None if self.as_engine is None else function(self.as_engine),
         )
-
-
-def _format(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -50,11 +50,6 @@ class MemoryBudget:
     layout: CacheLayout
 
     @property
-    def outside_gib(self) -> float:
-        """Memory outside the budget, free for peaks beyond the dummy step."""
-        return self.gpu_gib - self.budget_gib - (0.0 if self.graphs_in_budget else self.cuda_graphs_gib)
-
-    @property
     def pool_blocks(self) -> int:
         """Cache blocks: each holds one attention block or one state for the layers of a group."""
         return memory.pool_blocks(self.layout, self.cache_gib)

@@ -145,8 +145,7 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
 @lru_cache(maxsize=1_024)
 def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     room = budget(deployment, workload)
-    calibrated = is_articles(deployment) and deployment.reading == "fleet"
-    frame_of = _frame if calibrated else _roofline_frame
+    frame_of = _frame if is_articles(deployment) and deployment.reading == "fleet" else _roofline_frame
     frame = frame_of(deployment, workload, offered, room, planned_share(deployment))
     if deployment.slow_product is not None:
         frame = _slowed(frame, deployment.slow_product, partial(frame_of, deployment, workload), offered, room)

@@ -42,7 +42,7 @@ from fleet.bench.measurement import (
     SummedRates,
     Timeline,
 )
-from fleet.bench.student_t import quantile
+from fleet.bench.student_t import two_sided
 
 Numbers = NDArray[np.float64]
 
@@ -414,7 +414,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     if len(values) < 2:
         return Estimate(mean=mean, low=None, high=None, repeats=len(values), variation=None)
     deviation = float(np.std(values, ddof=1))
-    half = quantile(0.975, len(values) - 1) * deviation / len(values) ** 0.5
+    half = two_sided(len(values) - 1) * deviation / len(values) ** 0.5
     return Estimate(mean=mean, low=mean - half, high=mean + half, repeats=len(values), variation=deviation / mean)
 
 

@@ -63,6 +63,12 @@ class Row:
         return found
 
     @property
+    def is_within(self) -> bool:
+        """Whether its interval holds the published value."""
+        found = self.predicted
+        return found.low <= self.published <= found.high
+
+    @property
     def error_percent(self) -> float:
         """Its error."""
         return 100 * (self.predicted.value / self.published - 1)

@@ -16,11 +16,3 @@ def test_a_falling_function_swaps_the_ends() -> None:
     inverse = Estimate(value=4, low=2, high=8, basis="predicted", reasons=("load",)).map(lambda value: 8 / value)
     assert (inverse.value, inverse.low, inverse.high) == (2, 1, 4)
     assert (inverse.basis, inverse.reasons) == ("predicted", ("load",))
-
-
-def test_an_estimate_holds_its_ends_and_says_them() -> None:
-    tokens = Estimate(value=95_317.4, low=92_000, high=98_000, basis="predicted")
-    assert tokens.holds(92_000)
-    assert not tokens.holds(98_001)
-    assert str(tokens) == "95,317 (92,000 to 98,000, predicted)"
-    assert str(Estimate(value=45.47, low=43.7, high=47.3, basis="fitted")) == "45.5 (43.7 to 47.3, fitted)"

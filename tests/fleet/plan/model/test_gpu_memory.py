@@ -102,13 +102,6 @@ def test_a_growing_sequence_holds_on_average_what_it_holds_step_by_step() -> Non
     assert room.blocks_per_sequence(one) - room.state_blocks == pytest.approx(sum(held) / len(held))
 
 
-def test_the_crash_at_095_had_half_as_much_left_outside_the_budget() -> None:
-    phase = PHASES["phases.dp8-4096"]
-    left, crashed = budget(phase).outside_gib, budget(_with(phase, gpu_memory_utilization=0.95)).outside_gib
-    assert 0 < crashed < left / 2
-    assert budget(record_fleet(1)).outside_gib == pytest.approx(0.08 * 178.35)
-
-
 def test_the_h200_kept_as_much_for_its_cache_as_the_arithmetic_says() -> None:
     engine = EngineShape(data_parallel=1, max_num_batched_tokens=16_384, max_num_seqs=256, language_model_only=True)
     room = budget(Deployment(nodes=1, gpu=H200, gpus_per_node=1, engine=engine))
