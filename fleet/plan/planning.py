@@ -434,7 +434,7 @@ def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:
 
 def _router_vcpus(question: PlanQuestion, fleet: _Fleet, full: Performance) -> int:
     """Of the routers that the plan has."""
-    if not question.has_routers:
+    if not question.routers:
         return 0
     found = size_routers(question, fleet.machines, fleet.deployment.nodes, full)
     if found is None:

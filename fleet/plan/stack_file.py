@@ -138,7 +138,7 @@ def stack_text(plan: Plan, place: Place = _ANYWHERE, *, config: str | None = Non
     lines = [_MODELINE, "#", *about, *_place(plan, place), *_capacity(plan, place.reservation), *_cluster(plan)]
     if plan.question.routing == "inference-gateway":
         lines += _gateway(plan)
-    if plan.question.has_routers:
+    if plan.question.routers:
         lines += _endpoint(plan)
     return (
         "\n".join(

@@ -144,11 +144,6 @@ class PlanQuestion:
     notes: tuple[str, ...] = ()
     """Explanations of defaults chosen for the user."""
 
-    @property
-    def has_routers(self) -> bool:
-        """Whether this plan has routers: behind the gateway its picker chooses servers instead."""
-        return self.routers and self.routing == "cluster-ip"
-
     def __post_init__(self) -> None:
         if way_of(self.capacity) not in self.machine.ways:
             ways = [capacity for capacity in CAPACITIES if way_of(capacity) in self.machine.ways]

@@ -143,7 +143,7 @@ def _answer(plan: Plan) -> str:
     elif plan.basis == "upper bound":
         bound = "at least "
     nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
-    behind = ROUTINGS["router" if plan.question.has_routers else plan.deployment.routing]
+    behind = ROUTINGS["router" if plan.question.routers else plan.deployment.routing]
     priced = plan.money.usd_per_node_hour is not None
     bought = (
         f": {plan.money.bill.format_hourly_total(indicates=True)}"

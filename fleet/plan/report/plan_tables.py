@@ -158,7 +158,7 @@ def _routers(plan: Plan) -> tuple[str, str, str]:
     what, found = "Routers", routers_for(plan)
     if found is None:
         return what, "too many", f"it would take more than {MOST_REPLICAS} routers of {CPU_STEPS[-1]} vCPU"
-    wanted = "as asked" if plan.question.has_routers else "if you choose it"
+    wanted = "as asked" if plan.question.routers else "if you choose it"
     why = (
         f"endpoint.kind leastRequest, {wanted}: {found.busy_cores:.1f} busy cores at full load by docs/routers.md; one router may "
         "be away. No dated price for Autopilot pods is known"
