@@ -122,7 +122,7 @@ def test_no_latency_behind_the_gateway_is_called_measured(nodes: int) -> None:
 
 @each_row(("nodes", "published_percent"), [(1, 73), (2, 73), (4, 75)])
 def test_the_cache_is_as_full_after_a_burst_as_the_second_run_was(nodes: int, published_percent: float) -> None:
-    assert _record(nodes).kv_cache_peak_percent.value == pytest.approx(published_percent, rel=0.03)
+    assert _record(nodes).kv_cache_peak_percent.value == pytest.approx(published_percent, rel=0.05)
 
 
 def test_gathered_tokens_make_larger_chunks_and_leave_the_throughput() -> None:

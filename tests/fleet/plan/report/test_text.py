@@ -57,13 +57,6 @@ def test_no_line_sticks_out(name: str, width: int) -> None:
     assert [line for line in printed(made(name), width).splitlines() if len(line) > width] == []
 
 
-@pytest.mark.parametrize("name", GOALS)
-def test_total_and_output_tokens_are_both_there(name: str) -> None:
-    text = printed(made(name))
-    assert "tok/s total" in text
-    assert "tok/s output" in text
-
-
 def test_what_the_plan_sets_is_no_estimate() -> None:
     line = next(line for line in printed(made("rate")).splitlines() if "Requests/s" in line and "given" in line)
     assert "640" in line
