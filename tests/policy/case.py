@@ -42,8 +42,6 @@ class Case:
     edits: tuple[Edit, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     """How the stack configures the rule; with the rule's own defaults it judges the other way."""
-    says: tuple[str, ...] = ()
-    """Figures and names that were worked out: some verdict has each of them. Wording is in tests/goldens/policy."""
     unspeakable: str = ""
     """A secret that no verdict may repeat."""
     broken: bool = True
@@ -85,12 +83,10 @@ def of_resource(
     what: str,
     *edits: Edit,
     stack: str = "dev",
-    says: str | tuple[str, ...] = (),
     unspeakable: str = "",
     **limits: Any,
 ) -> Case:
     """A stack whose rendered resources were changed afterwards."""
-    figures = (says,) if isinstance(says, str) else says
     return Case(
         rule=rule,
         what=what,
@@ -98,7 +94,6 @@ def of_resource(
         stack=stack,
         edits=edits,
         limits=limits,
-        says=figures,
         unspeakable=unspeakable,
     )
 

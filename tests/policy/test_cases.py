@@ -19,7 +19,6 @@ from tests.policy.case import Case
 from tests.policy.cases import CASES
 from tests.policy.mutation import mutated
 from tests.policy.samples import message, rule_named
-from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
 ELSEWHERE = {REPEATED_ON_PURPOSE, *(one.name for one in ENGINE_LESSONS)}
@@ -82,24 +81,19 @@ def usual(rule: str, stack: str, limits: str) -> set[str]:
     return told(case, recorded_stack(stack))
 
 
-@each_row("case", [case for cases in OF_RESOURCES.values() for case in cases])
-def test_a_rule_finds_what_breaks_it_and_nothing_else(case: Case) -> None:
-    said = verdicts(case)
-    assert bool(said) is case.broken, said
-    assert [figure for figure in case.says if not any(figure in one for one in said)] == [], said
-    if case.unspeakable:
-        assert case.unspeakable not in "".join(said)
-    if case.limits:
-        assert bool(verdicts(replace(case, limits={}))) is not case.broken
-
-
 @pytest.mark.parametrize("subject", sorted(OF_RESOURCES))
-def test_what_a_verdict_says(golden: Callable[[str, str], None], subject: str) -> None:
-    """The finding in full, and of why and fix what it has beyond its rule's own text, which policy/README.md shows."""
+def test_a_rule_finds_what_breaks_it_and_nothing_else(golden: Callable[[str, str], None], subject: str) -> None:
+    """The golden text has each finding, and of why and fix what it has beyond its rule's own text, which policy/README.md shows."""
     lines = []
     for case in OF_RESOURCES[subject]:
+        said = verdicts(case)
+        assert bool(said) is case.broken, (case.label, said)
+        if case.unspeakable:
+            assert case.unspeakable not in "".join(said)
+        if case.limits:
+            assert bool(verdicts(replace(case, limits={}))) is not case.broken, case.label
         rule = rule_named(case.rule)
-        for one in verdicts(case) if case.broken else ():
+        for one in said if case.broken else ():
             own = [line for line in one.splitlines() if line not in (f"why: {rule.evidence}", f"write: {rule.fix}")]
             lines += [f"# {case.label}", *own, ""]
     golden(f"policy/{subject}.txt", "\n".join(lines))

@@ -57,7 +57,7 @@ def test_a_rendered_server_breaks_what_its_stack_file_breaks(case: Case) -> None
     assert broken(Engine(pod)) == broken(case.declared)
 
 
-@each_row("case", [case for case in CASES if case.broken])
+@each_row("case", {case.lesson: case for case in CASES if case.broken}.values())
 def test_a_verdict_says_where_why_and_what_to_write_in_flags(case: Case) -> None:
     text = only(case.lesson, rendered(case))
     finding = decode(text, policy=case.lesson, subject="", severity="error")

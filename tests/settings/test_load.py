@@ -54,10 +54,6 @@ def test_a_value_outside_its_range_shows_range_and_reason() -> None:
     assert "MiB/s" in text
 
 
-def test_a_section_that_is_not_structured_is_refused() -> None:
-    assert "a mapping" in refused(server="twelve")["vllm-fleet:server"]
-
-
 def test_the_placeholder_project_parses_but_is_not_accepted() -> None:
     config = make_config(project="your-project-id")
     assert parse("x", config).project == "your-project-id"
@@ -65,36 +61,11 @@ def test_the_placeholder_project_parses_but_is_not_accepted() -> None:
         accept("x", config)
 
 
-def test_an_override_of_the_engine_is_typed_like_everything_else() -> None:
-    text = refused(server={"engine": {"maxModelLen": "long"}})["vllm-fleet:server.engine.maxModelLen"]
-    assert "whole number" in text
-
-
-def test_an_unknown_engine_setting_is_refused_with_the_near_one() -> None:
-    text = refused(server={"engine": {"maxModelLength": 4096}})["vllm-fleet:server.engine.maxModelLength"]
-    assert "write:   maxModelLen" in text
-
-
-def test_an_unknown_profile_names_those_there_are() -> None:
-    text = refused(server={"profile": "recrod"})["vllm-fleet:server.profile"]
-    assert "record" in text
-
-
 def test_overrides_are_remembered_and_laid_over_the_profile() -> None:
     serving = make_settings(server={"engine": {"maxModelLen": 4096}, "profile": "record"}).serving
     assert serving.engine.max_model_len == 4096
     assert serving.engine.kv_cache_dtype == "fp8_e4m3"
     assert serving.overrides == {"maxModelLen"}
-
-
-def test_a_null_override_takes_a_flag_of_the_profile_away() -> None:
-    serving = make_settings(
-        server={
-            "profile": "record",
-            "engine": {"enablePrefixCaching": None, "mambaCacheMode": None, "mambaBlockSize": None},
-        }
-    ).serving
-    assert serving.engine.enable_prefix_caching is None
 
 
 def test_secret_keys_only_say_that_they_are_there() -> None:

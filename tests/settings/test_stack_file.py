@@ -123,13 +123,6 @@ def test_an_unknown_stack_is_refused_with_the_nearest_or_how_to_make_it(
     assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", write)]
 
 
-@pytest.mark.parametrize("text", ["config:\n\t- x", "config:\n  a: 1\n\tb: 2\n"])
-def test_a_tab_is_called_one(root: Path, text: str) -> None:
-    write(root, text)
-    with pytest.raises(SettingsError, match="a tab"):
-        read(root, "x")
-
-
 @pytest.mark.parametrize("key", ["confg", "enviroment"])
 def test_a_misspelled_top_level_key_is_refused(root: Path, key: str) -> None:
     write(root, f"{key}:\n  gcp:project: p\nencryptionsalt: v1\n")
@@ -217,13 +210,6 @@ def test_a_link_out_of_the_project_is_not_quoted(root: Path) -> None:
     (root / "Pulumi.z.yaml").symlink_to(root / "Pulumi.y.yaml")
     (root / "Pulumi.y.yaml").write_text("config: {gcp:region: a}\n")
     assert read(root, "z").config == {"gcp:region": "a"}
-
-
-def test_an_unknown_stack_names_those_there_are(root: Path) -> None:
-    write(root, "config: {}\n")
-    with pytest.raises(SettingsError) as refusal:
-        read(root, "nope")
-    assert refusal.value.problems[0].allowed.endswith("this folder: x")
 
 
 def test_an_empty_file_has_no_configuration(root: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.plan.asked import Asked
-from fleet.plan.economics import Duty
 from fleet.plan.from_settings import facts_of_stack
 from fleet.plan.nodes_for import ImpossibleGoalError
 from fleet.plan.plan import Plan
@@ -25,8 +23,6 @@ from tests.processor import unit_seconds
 from tests.support.phases import PHASES
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def asked(**options: Any) -> PlanQuestion:
@@ -102,14 +98,6 @@ def test_the_record_without_headroom_is_twelve_nodes_and_its_price() -> None:
     assert found.published.kind == "equivalent"
     assert found.maximum.total_tokens_per_s.basis == "predicted"
     assert found.utilisation == pytest.approx(0.99, abs=0.01)
-
-
-def test_the_articles_users_take_the_articles_nodes_and_headroom_takes_more() -> None:
-    assert answer(users=16_000, headroom=0.0).nodes == 8
-    found = answer(users=16_000)
-    assert found.nodes == 10
-    assert found.performance.in_flight.value == 16_000
-    assert found.maximum.in_flight.value == 20_000
 
 
 def test_a_million_tokens_cost_what_the_article_says_at_its_price_and_load() -> None:
@@ -272,13 +260,6 @@ def test_business_hours_on_committed_nodes_cost_the_same_month_and_more_for_a_to
     assert any("168 hours" in remark for remark in business.remarks)
 
 
-def test_an_apis_price_is_that_of_the_plans_own_mix() -> None:
-    article, reading = answer(users=16_000).money.apis, answer(users=16_000, isl=2000, osl=100).money.apis
-    assert [round(api.usd_per_million, 2) for api in article] == [0.67, 5.33, 7.0, 11.67]
-    assert all(long.usd_per_million < short.usd_per_million for long, short in zip(reading, article, strict=True))
-    assert all(api.exact_mix for api in article)
-
-
 # How sure -------------------------------------------------------------------------------------------------------------
 
 
@@ -286,13 +267,6 @@ def test_a_plan_beyond_what_was_measured_says_in_what() -> None:
     found = answer(requests_per_second=640, isl=1024, osl=512)
     assert found.basis == "extrapolated"
     assert any(reason.startswith("prompts:") for reason in found.reasons)
-
-
-def test_lengths_and_a_profile_chosen_for_the_person_are_said() -> None:
-    assert "article" in answer(users=100).remarks[0]
-    chosen = answer(users=100, isl=6_000, osl=1_000)
-    assert chosen.question.profile.name == "serve-chat"
-    assert "2,560" in chosen.remarks[0]
 
 
 def test_the_gateway_is_advised_against_where_nobody_tried_it() -> None:
@@ -507,10 +481,6 @@ def test_a_plan_takes_less_than_16_units(options: dict[str, Any]) -> None:
         plan(question)
         taken.append((time.process_time() - begin) / unit)
     assert min(taken) < 16
-
-
-def test_duty_is_a_share_of_a_week() -> None:
-    assert answer(users=10, hours_per_week=84).question.duty == Duty(hours_per_week=84)
 
 
 # How full a node is, and how busy users are ------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ def test_what_stands_between_backticks_is_code() -> None:
 
 def test_flags_and_short_code_are_kept_whole() -> None:
     assert with_code("state yours (--osl)") == 'state yours (<span class="whole">--osl</span>)'
+    assert with_code(f"`{'x' * LONGEST_WHOLE}`").startswith('<code class="whole">x')
     assert with_code(f"`{'x' * (LONGEST_WHOLE + 1)}`").startswith("<code>x")
     assert re.search(r"\.whole[^{]*\{ white-space: nowrap; \}", (TEMPLATES / "style.css").read_text())
 

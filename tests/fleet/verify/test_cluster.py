@@ -19,7 +19,7 @@ from fleet.verify import ask, checks_cluster, checks_engine, checks_service, clu
 from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Backend, Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
-from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, judge, verify
+from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
 from lab.simulators.model_server.node import Faults, Pace
 from settings.load import parse
 from settings.stack import Settings
@@ -236,21 +236,6 @@ def test_tunnels_that_are_missing_are_named_and_nothing_is_passed_for_their_pods
     assert (state_of(check), said_in(check).endswith("b: it is gone")) == ("unknown", True)
 
 
-def test_a_stack_as_declared_passes_everything_that_the_cluster_tells(gateway: Settings) -> None:
-    facts = _facts(gateway)
-    for check in (
-        checks_cluster.replicas(facts, gateway),
-        checks_cluster.gateway(facts, gateway),
-        checks_cluster.capacity(facts, gateway),
-        checks_engine.flags(facts, gateway),
-        checks_engine.environment(facts, gateway),
-        checks_service.version(facts, gateway),
-    ):
-        assert check is not None
-        assert state_of(check) in ("passed", "unknown"), check
-    assert state_of(checks_cluster.gateway(facts, gateway)) == "passed"
-
-
 def test_another_picker_is_asked_for_by_its_own_names() -> None:
     settings = make_settings("gateway", gateway={"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}})
     there = _facts(settings)
@@ -262,17 +247,6 @@ def test_another_picker_is_asked_for_by_its_own_names() -> None:
     gone = checks_cluster.gateway(_facts(settings, pool=f"{_OWN}-llm-d", backend={"picker": {}}), settings)
     assert gone is not None
     assert [where_of(one) for one in differing(gone)] == [f"Deployment {_OWN}-llm-d-epp"]
-
-
-def test_a_gateway_that_is_not_programmed_names_api_and_proxy_only_subnet(gateway: Settings) -> None:
-    stuck = copy.deepcopy(programmed_gateway())
-    stuck["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}
-    check = checks_cluster.gateway(_facts(gateway, gateway=stuck), gateway)
-    assert check is not None
-    assert state_of(check) == "error"
-    assert [(name_of(one), one.found) for one in differing(check)] == [("Programmed", "False: Pending")]
-    assert "networkservices.googleapis.com" in said_in(check)
-    assert "proxy-only subnet" in said_in(check)
 
 
 @pytest.mark.parametrize(
@@ -690,12 +664,6 @@ def test_an_image_of_another_digest_is_named() -> None:
     assert differing(check)[0].found.startswith("vllm-openai:v0.18.1@")
 
 
-def test_without_a_digest_the_tag_decides() -> None:
-    dev = settings_of("dev")
-    assert dev.serving.image.digest is None
-    assert state_of(checks_service.version(_facts(dev, pods=(_pod(pod_of(dev, 0)),)), dev)) != "error"
-
-
 def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
     """The flags of workloads/server/pod.py, not only those that this test's pods were made with."""
     from tests.workloads.args import server_args
@@ -720,11 +688,6 @@ def test_adapters_of_the_rendered_pod_are_compared_as_one_list() -> None:
         pod["spec"]["containers"][0]["args"] = words
         check = checks_engine.flags(_facts(settings_of("dev"), pods=(_pod(pod),)), settings)
         assert [one.found for one in differing(check)] == found
-
-
-def test_judging_names_every_check_once(gateway: Settings) -> None:
-    ids = [check[0].id for check in judge(_facts(gateway), gateway)]
-    assert len(ids) == len(set(ids))
 
 
 def test_logs_are_read_from_their_beginning() -> None:

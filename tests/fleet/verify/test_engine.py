@@ -41,16 +41,6 @@ def _facts(text: str, *, logged: tuple[int, ...] = ()) -> Facts:
 # The resolved configuration
 
 
-def test_a_cache_in_bf16_is_named_with_declared_and_found(dev: Settings) -> None:
-    report = look(dev, labels={"cache_dtype": "auto", "gpu_memory_utilization": "0.95"})
-    check = check_of(report, "configuration")
-    assert state_of(check) == "error"
-    assert {(name_of(one), one.allowed, one.found) for one in differing(check)} == {
-        ("cache_dtype", "fp8_e4m3", "auto"),
-        ("gpu_memory_utilization", "0.92", "0.95"),
-    }
-
-
 def test_a_hybrid_model_without_its_cache_mode_is_named() -> None:
     settings = settings_of("dev", profile="serve-code")
     check = check_of(look(settings, labels={"mamba_cache_mode": "none"}), "configuration")
@@ -132,12 +122,6 @@ def test_one_engine_where_eight_are_declared_is_named(dev: Settings) -> None:
 # KV tokens
 
 
-def test_half_the_cache_is_found(dev: Settings) -> None:
-    check = check_of(look(dev, labels={"num_gpu_blocks": "1200"}), "kv-tokens")
-    assert state_of(check) == "error"
-    assert differing(check)[0].found == "475,200 (-50 %)"
-
-
 def test_the_cache_is_that_of_the_sequences_declared() -> None:
     eight_thousand = settings_of("dev", engine={"maxNumSeqs": 8192})
     check = checks_engine.kv_tokens(_facts(_info(engine="0", num_gpu_blocks="1457", block_size="1584")), eight_thousand)
@@ -175,13 +159,6 @@ def test_where_the_metrics_do_not_tell_the_log_does(dev: Settings) -> None:
 
 
 # Ranks
-
-
-def test_ranks_that_starve_are_named_with_what_they_hold(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(starving_ranks=(3, 5))), "ranks")
-    assert state_of(check) == "error"
-    assert [name_of(one) for one in differing(check)] == ["rank 3", "rank 5"]
-    assert differing(check)[0].found == "none; 0 running, 0 waiting, cache 0.0 % full"
 
 
 @each_row(

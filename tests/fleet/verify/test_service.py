@@ -88,10 +88,6 @@ def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settin
     assert {state_of(one) for one in report.checks if one[0].id != "reachable"} == {"unknown"}
 
 
-def test_a_dead_engine_is_not_ready(dev: Settings) -> None:
-    assert state_of(check_of(look(dev, Faults(engine_dead=True)), "reachable")) == "error"
-
-
 def test_another_model_is_named(dev: Settings) -> None:
     check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
     assert state_of(check) == "error"
@@ -250,12 +246,6 @@ def test_servers_that_fail_each_in_its_way_are_advised_once_each() -> None:
     pods = tuple(Server(name=name, health=one) for name, one in (("a", refused), ("b", dead), ("c", refused)))
     summary = said_in(checks_service.reachable(Facts(endpoint="", door=None, pods=pods)))
     assert (summary.count("port forward"), summary.count("503")) == (1, 1)
-
-
-def test_a_server_that_asks_for_a_key_the_stack_does_not_have_is_told(cud: Settings) -> None:
-    check = check_of(_with_key(cud, None), "model")
-    assert state_of(check) == "error"
-    assert differing(check)[0].found.startswith("HTTP 401: ")
 
 
 def test_the_key_goes_to_v1_and_nowhere_else() -> None:

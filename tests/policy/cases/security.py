@@ -126,7 +126,6 @@ CACHES = (
         "every key",
         _SAVER,
         _caches("roles/storage.objectCreator", key=""),
-        says="objectCreator",
     ),
     of_resource(
         "compile-cache-writers",
@@ -227,27 +226,25 @@ SECRETS = (
         unspeakable=_PASSWORD,
     ),
     *(
-        of_resource("secret-in-plain-text", what, edit, says=says, unspeakable=secret)
-        for what, edit, says, secret in (
-            ("a token in an option", _args(f"--hf={_TOKEN}"), "args[1] looks like a Hugging Face token", _TOKEN),
-            ("a key behind =", _args(f"--api-key={_KEY}"), "args[1] looks like", _KEY),
-            ("a key behind its option", _args("--api-key", _KEY), "args[2] looks like", _KEY),
-            ("a key in a script", _args(f"vllm serve m --api-key {_KEY}"), "args[1] looks like", _KEY),
-            ("a variable's name", _env("VLLM_API_KEY", _KEY), "VLLM_API_KEY", _KEY),
-            ("a variable's value", _env("ANY", _TOKEN), "env[0].value looks like a Hugging Face token", _TOKEN),
-            ("a URL", _annotated(f"https://me:{_KEY}@huggingface.co/m"), "a password in a URL", _KEY),
-            ("a header", _annotated(f"Authorization: Bearer {_KEY}"), "a bearer token", _KEY),
-            ("a key of data", put(DEPLOYMENT, "data.HF_TOKEN", value=_KEY), "data.HF_TOKEN", _KEY),
+        of_resource("secret-in-plain-text", what, edit, unspeakable=secret)
+        for what, edit, secret in (
+            ("a token in an option", _args(f"--hf={_TOKEN}"), _TOKEN),
+            ("a key behind =", _args(f"--api-key={_KEY}"), _KEY),
+            ("a key behind its option", _args("--api-key", _KEY), _KEY),
+            ("a key in a script", _args(f"vllm serve m --api-key {_KEY}"), _KEY),
+            ("a variable's name", _env("VLLM_API_KEY", _KEY), _KEY),
+            ("a variable's value", _env("ANY", _TOKEN), _TOKEN),
+            ("a URL", _annotated(f"https://me:{_KEY}@huggingface.co/m"), _KEY),
+            ("a header", _annotated(f"Authorization: Bearer {_KEY}"), _KEY),
+            ("a key of data", put(DEPLOYMENT, "data.HF_TOKEN", value=_KEY), _KEY),
             (
                 "a key's file",
                 put(DEPLOYMENT, "data", "key.pem", value=f"{_PEM}{_KEY}"),
-                "data.key.pem looks like",
                 _KEY,
             ),
             (
                 "beside a Secret's own place",
                 new("s", _SECRET, {"metadata": {"annotations": {"was": _TOKEN}}}),
-                "metadata.annotations.was",
                 _TOKEN,
             ),
         )
@@ -278,14 +275,14 @@ ACCESS = (
         put("platform-nodes-telemetry", "role", value="roles/storage.admin"),
         stack="cud",
     ),
-    of_resource("broad-roles", "a role for storage", _grant("roles/storage.admin", _NODES), says="roles/storage.admin"),
+    of_resource("broad-roles", "a role for storage", _grant("roles/storage.admin", _NODES)),
     sound(
         "broad-roles",
         "a role agreed",
         _grant("roles/storage.admin", _NODES),
         nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
     ),
-    of_resource("broad-roles", "a machine that owns the project", _grant("roles/owner", _BOT), says="bot@"),
+    of_resource("broad-roles", "a machine that owns the project", _grant("roles/owner", _BOT)),
     of_resource(
         "broad-roles",
         "a workload that edits the project",
@@ -299,12 +296,9 @@ ACCESS = (
         "a benchmark that may delete its bucket",
         put("access-benchmark-results", "role", value="roles/storage.admin"),
         stack="spot",
-        says="roles/storage.admin",
     ),
     sound("broad-roles", "a person", _grant("roles/owner", "user:a@b.c")),
-    of_resource(
-        "broad-roles", "a machine's role for all buckets", _grant("roles/storage.admin", _BOT), says="storage.admin"
-    ),
+    of_resource("broad-roles", "a machine's role for all buckets", _grant("roles/storage.admin", _BOT)),
     sound(
         "broad-roles",
         "a machine's role, agreed",
@@ -340,7 +334,6 @@ ACCESS = (
         "namespace-without-network-policy",
         "a policy for some pods",
         put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
-        says="$34.07 an hour",
     ),
     of_resource(
         "namespace-without-network-policy", "a default deny elsewhere", put(_DENY, "metadata.namespace", value="other")
@@ -349,7 +342,6 @@ ACCESS = (
         "namespace-without-network-policy",
         "servers in the namespace of everybody",
         put(DEPLOYMENT, "metadata.namespace", value="default"),
-        says="Namespace default",
     ),
     sound(
         "namespace-without-network-policy", "servers in another stack's namespace", delete("namespace-namespace", _DENY)
@@ -370,7 +362,6 @@ ACCESS = (
             "spec.podSelector",
             value={"matchLabels": {"app": "qwen35-server"}},
         ),
-        says="weights-writer",
     ),
     of_resource("namespace-egress-open", "a deny of what comes in", put(_DENY, "spec.policyTypes", value=["Ingress"])),
     of_resource(
@@ -379,9 +370,7 @@ ACCESS = (
         put("namespace-namespace", "metadata.labels", "pod-security.kubernetes.io/enforce", value="privileged"),
         stack="cud",
     ),
-    of_resource(
-        "namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels"), says="missing"
-    ),
+    of_resource("namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels")),
     of_resource(
         "public-grant",
         "every pod of the project",
@@ -391,7 +380,6 @@ ACCESS = (
             value="principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p.svc.id.goog/*",
         ),
         stack="spot",
-        says="principalSet",
     ),
     of_resource(
         "public-grant",
@@ -400,26 +388,23 @@ ACCESS = (
         stack="spot",
     ),
     *(
-        of_resource("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props), says=says)
-        for kind, props, says in (
-            ("storage/bucketIAMMember:BucketIAMMember", {"role": "roles/x", "member": "allUsers"}, "roles/x"),
+        of_resource("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props))
+        for kind, props in (
+            ("storage/bucketIAMMember:BucketIAMMember", {"role": "roles/x", "member": "allUsers"}),
             (
                 "storage/bucketIAMBinding:BucketIAMBinding",
                 {"role": "r", "members": ["allAuthenticatedUsers"]},
-                "allAuth",
             ),
             (
                 "storage/bucketIAMPolicy:BucketIAMPolicy",
                 {"policyData": '{"bindings":[{"members":["allUsers"]}]}'},
-                "allUsers",
             ),
-            ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}, "allUsers"),
-            ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}, "publicRead"),
-            ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}, "READER"),
+            ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}),
+            ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}),
+            ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
             (
                 "artifactregistry/repositoryIamMember:RepositoryIamMember",
                 {"role": "r", "member": "allUsers"},
-                "allUsers",
             ),
         )
     ),
@@ -433,7 +418,6 @@ ACCESS = (
         "bucket-can-become-public",
         "a bucket that follows its organization",
         put(_BUCKET, "publicAccessPrevention", value="inherited"),
-        says="inherited",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Cases of the model server: every case of the lessons that breaks one, other spellings, and what only a resource shows."""
+"""Cases of the model server: every case of the lessons that breaks one, and what only a resource shows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,10 @@ from tests.policy.case import (
     of_resource,
     put,
     sound,
-    variable,
-    without_flag,
 )
 from tests.support import lessons
 
-_MODEL = "/weights/Qwen/Qwen3.5-27B-FP8"
 _REGISTRY = "europe-west4-docker.pkg.dev/offline-preview/dev-docker-hub"
-_DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
 def _of_cases() -> Iterator[Case]:
@@ -44,11 +40,6 @@ def _accepted(until: str) -> str:
 
 def _image(tag: str) -> str:
     return f"{_REGISTRY}/vllm/vllm-openai:{tag}"
-
-
-def _started(command: list[str], *args: str) -> Edit:
-    """A server that somebody else starts in another way."""
-    return change(DEPLOYMENT, lambda props: get(props, CONTAINER).update(command=command, args=list(args)))
 
 
 def _silence(props: Props) -> None:
@@ -73,72 +64,6 @@ _REPOSITORY = "Qwen/Qwen3.5-27B-FP8"
 _COMMIT = "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
 _PUBLIC = "vllm/vllm-openai:v0.18.1"
 
-SPELLED_OTHERWISE = (
-    of_resource(
-        "tp8-on-one-gpu-model",
-        "the short form of the option",
-        without_flag(DEPLOYMENT, "--data-parallel-size"),
-        flag(DEPLOYMENT, "-tp=8"),
-        stack="gateway",
-    ),
-    of_resource(
-        "tp8-on-one-gpu-model",
-        "the option in a shell's script",
-        _started(["bash", "-c"], f"ulimit -n 65536 && exec vllm serve {_MODEL} --tensor-parallel-size 8"),
-    ),
-    of_resource(
-        "tp8-on-one-gpu-model",
-        "the option with underscores, under the module",
-        _started(
-            ["python3", "-m", "vllm.entrypoints.openai.api_server"], f"--model={_MODEL}", "--tensor_parallel_size=8"
-        ),
-    ),
-    of_resource(
-        "mtp-above-one",
-        "five draft tokens in dotted pieces",
-        without_flag(DEPLOYMENT, "--speculative-config"),
-        flag(DEPLOYMENT, "--speculative-config.method=mtp", "--speculative-config.num_speculative_tokens=5"),
-        stack="spot",
-    ),
-    of_resource("context-far-above-need", "the article's 131,072 as 128K", flag(DEPLOYMENT, "--max-model-len=128K")),
-    of_resource(
-        "server-opened",
-        "a library in a shell's script",
-        _started(["bash", "-c"], f"export LD_PRELOAD=/tmp/x.so; exec vllm serve {_MODEL}"),
-    ),
-    of_resource(
-        "option-without-reason",
-        "code of the model, abbreviated and with underscores",
-        flag(DEPLOYMENT, "--trust_rem"),
-        stack="gateway",
-    ),
-    of_resource(
-        "server-opened",
-        "a module in a dotted short form",
-        flag(DEPLOYMENT, "-cc.backend=x.y"),
-        stack="spot",
-    ),
-    of_resource("flags-vllm-refuses", "a number that is none", flag(DEPLOYMENT, "--max-logprobs=abc")),
-    of_resource(
-        "image-not-checked",
-        "a nightly",
-        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"{_image('nightly')}@{_DIGEST}"),
-        stack="cud",
-    ),
-    of_resource(
-        "cpu-starves-engines",
-        "4,000 millicores",
-        put(DEPLOYMENT, f"{CONTAINER}.resources.requests.cpu", value="4000m"),
-        stack="cud",
-    ),
-    of_resource(
-        "engine-ready-timeout",
-        "the variable lost",
-        variable(DEPLOYMENT, "VLLM_ENGINE_READY_TIMEOUT_S", None),
-        stack="cud",
-    ),
-)
-
 OF_RESOURCES = (
     of_resource(
         "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
@@ -147,7 +72,6 @@ OF_RESOURCES = (
         "flags-vllm-refuses",
         "an option of former releases",
         flag(DEPLOYMENT, "--disable-log-requests"),
-        says="vLLM 0.18.1 has no option --disable-log-requests",
     ),
     sound(
         "flags-vllm-refuses",
@@ -183,7 +107,6 @@ OF_RESOURCES = (
         "a release with one",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
         stack="prod",
-        says="PYSEC-2026-4349",
     ),
     of_resource(
         "advisories-in-production",
@@ -196,7 +119,6 @@ OF_RESOURCES = (
             value=_accepted("2026-01-31"),
         ),
         stack="prod",
-        says="PYSEC-2026-4349 was accepted until 2026-01-31",
     ),
     sound(
         "advisories-in-production",
@@ -230,7 +152,6 @@ OF_RESOURCES = (
         "image-from-elsewhere",
         "a server from a registry of others",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
-        says=("dev-docker-hub", '"image-from-elsewhere": {"registries": ["ghcr.io/a"]} in policy/config/STACK.json'),
     ),
     of_resource(
         "image-from-elsewhere",
@@ -243,7 +164,7 @@ OF_RESOURCES = (
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
         registries=["ghcr.io/a"],
     ),
-    of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway", says="missing"),
+    of_resource("chart-not-pinned", "no version", drop("gateway-pool", "version"), stack="gateway"),
     of_resource("chart-not-pinned", "a range", put("gateway-pool", "version", value="^1.4.0"), stack="gateway"),
     sound("chart-not-pinned", "a candidate", put("gateway-pool", "version", value="1.4.0-rc.1"), stack="gateway"),
     of_resource(
@@ -267,7 +188,6 @@ OF_RESOURCES = (
         "needs-not-declared",
         "one of two",
         *(drop(DEPLOYMENT, f"{place}metadata.annotations", CONCURRENCY_ANNOTATION) for place in ("", "spec.template.")),
-        says=CONCURRENCY_ANNOTATION,
     ),
     sound("needs-not-declared", "on the workload itself", drop(DEPLOYMENT, "spec.template.metadata.annotations")),
 )
@@ -291,4 +211,4 @@ ON_PURPOSE = (
     ),
 )
 
-CASES = (*_of_cases(), *SPELLED_OTHERWISE, *OF_RESOURCES, *ON_PURPOSE)
+CASES = (*_of_cases(), *OF_RESOURCES, *ON_PURPOSE)

@@ -66,7 +66,6 @@ CASES = (
         "the claim is attached for writing",
         _ATTACHED_FOR_WRITING,
         stack="spot",
-        says="$408.88 an hour",
     ),
     of_resource(
         "reader-mounts-writable",
@@ -115,20 +114,17 @@ CASES = (
         "twelve readers on the least, written manually",
         _throughput(400),
         stack="spot",
-        says=("1,966 s", "300 s", "provisioned-throughput-on-create: 2700Mi", "$408.88"),
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
     of_resource(
         "zone-outside-region",
         "a class of another region",
         _zone("us-central1-a"),
-        says=("us-central1-a", "europe-west4"),
     ),
     of_resource(
         "zone-outside-region",
         "pods in a zone of another region",
         put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS | {"topology.kubernetes.io/zone": "us-central1-a"}),
-        says="us-central1-a",
     ),
     sound("zone-outside-region", "another zone of the region", _zone("europe-west4-c")),
     of_resource("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
@@ -141,7 +137,6 @@ CASES = (
         "production by a reservation",
         put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS),
         _FLEETING,
-        says="ours",
     ),
     of_resource(
         "weights-unprotected",

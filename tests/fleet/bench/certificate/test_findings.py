@@ -51,99 +51,64 @@ class Fault:
     measurement: Measurement
     id: str
     blames: str
-    says: tuple[str, ...]
-    """Names and numbers that whoever looks for it needs."""
 
 
 FAULTS = [
-    Fault("cpu", with_client(cpu_share_mean=0.81), "client-cpu", "client", ("client 2", "0.81")),
-    Fault("cpu peak", with_client(cpu_share_peak=0.99), "client-cpu", "client", ("client 2", "0.99")),
-    Fault("late", with_client(loop_lag_p99_ms=80.0), "event-loop", "client", ("client 2", "80.0 ms", "7.3 ms", "0.3")),
-    Fault(
-        "files",
-        with_client(open_files_peak=950, open_files_limit=1_024),
-        "open-files",
-        "client",
-        ("client 2", "950 of 1,024"),
-    ),
-    Fault("pod", with_run(pod_cpu_peak=(13.5,)), "pod-cpu", "client", ("pod 0", "13.5 of 14")),
-    Fault("lost", with_run(clients=RUN.clients[:3]), "complete", "data", ("3 clients of 4",)),
-    Fault("twice", with_run(clients=(*RUN.clients[:3], RUN.clients[2])), "complete", "data", ("client 2",)),
-    Fault(
-        "other load",
-        with_run(connections=3_000, in_flight_mean_steady=2_990.0),
-        "complete",
-        "data",
-        ("3,000 connections of 4,000",),
-    ),
-    Fault("no repeat", sound().model_copy(update={"runs": sound().runs[:2]}), "complete", "data", ("2 runs of 3",)),
+    Fault("cpu", with_client(cpu_share_mean=0.81), "client-cpu", "client"),
+    Fault("cpu peak", with_client(cpu_share_peak=0.99), "client-cpu", "client"),
+    Fault("late", with_client(loop_lag_p99_ms=80.0), "event-loop", "client"),
+    Fault("files", with_client(open_files_peak=950, open_files_limit=1_024), "open-files", "client"),
+    Fault("pod", with_run(pod_cpu_peak=(13.5,)), "pod-cpu", "client"),
+    Fault("lost", with_run(clients=RUN.clients[:3]), "complete", "data"),
+    Fault("twice", with_run(clients=(*RUN.clients[:3], RUN.clients[2])), "complete", "data"),
+    Fault("other load", with_run(connections=3_000, in_flight_mean_steady=2_990.0), "complete", "data"),
+    Fault("no repeat", sound().model_copy(update={"runs": sound().runs[:2]}), "complete", "data"),
     Fault(
         "excluded",
         sound().model_copy(update={"excluded": (Excluded(file="client-003.json", why="--exclude"),)}),
         "complete",
         "data",
-        ("client-003.json",),
     ),
-    Fault("clocks", with_run(clock_uncertainty_s=0.2), "clocks", "data", ("0.200 s", "68 s")),
-    Fault("skew", with_run(start_skew_s=1.2), "start", "run", ("1.20 s",)),
-    Fault("late start", with_client(released_at=GO + 0.4), "start", "run", ("client 2", "0.40 s")),
-    Fault("late request", with_client(first_request=GO + 3.0), "start", "run", ("client 2", "3.00 s")),
-    Fault(
-        "other start",
-        with_client(go_at=GO - 5.0, released_at=GO - 5.0, first_request=GO - 4.9),
-        "start",
-        "run",
-        ("load 1, repeat 2",),
-    ),
+    Fault("clocks", with_run(clock_uncertainty_s=0.2), "clocks", "data"),
+    Fault("skew", with_run(start_skew_s=1.2), "start", "run"),
+    Fault("late start", with_client(released_at=GO + 0.4), "start", "run"),
+    Fault("late request", with_client(first_request=GO + 3.0), "start", "run"),
+    Fault("other start", with_client(go_at=GO - 5.0, released_at=GO - 5.0, first_request=GO - 4.9), "start", "run"),
     Fault(
         "late clients",
         with_run(clients=tuple(one.model_copy(update={"released_at": (one.go_at or 0) + 0.02}) for one in RUN.clients)),
         "start",
         "run",
-        ("20 ms",),
     ),
-    Fault("few", with_run(in_flight_mean_steady=3_700.0), "in-flight", "run", ("3,700.0 of 4,000", "92.5 %")),
-    Fault("many", with_run(in_flight_mean_steady=4_200.0), "in-flight", "data", ("105.0 %",)),
-    Fault("never", with_run(steady=None, steady_why="a reason"), "steady", "run", ("load 1, repeat 2", "a reason")),
-    Fault("short", _steady(15.0), "steady", "run", ("15.0 s", "20 s")),
-    Fault("short for its requests", _steady(40.0), "steady", "run", ("40.0 s", "1.7", "required: 2")),
-    Fault("rises", with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "run", ("rises", "41.6 %")),
-    Fault(
-        "falls", with_run(timeline=_timeline(lambda at: 200.0 - 0.3 * at)), "drift", "run", ("falls", "11.3 %", "0.0 %")
-    ),
-    Fault("mix", _lengths(input_mean=RUN.lengths.input_mean / 1.06), "mix", "run", ("6.0 %",)),
-    Fault("apart", with_run(common=None), "overlap", "run", ("load 1, repeat 2",)),
+    Fault("few", with_run(in_flight_mean_steady=3_700.0), "in-flight", "run"),
+    Fault("many", with_run(in_flight_mean_steady=4_200.0), "in-flight", "data"),
+    Fault("never", with_run(steady=None, steady_why="a reason"), "steady", "run"),
+    Fault("short", _steady(15.0), "steady", "run"),
+    Fault("short for its requests", _steady(40.0), "steady", "run"),
+    Fault("rises", with_run(timeline=_timeline(lambda at: 100.0 + at)), "drift", "run"),
+    Fault("falls", with_run(timeline=_timeline(lambda at: 200.0 - 0.3 * at)), "drift", "run"),
+    Fault("mix", _lengths(input_mean=RUN.lengths.input_mean / 1.06), "mix", "run"),
+    Fault("apart", with_run(common=None), "overlap", "run"),
     Fault(
         "overstated",
         with_run(common=COMMON.model_copy(update={"total_tokens_per_s": RUN.summed.total_tokens_per_s / 1.2})),
         "overlap",
         "run",
-        ("20.0 %",),
     ),
-    Fault("repeats", with_rates(100.0, 110.0, 120.0), "repeats", "run", ("3 repeats", "9.1 %")),
-    Fault(
-        "prompts",
-        sound().model_copy(update={"prompts": Prompts(known=REQUESTS, repeated=300)}),
-        "prompts",
-        "data",
-        ("300 of 48,000", "264"),
-    ),
-    Fault("hits", with_server(prefix_hit_share=0.02), "prefix-hits", "data", ("2.0 %",)),
-    Fault("shorter", _lengths(output_shorter=1), "lengths", "server", ("1 of 16,000",)),
-    Fault("longer", _lengths(output_longer=2), "lengths", "server", ("2 of 16,000",)),
-    Fault("readings", with_server(failed_scrapes=20), "scrapes", "data", ("20 of 256",)),
-    Fault("servers", with_server(servers=1), "scrapes", "data", ("1 of 2 servers",)),
-    Fault("engines", with_server(engines=SERVER.engines[:15]), "scrapes", "data", ("15 of 16 engines",)),
+    Fault("repeats", with_rates(100.0, 110.0, 120.0), "repeats", "run"),
+    Fault("prompts", sound().model_copy(update={"prompts": Prompts(known=REQUESTS, repeated=300)}), "prompts", "data"),
+    Fault("hits", with_server(prefix_hit_share=0.02), "prefix-hits", "data"),
+    Fault("shorter", _lengths(output_shorter=1), "lengths", "server"),
+    Fault("longer", _lengths(output_longer=2), "lengths", "server"),
+    Fault("readings", with_server(failed_scrapes=20), "scrapes", "data"),
+    Fault("servers", with_server(servers=1), "scrapes", "data"),
+    Fault("engines", with_server(engines=SERVER.engines[:15]), "scrapes", "data"),
     # Of the steady window's own requests, 68 of the run's 124 seconds.
-    Fault("preempted", with_server(preemptions=113.0), "preemptions", "server", ("113", "11,2")),
-    Fault(
-        "more", with_server(generation_tokens=SERVER.generation_tokens * 1.05), "foreign-traffic", "run", ("% more",)
-    ),
-    Fault(
-        "fewer", with_server(generation_tokens=SERVER.generation_tokens * 0.9), "foreign-traffic", "data", ("% fewer",)
-    ),
-    Fault("caches", with_server(cache_configs_differ=True), "cache-config", "server", ("vllm:cache_config_info",)),
-    Fault("restarted", with_server(cache_config={"block_size": "16"}), "cache-config", "server", ("restarted",)),
+    Fault("preempted", with_server(preemptions=113.0), "preemptions", "server"),
+    Fault("more", with_server(generation_tokens=SERVER.generation_tokens * 1.05), "foreign-traffic", "run"),
+    Fault("fewer", with_server(generation_tokens=SERVER.generation_tokens * 0.9), "foreign-traffic", "data"),
+    Fault("caches", with_server(cache_configs_differ=True), "cache-config", "server"),
+    Fault("restarted", with_server(cache_config={"block_size": "16"}), "cache-config", "server"),
 ]
 
 
@@ -151,7 +116,6 @@ FAULTS = [
 def test_one_broken_thing_fails_its_check_alone(fault: Fault) -> None:
     found = check(fault.measurement, fault.id)
     assert (found.verdict, found.blames) == ("failed", fault.blames)
-    assert [words for words in fault.says if words not in found.found] == []
     assert failed(fault.measurement) == [fault.id]
     assert certify(fault.measurement).verdict == "not certified"
     # A client that fails its check here was the limit.

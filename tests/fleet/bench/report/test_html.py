@@ -34,7 +34,7 @@ from fleet.bench.report.tables import format_clocks
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
 from fleet.report.as_html import html_text
-from fleet.report.words import format_milliseconds, format_number, format_percent, format_usd
+from fleet.report.words import format_number
 from settings.sections.benchmark import Benchmark
 from tests.fleet.bench.certificate.sound import sound
 from tests.fleet.bench.measurements import (
@@ -165,14 +165,6 @@ def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
     assert "do not quote" in page.words
 
 
-def test_commands_in_a_check_are_code_wherever_they_stand() -> None:
-    certificate = a_certificate(failed=("client-cpu",), unknown=("engines",))
-    checks = tuple(one.model_copy(update={"found": "`fleet bench run` reads them"}) for one in certificate.checks)
-    text = text_of(a_judged(a_bare_measurement(), certificate.model_copy(update={"checks": checks})))
-    assert "`" not in Page(text).words
-    assert text.count('<code class="whole">fleet bench run</code> reads them') == len(checks)
-
-
 def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
     (answer,) = [one for one in whole.all("p") if "answer" in one.attributes.get("class", "").split()]
     assert "good" in answer.attributes["class"].split()
@@ -187,33 +179,6 @@ def test_a_failed_check_says_its_cause_and_one_that_is_not_required_only_warns()
     optional = finding(check.model_copy(update={"required": False}))
     assert (finding(check).severity, optional.severity) == ("error", "warning")
     assert "Cause: the clients." in finding(check).why
-
-
-def test_the_headline_holds_total_and_output_with_intervals_price_and_efficiency(whole: Page) -> None:
-    point = a_measurement().points[0]
-    found = tiles(whole)
-    assert found["total tokens a second"] == format_number(point.total_tokens_per_s.mean)
-    assert found["output tokens a second"] == format_number(point.output_tokens_per_s.mean)
-    for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s):
-        assert plain(interval(one)) in whole.words
-    assert point.usd_per_million_tokens is not None
-    assert point.usd_per_million_output_tokens is not None
-    assert found["a million tokens, at least"] == format_usd(point.usd_per_million_tokens)
-    assert found["a million output tokens, at least"] == format_usd(point.usd_per_million_output_tokens)
-    assert point.total_tokens_per_s_per_node is not None
-    assert found["a node"] == format_number(point.total_tokens_per_s_per_node)
-
-
-def test_efficiency_holds_rates_together_that_were_counted_the_same_way(whole: Page) -> None:
-    runs = a_measurement().runs
-    summed = sum(run.summed.total_tokens_per_s for run in runs) / len(runs) / 12
-    steady = a_measurement().points[0].total_tokens_per_s_per_node
-    assert steady is not None
-    assert format_percent(summed / 95_317) != format_percent(steady / 95_317)
-    assert tiles(whole)["efficiency against one node"] == format_percent(summed / 95_317)
-    (said,) = [one.words for one in whole.all("dd") if "95,317" in one.words]
-    assert format_number(summed) in said
-    assert "(published, vLLM 0.18.0)" in said
 
 
 OTHER_OPTIONS = {
@@ -247,22 +212,6 @@ def test_a_price_with_nothing_missing_does_not_say_at_least() -> None:
     assert "a million tokens" in tiles(page_of(a_measurement(known, collected=False)))
 
 
-def test_the_article_s_way_has_its_own_line_and_is_not_among_the_figures(whole: Page) -> None:
-    runs = a_measurement().runs
-    summed = format_number(sum(run.summed.total_tokens_per_s for run in runs) / len(runs))
-    assert any(f"{summed} total and" in one.words for one in whole.all("p"))
-    assert summed not in tiles(whole).values()
-    assert [row[0].split(" ")[0] for row in whole.cells("windows-table")[1:]] == ["steady", "common", "whole", "the"]
-
-
-def test_published_rows_stand_beside_ours_with_their_label(whole: Page) -> None:
-    rows = whole.cells("nodes-table")[1:]
-    assert len(rows) == 11 + 2
-    assert ["12", "first run published, vLLM 0.18.0", "1,103,941", "91,995", "367,980"] in rows
-    assert ["2", "first run published, vLLM 0.18.0; rounded in the article", "190,000", "95,000", "63,333"] in rows
-    assert [row[1] for row in rows].count("this measurement, the article's way") == 1
-
-
 def test_another_workload_is_told_why_nothing_published_stands_beside_it() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, workload="vllm-1024-512"), collected=False))
     assert "vllm-1024-512" in page.words
@@ -291,27 +240,6 @@ def test_efficiency_at_another_load_is_unknown() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, in_flight_per_node=(500,)), collected=False))
     assert tiles(page)["efficiency against one node"] == "unknown"
     assert "2,000 in flight" in next(one.words for one in page.all("dd") if "single node" in one.words)
-
-
-def test_percentiles_are_all_there_and_the_article_s_below_them() -> None:
-    page = page_of(a_measurement(an_asked(replicas=4, repeats=1), collected=False))
-    one = a_measurement(an_asked(replicas=4, repeats=1), collected=False).points[0].latencies.ttft
-    rows = page.cells("latency-table")
-    values = [
-        plain(format_milliseconds(value)) for value in (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)
-    ]
-    assert rows[1] == ["First token (TTFT)", *values, f"{one.count:,}"]
-    assert rows[2] == [
-        "article second run, 4 nodes, published, vLLM 0.18.0",
-        "6.02 s",
-        "6.09 s",
-        "",
-        "",
-        "11.6 s",
-        "",
-        "",
-        "",
-    ]
 
 
 def test_bare_results_say_what_was_not_collected_and_how_it_is_had() -> None:
@@ -412,33 +340,6 @@ def test_a_load_that_never_was_steady_is_told_apart_from_the_others() -> None:
     assert "has no mark" in words
 
 
-def test_every_client_and_every_engine_is_in_a_table(whole: Page) -> None:
-    assert len(whole.cells("clients-table")) == 24 + 1
-    engines = whole.cells("engines-table")
-    assert engines[0][-2:] == ["TFLOP/s a GPU", "HBM read GB/s a GPU"], (
-        "vLLM's counters are of one GPU, whatever an engine has"
-    )
-    assert len(engines) == 96 + 1
-    assert engines[1][:2] == ["1: 10.8.0.7", "0"]
-    assert engines[-1][:2] == ["12: 10.8.11.7", "7"]
-
-
-def test_configuration_names_flags_image_revision_seeds_and_clock(whole: Page) -> None:
-    asked = an_asked()
-    for words in (asked.image, asked.model_revision, "96 data-parallel ranks", "at least $393.52 an hour, Spot"):
-        assert words in whole.words
-    flags = {row[0]: row[1] for row in whole.cells("flags-table")[1:]}
-    assert flags["--max-num-batched-tokens"] == "16384"
-    assert flags["--enable-prefix-caching"] == "on"
-    load = whole.cells("load-table")
-    assert ["--random-range-ratio", "0.3333"] in load
-    assert any("1203331 to 1203402, 72 different of 72" in row[1] for row in load)
-    method = {row[0]: row[1] for row in whole.cells("method-table")[1:]}
-    assert "wall clock" in method["clocks"]
-    assert method["steady window"].startswith("1 min 08 s")
-    assert "0 of 288,000" in method["prompts"]
-
-
 def test_what_was_excluded_and_every_remark_is_named() -> None:
     measurement = a_measurement(
         an_asked(repeats=1),
@@ -499,13 +400,6 @@ def test_what_cannot_be_compared_has_neither_a_change_nor_no_noise() -> None:
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": rows})
     cells = Page(text_of(judged)).cells("baseline-table")[1:]
     assert [row[1:5] for row in cells] == [["100", "90.5", "–", "–"], ["–", "90.5", "–", "–"]]
-
-
-def test_a_regression_against_the_baseline_stands_on_the_page() -> None:
-    worse = compared("total tok/s at 24,000 in flight", "regressed", -0.1, why="beyond noise")
-    judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": (worse,)})
-    row = Page(text_of(judged)).cells("baseline-table")[1]
-    assert row[3:] == ["\N{MINUS SIGN}10.0 %", "± 2.0 %", "regressed beyond noise"]
 
 
 def again(asked: Asked) -> list[str]:

@@ -33,21 +33,6 @@ def one_run(**changes: object) -> Run:
     return a_run(an_asked(), 0, 0).model_copy(update=changes)
 
 
-def test_every_plot_is_there_where_everything_was_collected() -> None:
-    assert list(plots(a_measurement())) == [
-        "throughput-nodes",
-        "latency",
-        "throughput-time",
-        "in-flight",
-        "runs",
-        "clients",
-        "engines",
-        "cache-queue",
-        "power",
-    ]
-    assert "throughput-load" in plots(a_sweep())
-
-
 def test_what_was_not_collected_has_no_plot() -> None:
     assert list(plots(a_bare_measurement())) == ["latency", "throughput-time", "in-flight", "clients"]
 
@@ -147,10 +132,6 @@ def test_percentiles_are_marked_where_the_curve_passes_them() -> None:
         factor = 1_000 if one.p50 >= 1_000 else 1
         assert [(dot.x * factor, dot.y) for dot in panel.dots] == [(one.p50, 0.5), (one.p90, 0.9), (one.p99, 0.99)]
         assert panel.x.low <= one.p50 / factor <= one.p99 / factor <= panel.x.high
-
-
-def test_the_curve_of_chunks_is_not_called_one_of_requests() -> None:
-    assert "request" not in distributions(latencies(), None).legend[0].words
 
 
 def test_a_long_tail_gets_a_logarithmic_axis() -> None:
@@ -292,13 +273,6 @@ def test_the_mean_of_a_second_is_drawn_in_its_middle() -> None:
     assert in_flight(run).panels[0].lines[0].points == ((0.5, 8.0), (1.5, 9.0), (2.5, 9.0))
     small = runs(shown(a_measurement(an_asked(repeats=2), collected=False)))
     assert {panel.lines[0].points[0][0] for panel in small.panels} == {0.5}
-
-
-def test_small_plots_say_that_their_axis_is_of_seconds() -> None:
-    plot = runs(shown(a_measurement(an_asked(repeats=2), collected=False)))
-    ticks = [words for panel in plot.panels for at, words in panel.x.marks(4) if at > 0]
-    assert len(ticks) > 2
-    assert all(words.endswith(" s") for words in ticks)
 
 
 def test_samples_from_before_the_first_request_are_not_drawn() -> None:

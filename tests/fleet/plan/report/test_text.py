@@ -57,11 +57,6 @@ def test_no_line_sticks_out(name: str, width: int) -> None:
     assert [line for line in printed(made(name), width).splitlines() if len(line) > width] == []
 
 
-def test_what_the_plan_sets_is_no_estimate() -> None:
-    line = next(line for line in printed(made("rate")).splitlines() if "Requests/s" in line and "given" in line)
-    assert "640" in line
-
-
 def test_an_unknown_price_is_said_and_never_shown_as_a_sum() -> None:
     text = printed(made("unpriced"))
     assert made("unpriced").money.usd_per_node_hour is None
@@ -122,12 +117,6 @@ def test_limits_are_findings_with_their_verdict() -> None:
     missed = replace(answer, verdicts=(replace(answer.verdicts[0], high_ms=30_000.0),))
     assert [(one.severity, one.allowed) for one in outline(missed).findings] == [("warning", "at most 15 s")]
     assert outline(made("users")).findings == ()
-
-
-def test_what_stays_names_the_prices_nobody_knows() -> None:
-    bill, words = made("users").money.bill, " ".join(printed(made("users"), 1_000).split())
-    for items in (bill.residual_items, bill.after_destroy_items):
-        assert f"({', '.join(item.name for item in items if item.usd_per_hour is None)})" in words
 
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:

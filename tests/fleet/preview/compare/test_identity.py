@@ -46,11 +46,6 @@ def names(found: Matches) -> dict[str, str]:
     return short
 
 
-def test_the_same_program_matches_itself() -> None:
-    found, before, _ = matched(lambda: Outer("web"), lambda: Outer("web"))
-    assert found.old_by_new == {urn: urn for urn in before.by_urn}
-
-
 def test_a_rename_without_an_alias_is_another_resource() -> None:
     """A child with a name of its own lives on: the name of its parent is no part of a URN."""
     found, _, _ = matched(lambda: Outer("web"), lambda: Outer("site"))

@@ -108,11 +108,6 @@ def test_a_gateway_on_the_internet_is_headlined() -> None:
     assert "API key" in danger
 
 
-def test_what_the_profile_repeats_on_purpose_is_kept_apart() -> None:
-    report = sample_report()
-    assert {one.id for one in report.findings if one.severity == "deliberate"} >= {"prefix-cache-never-hits"}
-
-
 def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
     settings = make_settings(server={"replicas": 1, "engine": {"maxNumSeqs": 8000}})
     found = [one for one in check(settings) if one.id == "max-num-seqs-above-state"]

@@ -9,7 +9,7 @@ from fleet.preview.policy import Violation
 from fleet.preview.policy_config import Level
 from fleet.preview.report.model import Policies
 from fleet.preview.report.policies import findings_of, format_blocking, without_told
-from tests.fleet.preview.sample_changes import ADVISORY, JUDGE_CHANGED, MANDATORY
+from tests.fleet.preview.sample_changes import ADVISORY, MANDATORY
 from tests.support.rows import each_row
 
 
@@ -26,26 +26,10 @@ def test_what_blocks_comes_first_and_places_of_one_policy_stay_together() -> Non
     ]
 
 
-def test_the_parts_of_a_message_are_told_apart() -> None:
-    (found,) = findings_of(judged(MANDATORY))
-    assert found.allowed == MANDATORY.description
-    assert found.found.startswith("spec.strategy.rollingUpdate.maxSurge is 1; at stake: $391.32 an hour")
-    assert (found.why, found.write) == (
-        "a surge pod waits for a node that does not exist",
-        "maxSurge: 0, maxUnavailable: 1",
-    )
-
-
 def test_a_message_of_another_pack_is_kept_as_it_is() -> None:
     plain = Violation(policy="p", level="mandatory", urn="", message="line one\nNote: line two")
     (found,) = findings_of(judged(plain))
     assert (found.subject, found.found, found.allowed) == ("the stack", "line one\nNote: line two", "")
-
-
-def test_a_violation_of_one_judge_says_whose() -> None:
-    found = {one.id: one.found for one in findings_of(JUDGE_CHANGED)}
-    assert found["no-surge-on-gpu-pods"].endswith("only by main (1a2b3c4d)")
-    assert "only by" not in found["declared-needs-missing"]
 
 
 def test_what_is_repeated_on_purpose_is_deliberate_and_told_in_short() -> None:

@@ -1,4 +1,4 @@
-"""What a change does, in text, Markdown, HTML and JSON: consequences first, every difference, no secret, no surprise."""
+"""What a change does, in text, HTML and JSON, beyond the wording that tests/goldens/preview holds."""
 
 from __future__ import annotations
 
@@ -11,73 +11,11 @@ import pytest
 
 from fleet.preview.compare.changes import PropertyChange
 from tests.fleet.preview.sample_changes import compared_report, edited, sample_changes, unchanged_report
-from tests.fleet.preview.sample_report import sample_report
-from tests.support.formats import html_of, json_of, markdown_of, text_of
+from tests.support.formats import html_of, json_of, text_of
 
 
-def one_line(text: str) -> str:
-    """Without line breaks and the tree's guides."""
-    return " ".join(text.replace("│", " ").split())
-
-
-FORMATS = {"text": text_of, "markdown": markdown_of, "html": html_of, "json": json_of}
-
-
-@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
-def test_the_verdict_comes_first_then_the_engines_words_dangers_effects_policies_and_resources(format_: str) -> None:
-    shown = one_line(FORMATS[format_](compared_report()))
-    places = [
-        shown.index(words)
-        for words in (
-            "blocked by no-surge-on-gpu-pods",
-            "replicas 12 → 8, vLLM 0.18.0 → 0.18.1",
-            "every replica stops before",
-            "12 replicas (96 GPUs) go down together",
-            "a surge pod waits for a node",
-            "spec.selector.matchLabels.app",
-        )
-    ]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_every_changed_resource_is_named_and_no_unchanged_one(format_: str) -> None:
-    shown = FORMATS[format_](compared_report())
-    changes = shown[shown.index('"changes"') :] if format_ == "json" else shown
-    for name in ("platform-kubernetes", "weights-download", "weights-old", "weights-reader", "server-extra"):
-        assert name in changes
-    assert "hf-token" not in changes
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_both_sides_of_a_difference_are_shown(format_: str) -> None:
-    shown = FORMATS[format_](compared_report())
-    for words in ("v0.18.0@sha256:aaa", "v0.18.1@sha256:bbb", "spec.selector.matchLabels.app", "set -eu", "sha256sum"):
-        assert words in shown
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_guess_says_that_it_is_one(format_: str) -> None:
-    shown = one_line(FORMATS[format_](compared_report()))
-    assert "guess" in shown
-    assert "volumes are rarely mutable" in shown
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_the_same_comparison_gives_the_same_bytes(format_: str) -> None:
-    assert FORMATS[format_](compared_report()) == FORMATS[format_](compared_report())
-
-
-@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
-def test_resources_that_change_alike_share_a_line(format_: str) -> None:
-    shown = FORMATS[format_](compared_report())
-    assert shown.count("labels.team") == 1
-    assert "× 4" in shown
-
-
-@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
-def test_a_comparison_without_differences_says_so(format_: str) -> None:
-    shown = one_line(FORMATS[format_](unchanged_report()))
+def test_a_comparison_without_differences_says_so() -> None:
+    shown = text_of(unchanged_report())
     assert "Nothing changes" in shown
     assert "2 unchanged" in shown
     assert "qwen35-server" not in shown.partition("Policies")[0]
@@ -91,14 +29,6 @@ def test_no_line_of_a_comparison_passes_the_margin_but_for_a_path(width: int) ->
     for line in text_of(compared_report(), width=width).splitlines():
         path_alone = re.search(r"[~+?!-] \S+\[\S+$", line) or line.strip().startswith(("! vllm-fleet:", "→ "))
         assert len(line) <= width or path_alone, line
-
-
-def test_numbers_stand_in_columns_with_their_difference() -> None:
-    text = text_of(compared_report())
-    assert re.search(r"USD an hour +at least \$392\.25 +at least \$261\.80 +-\$130\.45 \(-33 %\)", text)
-    assert re.search(r"GPUs +96 +64 +-32 \(-33 %\)", text)
-    assert re.search(r"published or measured +1,103,941 +not published", text)
-    assert "unchanged: clusters 1" in text
 
 
 def test_what_forces_a_replacement_is_never_among_the_properties_left_out() -> None:
@@ -171,9 +101,3 @@ def test_values_cannot_become_markup_on_the_page() -> None:
     assert "<script" not in page
     assert "<img" not in page
     assert page.count("&lt;script&gt;") >= 6
-
-
-def test_a_page_without_a_comparison_shows_what_the_stack_is() -> None:
-    page = html_of(sample_report())
-    for words in ("12 A4 nodes (96 B200)", "1,103,941 tok/s total", "Deployment", "no policy pack", "at least $409"):
-        assert words in page

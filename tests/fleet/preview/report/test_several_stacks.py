@@ -76,14 +76,6 @@ def test_the_first_line_names_the_stacks_with_warnings_but_none_for_what_is_a_no
     assert text_of(report, QUIET_FIRST).splitlines()[1] == "no problems"
 
 
-def test_text_ends_with_a_line_for_each_stack() -> None:
-    text = text_of(compared_report(), sample_report(), REFUSAL)
-    last = text[text.index("\nStacks\n") :]
-    assert "1 blocking violation" in last
-    assert "cannot be previewed" in last
-    assert text.count("Policies  ") + text.count("\n  Policies\n") == 2
-
-
 CHANGED, QUIET = compared_report(), replace(unchanged_report(), policies=Policies(state="judged"))
 
 
@@ -99,38 +91,10 @@ def test_an_unchanged_stack_is_one_line_of_the_text() -> None:
     assert text.count("no changes") == 2
 
 
-def test_the_list_tells_every_effect_of_a_change() -> None:
-    effects = CHANGED.comparison.effects  # type: ignore[union-attr]
-    in_a_row = markdown_of(CHANGED, QUIET).partition("\nCompared with")[0]
-    in_a_cell = html_of(CHANGED, QUIET).partition('<h2 id="stack-1"')[0]
-    for effect in effects:
-        assert effect in in_a_row
-        assert effect in in_a_cell
-
-
 def test_an_unchanged_stack_is_folded_on_the_page() -> None:
     page = html_of(CHANGED, QUIET)
     assert page.count("<details id=") == 1
     assert '<details id="stack-2"><summary>test' in page
-
-
-def test_a_comparison_starts_with_the_stacks_that_change_and_highlights_them() -> None:
-    page = html_of(QUIET, CHANGED)
-    assert '<h2 id="stack-1" class="changed">' in page
-    assert '<li class="changed"><a href="#stack-1">' in html_of(QUIET, CHANGED, QUIET, QUIET)
-    assert page.count('<td class="changed"') == 1
-    assert '<details id="stack-2"' in page
-    assert page.index('class="answer bad"') < page.index('<table id="stacks"')
-
-
-def test_the_comment_begins_with_the_worst_and_a_row_for_each_stack() -> None:
-    text = markdown_of(compared_report(), sample_report(), REFUSAL)
-    rows = [line for line in text.splitlines()[:25] if line.startswith(("| test", "| guest"))]
-    assert [row.split("|")[1].strip() for row in rows] == ["guest", "test", "test"]
-    assert text.index("> [!CAUTION]") < text.index("| stack |")
-    assert text.count("every replica stops") == 1
-    assert "#### guest · cannot be previewed" in text
-    assert text.count("Offline preview") == 1
 
 
 def test_a_comment_about_unchanged_stacks_is_short() -> None:

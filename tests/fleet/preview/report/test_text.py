@@ -8,7 +8,7 @@ from typing import Any
 from fleet.preview.policy import Violation
 from fleet.preview.report.model import Policies
 from fleet.preview.report.wording import format_no_figure
-from tests.fleet.preview.sample_report import sample_recording, sample_report
+from tests.fleet.preview.sample_report import sample_report
 from tests.support.formats import text_of
 from tests.support.rows import each_row
 
@@ -25,18 +25,6 @@ def test_a_paused_stack_has_neither_figure_nor_estimate() -> None:
     assert "tok/s total" not in text_of(sample_report(server={"replicas": 0}))
 
 
-def test_another_profile_is_unproven_and_the_nearest_row_keeps_its_label() -> None:
-    report = sample_report(server={"replicas": 12, "profile": "serve-chat"})
-    nearest = report.figures.match.figure
-    assert nearest is not None
-    assert report.figures.usd_per_million_tokens is None
-    text = " ".join(text_of(report).split())
-    assert "unproven: " in text
-    assert f"{nearest.title}, 1,103,941 tok/s total" in text
-    assert f"({nearest.label})" in text
-    assert "a million tokens: unknown" in text
-
-
 def test_an_unpriced_mode_says_why() -> None:
     report = sample_report(capacity={"mode": "flex-start", "runDurationSeconds": 86400})
     (why,) = (item.reason for item in report.figures.bill.items if item.id == "nodes")
@@ -47,13 +35,6 @@ def test_a_danger_stands_above_the_tree() -> None:
     gateway = {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"}
     text = text_of(sample_report(gateway=gateway))
     assert text.index("!! The gateway") < text.index(" + Stack")
-
-
-def test_findings_say_what_to_write() -> None:
-    text = text_of(sample_report(server={"replicas": 1, "profile": "serve-chat", "engine": {"maxNumSeqs": 8000}}))
-    assert "Findings (" in text
-    assert "! vllm-fleet:server.engine.maxNumSeqs: 8000" in text
-    assert "→ maxNumSeqs:" in text
 
 
 def test_policies_are_told_in_each_state() -> None:
@@ -70,14 +51,6 @@ def test_policies_are_told_in_each_state() -> None:
     assert "→ pulumi preview --stack test" in kept
     assert "--no-policy" in text_of(sample_report(policies=Policies(state="skipped")))
     assert "policy/" in text_of(sample_report())
-
-
-def test_both_modes_read_the_same_but_for_the_sentence_about_the_mode() -> None:
-    preview = text_of(sample_report(recording=sample_recording("preview")))
-    known = text_of(sample_report(recording=sample_recording("known")))
-    assert preview != known
-    cut = "Cloud ids"
-    assert preview[: preview.index(cut)] == known[: known.index(cut)]
 
 
 @each_row(
