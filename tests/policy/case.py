@@ -151,17 +151,6 @@ def flag(name: str, *flags: str) -> Edit:
     return change(name, lambda props: set_flags(get(props, f"{CONTAINER}.args"), *flags))
 
 
-def without_flag(name: str, *options: str) -> Edit:
-    """A vLLM server without these options. Raises ValueError for one that was not there."""
-
-    def how(props: Props) -> None:
-        words = get(props, f"{CONTAINER}.args")
-        for option in options:
-            words.remove(next((word for word in words if word.partition("=")[0] == option), option))
-
-    return change(name, how)
-
-
 def variable(name: str, variable_name: str, value: str | None) -> Edit:
     """An environment variable of the first container; None takes it out."""
 
