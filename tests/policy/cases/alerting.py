@@ -137,7 +137,6 @@ def _never() -> Iterator[Case]:
 
 
 CASES = (
-    of_resource("alert-to-nobody", "no channel", _policy(notificationChannels=[])),
     of_resource("alert-to-nobody", "no channels at all", _policy(notificationChannels=None)),
     sound("alert-to-nobody", "a channel", _policy()),
     *_pages(),

@@ -12,7 +12,6 @@ from tests.policy.case import (
     Edit,
     append,
     drop,
-    flag,
     new,
     of_resource,
     put,
@@ -24,10 +23,7 @@ _B200 = {f"{_GKE}/gke-accelerator": "nvidia-b200"}
 _L4 = {f"{_GKE}/gke-accelerator": "nvidia-l4"}
 _H100 = {f"{_GKE}/gke-accelerator": "nvidia-h100-80gb"}
 _EIGHT = {f"{_GKE}/gke-accelerator-count": "8"}
-_SPOT = {**_B200, f"{_GKE}/gke-spot": "true"}
 _FLEX = {**_B200, f"{_GKE}/gke-flex-start": "true", f"{_GKE}/gke-max-run-duration-seconds": "86400"}
-_RESERVATION = {f"{_GKE}/reservation-name": "b200-production", f"{_GKE}/reservation-affinity": "specific"}
-_RESERVED = {**_B200, **_RESERVATION}
 _CLASS = {f"{_GKE}/compute-class": "b200"}
 _A4 = {"node.kubernetes.io/instance-type": "a4-highgpu-8g"}
 _SELECTOR = f"{POD}.nodeSelector"
@@ -79,9 +75,6 @@ _FLEX_RUNG = {"flexStart": {"enabled": True}}
 
 CASES = (
     of_resource(
-        "partial-node", "one engine on one GPU", _gpus(1), flag(DEPLOYMENT, "--data-parallel-size=1"), stack="cud"
-    ),
-    of_resource(
         "partial-node",
         "four GPUs, chosen by affinity",
         put(DEPLOYMENT, _SELECTOR, value={f"{_GKE}/gke-spot": "true"}),
@@ -96,36 +89,16 @@ CASES = (
     ),
     of_resource("partial-node", "seven GPUs", _gpus(7)),
     of_resource("partial-node", "two nodes' GPUs", _gpus(16)),
-    of_resource("partial-node", "four GPUs, by the machine type", _on(_A4), _gpus(4)),
-    of_resource("partial-node", "four GPUs, by the name of the class", _on(_CLASS), _gpus(4)),
     of_resource("partial-node", "three L4", _on(_L4), _gpus(3)),
-    of_resource(
-        "partial-node",
-        "part of an H200 machine",
-        _on({f"{_GKE}/gke-accelerator": "nvidia-h200-141gb", **_EIGHT}),
-        _gpus(4),
-    ),
-    sound("partial-node", "one GPU of another kind", _on(_L4), _gpus(1)),
     sound("partial-node", "two of a shared machine's eight", _on({**_H100, **_EIGHT}), _gpus(2)),
-    sound("partial-node", "no GPU", _gpus(0)),
     of_resource(
         "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"
     ),
     of_resource("no-capacity-selector", "a machine type alone", _on(_A4), stack="cud"),
     of_resource("no-capacity-selector", "a built-in class", _on({**_B200, f"{_GKE}/compute-class": "Accelerator"})),
     of_resource("no-capacity-selector", "GPUs of no type", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-accelerator")),
-    sound("no-capacity-selector", "Spot", _on(_SPOT), stack="cud"),
-    sound("no-capacity-selector", "Spot in other words", _on({**_B200, f"{_GKE}/gke-provisioning": "spot"})),
-    sound("no-capacity-selector", "flex-start", _on(_FLEX)),
-    sound("no-capacity-selector", "a reservation", _on(_RESERVED)),
     sound("no-capacity-selector", "a class of one's own", _on(_CLASS)),
     of_resource("no-capacity-selector", "one H100, which is not sold on demand", _on(_H100), _gpus(1)),
-    sound("no-capacity-selector", "GPUs that are sold on demand", _on(_L4)),
-    sound("no-capacity-selector", "eight H100, which are", _on(_H100)),
-    sound("no-capacity-selector", "part of a machine that is", _on({**_H100, **_EIGHT}), _gpus(1)),
-    of_resource(
-        "reservation-not-specific", "any reservation will do", _select("reservation-affinity", "any"), stack="cud"
-    ),
     of_resource(
         "reservation-not-specific",
         "no affinity",
@@ -137,7 +110,6 @@ CASES = (
     ),
     of_resource("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
     of_resource("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
-    sound("reservation-not-specific", "one that is named", _on(_RESERVED)),
     sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
     of_resource(
         "flex-start-limits",
@@ -148,7 +120,6 @@ CASES = (
     *(of_resource("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
     of_resource("flex-start-limits", "a long rung", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_801))),
     *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
-    sound("flex-start-limits", "a reservation for longer", _lasting("9000000", _RESERVED)),
     sound("flex-start-limits", "a rung of a week", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_800))),
     of_resource(
         "spot-grace-above-budget",
@@ -159,29 +130,16 @@ CASES = (
     ),
     of_resource("spot-grace-above-budget", "a second too long", _grace(601)),
     sound("spot-grace-above-budget", "as long as a notice leaves", _grace(15)),
-    sound("spot-grace-above-budget", "longer than a notice leaves", _grace(300)),
-    sound("spot-grace-above-budget", "an hour on a reservation", _on(_RESERVED), _grace(3600)),
     sound("spot-grace-above-budget", "a limit of the stack's own", _grace(601), mostSeconds=601.0),
-    of_resource(
-        "compute-class-unsound",
-        "a class of half nodes",
-        _class(_rung(gpu={"type": "nvidia-b200", "count": 4}, spot=True)),
-    ),
     of_resource(
         "compute-class-unsound",
         "a machine with other GPUs",
         _class({"machineType": "g2-standard-24", "gpu": {"type": "nvidia-l4", "count": 4}, "spot": True}),
     ),
     of_resource("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
-    of_resource("compute-class-unsound", "any machine", _class(whenUnsatisfiable="ScaleUpAnyway")),
     of_resource("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
     of_resource(
         "compute-class-unsound", "zones beside a reservation", _class(_rung(reservations=_NAMED, location=_ZONES))
-    ),
-    of_resource(
-        "compute-class-unsound",
-        "zones above a reservation",
-        _class(_rung(reservations=_NAMED), priorityDefaults={"location": _ZONES}),
     ),
     of_resource("compute-class-unsound", "no reservation named", _class(_rung(reservations={"affinity": "Specific"}))),
     of_resource("compute-class-unsound", "a rung of two ways", _class(_rung(**_FLEX_RUNG, spot=True))),
@@ -205,8 +163,5 @@ CASES = (
         stack="spot",
     ),
     of_resource("compute-class-mismatch", "an hour on Spot", _class(), _on(_CLASS), _grace(3600)),
-    sound("compute-class-mismatch", "eight GPUs on nodes of eight", _class(), _on(_CLASS)),
     sound("compute-class-mismatch", "an hour, no rung on Spot", _class(_rung()), _on(_CLASS), _grace(3600)),
-    sound("compute-class-mismatch", "an hour beside the class", _class(), _on(_RESERVED), _grace(3600)),
-    sound("compute-class-mismatch", "a class made elsewhere", _on(_CLASS), _grace(3600)),
 )

@@ -67,7 +67,6 @@ def _job(*words: str, parallelism: int = 2) -> Edit:
 
 _BENCH = _job("vllm", "bench", "serve", "--model=m")
 _B200 = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
-_RESERVED = put(DEPLOYMENT, f"{POD}.nodeSelector", value={**_B200, "cloud.google.com/reservation-name": "ours"})
 
 
 def _without_price(props: Props) -> None:
@@ -201,12 +200,6 @@ CASES = (
         _environment("production"),
         stack="gateway",
     ),
-    of_resource(
-        "benchmark-in-production", "the namespace says it", _environment("prod", "namespace-namespace", "env"), _BENCH
-    ),
-    of_resource("benchmark-in-production", "a reservation", _RESERVED, _BENCH),
-    sound("benchmark-in-production", "a reservation for tests", _RESERVED, _environment("test"), _BENCH),
-    of_resource("benchmark-in-production", "one label of many", _environment("test"), _BENCH, stack="cud"),
     of_resource("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
     *(
         of_resource("gpu-quota-above-plan", what, put(_QUOTA, f"spec.{key}", value=scope))
@@ -227,9 +220,6 @@ CASES = (
         "all but a priority",
         put(_QUOTA, "spec.scopeSelector", value=_priority("NotIn", "batch")),
     ),
-    sound("benchmark-in-production", "a test, by the stack's setting", _RESERVED, _BENCH, environment="test"),
-    sound("benchmark-in-production", "a fleet of no name", _BENCH),
-    of_resource("benchmark-in-production", "by the stack's setting", _BENCH, environment="production"),
     *(
         of_resource("benchmark-in-production", " ".join(words), _job(*words), stack="cud")
         for words in (
@@ -239,6 +229,5 @@ CASES = (
             ("sh", "-c", "vllm bench serve --model m"),
         )
     ),
-    sound("benchmark-in-production", "a Job of another kind", _job("sh", "download.sh"), stack="cud"),
     sound("benchmark-in-production", "a stopped Job", _job("guidellm", parallelism=0), stack="cud"),
 )

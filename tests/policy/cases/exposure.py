@@ -94,16 +94,10 @@ CASES = (
         put(_CLUSTER, "loggingConfig.enableComponents", value=[]),
     ),
     of_resource("cluster-logs-off", "no logging", put(_CLUSTER, "loggingService", value="none")),
-    of_resource("cluster-logs-off", "an exclusion", _logging("projectExclusion:ProjectExclusion", filter=_CONTAINERS)),
     of_resource("cluster-logs-off", "a sink's exclusion", _sink(exclusions=[{"name": "a", "filter": _CONTAINERS}])),
     of_resource("cluster-logs-off", "the sink off", _sink(disabled=True)),
     of_resource(
         "cluster-logs-off", "kept for a day", _logging("projectBucketConfig:ProjectBucketConfig", retentionDays=1)
-    ),
-    of_resource(
-        "cluster-logs-off",
-        "details and more",
-        _logging("projectExclusion:ProjectExclusion", filter=f"severity<INFO OR {_CONTAINERS}"),
     ),
     sound("cluster-logs-off", "an exclusion off", _logging("projectExclusion:ProjectExclusion", disabled=True)),
     sound(
@@ -111,7 +105,6 @@ CASES = (
         "details excluded",
         _logging("projectExclusion:ProjectExclusion", filter=f"{_CONTAINERS} severity<WARNING"),
     ),
-    sound("cluster-logs-off", "GKE's own choice", drop(_CLUSTER, "loggingConfig")),
     of_resource(
         "cluster-unprotected", "the provider's lock off", put(_CLUSTER, "deletionProtection", value=False), stack="cud"
     ),
@@ -219,7 +212,6 @@ CASES = (
         put(_BUCKET, "forceDestroy", value=True),
         put(_BUCKET, "labels.scratch", value="true"),
     ),
-    of_resource("bucket-loses-results", "gone at once", put(_BUCKET, "lifecycleRules.0.condition.age", value=0)),
     of_resource("bucket-loses-results", "gone whatever they are", drop(_BUCKET, "lifecycleRules.0.condition")),
     of_resource("bucket-loses-results", "gone in a day", put(_BUCKET, "lifecycleRules.0.condition.age", value=1)),
     of_resource(
@@ -228,10 +220,5 @@ CASES = (
         put(_BUCKET, "forceDestroy", value=True),
         put(_BUCKET, "labels.scratch", value="true"),
         stack="prod",
-    ),
-    sound(
-        "bucket-loses-results",
-        "old versions go",
-        put(_BUCKET, "lifecycleRules.0.condition", value={"numNewerVersions": 3}),
     ),
 )

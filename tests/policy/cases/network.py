@@ -184,53 +184,31 @@ CASES = (
         settings={"network": {"proxyOnly": {"enabled": False}}},
     ),
     _broken(
-        "gateway-without-proxy-only-subnet", "a subnet that is only a backup", put(_PROXIES, "role", value="BACKUP")
-    ),
-    _broken(
         "gateway-without-proxy-only-subnet",
         "a subnet of sixteen addresses",
         put(_PROXIES, "ipCidrRange", value="10.8.0.0/28"),
     ),
-    _broken("gateway-without-proxy-only-subnet", "a subnet for nodes", put(_PROXIES, "purpose", value="PRIVATE")),
     _broken("gateway-without-proxy-only-subnet", "a subnet elsewhere", put(_PROXIES, "region", value="us-central1")),
     _program("gateway-cuts-streams", "30 seconds", settings={"gateway": {"timeoutSeconds": 30}}),
     _broken("gateway-cuts-streams", "no policy, so GKE's own", delete(_BACKEND)),
-    _broken("gateway-cuts-streams", "no time-out in the policy", drop(_BACKEND, "spec.default.timeoutSec")),
     _broken("gateway-cuts-streams", "a route to a Service", _TO_SERVICE),
-    _sound("gateway-cuts-streams", "five minutes", put(_BACKEND, "spec.default.timeoutSec", value=300)),
     _program("gateway-timeout-short", "five minutes", settings={"gateway": {"timeoutSeconds": 300}}),
-    _broken(
-        "gateway-timeout-short",
-        "the policy's default is short for answers of an hour",
-        put(_BACKEND, "spec.default.timeoutSec", value=1_800),
-        timeoutSeconds=3_600,
-    ),
     _broken(
         "gateway-timeout-short",
         "five minutes, written manually",
         put(_BACKEND, "spec.default.timeoutSec", value=300),
     ),
-    _sound(
-        "gateway-timeout-short",
-        "five minutes for short answers",
-        put(_BACKEND, "spec.default.timeoutSec", value=300),
-        timeoutSeconds=300,
-    ),
     _program("epp-undersized", "one CPU", settings={"gateway": {"epp": {"cpu": 1}}}),
     _program("epp-undersized", "one CPU for llm-d's picker", settings={"gateway": {"epp": {**_LLM_D, "cpu": 1}}}),
-    _broken("epp-undersized", "the chart's default", drop(_POOL, f"{_EPP}.resources")),
-    _broken("epp-undersized", "half a CPU", _SMALL_PICKER),
     _broken(
         "epp-undersized",
         "a pool without the chart",
         *_OWN_POOL,
         stack="spot",
     ),
-    _sound("epp-undersized", "half a CPU for three replicas", _SMALL_PICKER, put(DEPLOYMENT, "spec.replicas", value=3)),
     _sound("epp-undersized", "half a CPU, agreed", _SMALL_PICKER, cpu=0.5),
     _program("epp-replicas-are-standby", "three pickers", settings={"gateway": {"epp": {"replicas": 3}}}),
     _program("epp-replicas-are-standby", "three of llm-d's", settings={"gateway": {"epp": {**_LLM_D, "replicas": 3}}}),
-    _broken("epp-replicas-are-standby", "eight pickers, for scale", put(_POOL, f"{_EPP}.replicas", value=8)),
     _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, stack="dev"),
     _program(
         "open-to-the-internet", "an external gateway without a key", settings={"gateway": {"gatewayClass": _EXTERNAL}}

@@ -69,9 +69,6 @@ CASES = (
     *(sound(rule, "replicas of another owner", _EXTERNAL, stack="spot") for rule in _RULES),
     *(sound(rule, f"{count} replicas", _replicas(count), stack="spot") for rule in _RULES for count in (0, 1)),
     of_resource(
-        "surge-on-whole-node-pods", "Kubernetes' own quarter", drop(DEPLOYMENT, f"{_ROLLING}.maxSurge"), stack="cud"
-    ),
-    of_resource(
         "surge-on-whole-node-pods",
         "no strategy at all",
         drop(DEPLOYMENT, _STRATEGY),
@@ -84,10 +81,8 @@ CASES = (
         _surge("20%"),
         stack="spot",
     ),
-    sound("surge-on-whole-node-pods", "no pod, in percent", _surge("0%")),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
     of_resource("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud"),
-    of_resource("recreate-on-many-replicas", "replicas of another owner", _EXTERNAL, _RECREATE),
     of_resource(
         "recreate-on-many-replicas",
         "none yet, of another owner",
@@ -95,22 +90,11 @@ CASES = (
         options(DEPLOYMENT, ignore_changes=("spec.replicas",)),
         _RECREATE,
     ),
-    sound("recreate-on-many-replicas", "one replica", _RECREATE),
-    of_resource(
-        "rollout-stops-too-many", "six of twelve", put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value=6), stack="cud"
-    ),
     of_resource(
         "rollout-stops-too-many",
         "half of twelve",
         put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%"),
         stack="cud",
-    ),
-    sound(
-        "rollout-stops-too-many",
-        "half of twelve, agreed",
-        put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%"),
-        stack="cud",
-        share=0.5,
     ),
     of_resource(
         "no-disruption-budget",
@@ -124,7 +108,6 @@ CASES = (
         put(_BUDGET, "spec.maxUnavailable", value="100%"),
         stack="cud",
     ),
-    of_resource("no-disruption-budget", "twelve may go", _lets_go(maxUnavailable=12), stack="spot"),
     of_resource("no-disruption-budget", "eleven may go", _lets_go(maxUnavailable=11), stack="spot"),
     *(
         of_resource("no-disruption-budget", f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
@@ -134,12 +117,6 @@ CASES = (
             "none stays": {"minAvailable": 0},
         }.items()
     ),
-    of_resource("no-disruption-budget", "none must stay", _lets_go(minAvailable=0), stack="spot"),
-    of_resource(
-        "no-disruption-budget", "another namespace's", put(_BUDGET, "metadata.namespace", value="other"), stack="spot"
-    ),
-    of_resource("no-disruption-budget", "replicas of another owner", delete(_BUDGET), _EXTERNAL),
-    sound("no-disruption-budget", "one replica", delete(_BUDGET)),
     sound(
         "no-disruption-budget",
         "a selector of expressions",
@@ -151,12 +128,6 @@ CASES = (
         stack="spot",
     ),
     of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}),
-    of_resource("probe-shorter-than-loading", "the liveness probe alone", _NO_STARTUP),
-    of_resource(
-        "probe-shorter-than-loading",
-        "thirty tries",
-        put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30),
-    ),
     sound(
         "probe-shorter-than-loading",
         "thirty tries for a small model",
@@ -168,11 +139,5 @@ CASES = (
         "a liveness probe that waits two minutes",
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 120}),
-    ),
-    sound(
-        "probe-shorter-than-loading",
-        "a liveness probe that waits long enough",
-        _NO_STARTUP,
-        put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 900}),
     ),
 )

@@ -314,11 +314,6 @@ ACCESS = (
         drop("platform-cluster-autopilot", "clusterAutoscaling.autoProvisioningDefaults.serviceAccount"),
         stack="spot",
     ),
-    of_resource(
-        "node-account-default",
-        "a pool of nodes",
-        _made("container/nodePool:NodePool", {"nodeConfig": {"machineType": "a4-highgpu-8g"}}),
-    ),
     sound(
         "node-account-default",
         "a cluster whose pools say it",

@@ -62,7 +62,6 @@ def _model(name: str) -> Edit:
 
 _REPOSITORY = "Qwen/Qwen3.5-27B-FP8"
 _COMMIT = "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
-_PUBLIC = "vllm/vllm-openai:v0.18.1"
 
 OF_RESOURCES = (
     of_resource(
@@ -84,8 +83,6 @@ OF_RESOURCES = (
         "the tag alone, written manually",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=_image("v0.18.1")),
     ),
-    of_resource("image-not-pinned", "the public image, which starts by itself", _runs(_PUBLIC), _commanded()),
-    of_resource("image-not-pinned", "another image", _runs("org/app:v1"), _commanded()),
     of_resource(
         "image-not-pinned",
         "what initialises a benchmark",
@@ -132,11 +129,6 @@ OF_RESOURCES = (
         ),
         stack="prod",
     ),
-    sound(
-        "advisories-in-production",
-        "another stack",
-        put(DEPLOYMENT, f"{CONTAINER}.image", value=_image(f"v0.31.0@sha256:{'0' * 64}")),
-    ),
     of_resource(
         "image-of-another-digest",
         "another image, written manually",
@@ -152,11 +144,6 @@ OF_RESOURCES = (
         "image-from-elsewhere",
         "a server from a registry of others",
         put(DEPLOYMENT, f"{CONTAINER}.image", value=f"ghcr.io/a/b:1@sha256:{'0' * 64}"),
-    ),
-    of_resource(
-        "image-from-elsewhere",
-        "a server from Docker Hub itself, whose name has no registry to agree to",
-        put(DEPLOYMENT, f"{CONTAINER}.image", value=f"vllm/vllm-openai:own@sha256:{'0' * 64}"),
     ),
     sound(
         "image-from-elsewhere",

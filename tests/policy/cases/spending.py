@@ -112,12 +112,6 @@ CASES = (
         put(_JOB, "spec.completionMode", value="Indexed"),
         put(_JOB, "spec.completions", value=4),
     ),
-    sound(
-        "job-without-end",
-        "its pod has one",
-        drop(_JOB, "spec.activeDeadlineSeconds"),
-        put(_JOB, "spec.template.spec.activeDeadlineSeconds", value=600),
-    ),
     of_resource("protection-ignored", "a quota", options(_QUOTA, ignore_changes=("spec",))),
     of_resource(
         "protection-ignored", "an alert", options("alerting-GpusIdle", ignore_changes=("enabled",)), stack="prod"

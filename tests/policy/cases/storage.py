@@ -89,12 +89,6 @@ CASES = (
     of_resource("reader-mounts-writable", "the weights of another stack", _THEIRS),
     sound(
         "reader-mounts-writable",
-        "a cache beside the weights",
-        _THEIRS,
-        put(DEPLOYMENT, f"{CONTAINER}.volumeMounts.3.mountPath", value="/cache"),
-    ),
-    sound(
-        "reader-mounts-writable",
         "a claim of that name in another namespace",
         put("weights-reader", "metadata.namespace", value="other"),
         _ATTACHED_FOR_WRITING,
@@ -107,20 +101,12 @@ CASES = (
         settings={"weights": {"throughputMibps": 400}},
     ),
     of_resource(
-        "throughput-below-readers", "a class made for one reader, and twelve of them", _throughput(1200), stack="cud"
-    ),
-    of_resource(
         "throughput-below-readers",
         "twelve readers on the least, written manually",
         _throughput(400),
         stack="spot",
     ),
     sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
-    of_resource(
-        "zone-outside-region",
-        "a class of another region",
-        _zone("us-central1-a"),
-    ),
     of_resource(
         "zone-outside-region",
         "pods in a zone of another region",

@@ -102,7 +102,6 @@ CASES = (
         of_resource("scaler-stuck", f"it counts its own servers: {selector}", _counts(selector), stack="batch")
         for selector in ("", "app", "app=qwen35-server", "app in (batch, qwen35-server)", "app!=batch")
     ),
-    sound("scaler-stuck", "it counts pods of another kind", _counts("app=import,tier in (batch)"), stack="batch"),
     sound(
         "scaler-asks-elsewhere",
         "named in the policy config",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.policy.case import (
-    CONTAINER,
     DEPLOYMENT,
     Edit,
     append,
@@ -82,8 +81,6 @@ CASES = (
     *(of_resource("asked-of-nothing", what, edit, stack="prod") for what, edit in _NOTHING.items()),
     *(of_resource("server-unscraped", what, edit) for what, edit in _BLIND.items()),
     sound("asked-of-nothing", "GKE's own namespace", _in(_ALERT, _QUERY, "vllm-prod", "kube-system"), stack="prod"),
-    sound("server-unscraped", "by the port's number", put(_MONITOR, f"{_ENDPOINT}.port", value=8000)),
-    sound("server-unscraped", "a container that names no port", drop(DEPLOYMENT, f"{CONTAINER}.ports")),
     sound(
         "server-unscraped",
         "Prometheus Operator scrapes",

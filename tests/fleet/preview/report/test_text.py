@@ -25,6 +25,18 @@ def test_a_paused_stack_has_neither_figure_nor_estimate() -> None:
     assert "tok/s total" not in text_of(sample_report(server={"replicas": 0}))
 
 
+def test_another_profile_is_unproven_and_the_nearest_row_keeps_its_label() -> None:
+    report = sample_report(server={"replicas": 12, "profile": "serve-chat"})
+    nearest = report.figures.match.figure
+    assert nearest is not None
+    assert report.figures.usd_per_million_tokens is None
+    text = " ".join(text_of(report).split())
+    assert "unproven: " in text
+    assert f"{nearest.title}, 1,103,941 tok/s total" in text
+    assert f"({nearest.label})" in text
+    assert "a million tokens: unknown" in text
+
+
 def test_an_unpriced_mode_says_why() -> None:
     report = sample_report(capacity={"mode": "flex-start", "runDurationSeconds": 86400})
     (why,) = (item.reason for item in report.figures.bill.items if item.id == "nodes")
