@@ -53,10 +53,10 @@ def format_quota(capacity: str, gpus: int, machine: Machine) -> str:
     return _QUOTAS[capacity].format(gpus=plural(gpus, f"{machine.gpu.name} GPU"))
 
 
-def format_nodes(count: int, machine: Machine, gpus: int, more: str = "") -> str:
+def format_nodes(count: int, machine: Machine, gpus: int) -> str:
     """`10 A4 nodes (80 B200)`; other machines by their type."""
     name = f"{machine.family.upper()} node" if machine == DEFAULT_MACHINE else f"{machine.type} node"
-    return f"{plural(count, name)}{more} ({gpus:,} {machine.gpu.name})"
+    return f"{plural(count, name)} ({gpus:,} {machine.gpu.name})"
 
 
 def format_goal(question: PlanQuestion) -> str:
