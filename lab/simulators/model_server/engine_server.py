@@ -72,7 +72,6 @@ class EngineServer(Listener):
         return [
             web.get("/health", self._health),
             web.get("/version", self._version),
-            web.get("/load", self._load),
             web.get("/v1/models", self._models),
             web.get("/metrics", self._metrics),
             web.post("/v1/completions", self._completions),
@@ -84,9 +83,6 @@ class EngineServer(Listener):
 
     async def _version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": self.node.version})
-
-    async def _load(self, _: web.Request) -> web.Response:
-        return web.json_response({"server_load": self.in_flight})
 
     async def _models(self, _: web.Request) -> web.Response:
         node = self.node

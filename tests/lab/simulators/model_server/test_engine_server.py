@@ -245,7 +245,6 @@ def test_versions_and_models_are_told() -> None:
         assert json.loads(get(server, "/version")) == {"version": "0.18.1"}
         (card,) = json.loads(get(server, "/v1/models"))["data"]
         assert (card["id"], card["root"], card["max_model_len"]) == (MODEL, "/weights", 4096)
-        assert json.loads(get(server, "/load")) == {"server_load": 0}
 
 
 def test_requests_spread_over_ranks_and_a_header_pins_one() -> None:
