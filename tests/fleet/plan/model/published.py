@@ -161,10 +161,10 @@ def least_squares(start: Parameters, names: Sequence[str], kept_: Sequence[Row])
         moved = [_scaled(best, [name], [1e-5]) for name in names]
         slopes = (np.array([residuals(one, kept_) for one in moved]) - here).T / 1e-5
         step = np.clip(np.linalg.lstsq(slopes, -here)[0], -0.5, 0.5)
-        there = np.array(residuals(candidate := _scaled(best, names, step), kept_))
+        there = np.array(residuals(candidate := _scaled(best, names, step.tolist()), kept_))
         while there @ there > here @ here and abs(step).max() > 1e-9:
             step /= 2
-            there = np.array(residuals(candidate := _scaled(best, names, step), kept_))
+            there = np.array(residuals(candidate := _scaled(best, names, step.tolist()), kept_))
         best, here = candidate, there
         if abs(step).max() < 1e-7:
             break
@@ -181,7 +181,8 @@ def left_out() -> dict[str, float]:
 
     Phases 1 and 2 cannot be left out: each alone determines one parameter. The record's TPOT stays: it determines the wait.
     """
-    taken, found = calibration(), {}
+    taken = calibration()
+    found: dict[str, float] = {}
     record = ("phases.mtp1-092", "cluster_ip.nodes-1")
     for configuration in (("phases.dp8-4096",), ("phases.no-mtp-095",), ("phases.mtp2-095",), record):
         others = [row for row in kept() if row.id not in configuration]
