@@ -14,7 +14,7 @@ from lab.cloud.snapshots import VOLUME_SNAPSHOT_CLASS
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
 from lab.control_plane.api import STORAGE_CLASS, VOLUME_SNAPSHOT_CONTENT, Manifest
-from tests.lab.cloud.fake_world import FakeApi, feed, make_world, until
+from tests.lab.cloud.fake_world import FakeApi, feed, make_world, on_node, pod, until
 
 ZONE = "europe-west4-b"
 SOURCE = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "image"}
@@ -168,6 +168,18 @@ def test_an_image_of_a_claim_without_a_volume_says_so(scene: Scene) -> None:
     scene.claim()
     scene.snapshot()
     assert "claim claim" in scene.event()["message"]
+
+
+def test_an_image_waits_for_the_pod_that_writes_and_names_it(scene: Scene) -> None:
+    scene.storage_class(waits=False)
+    scene.bound()
+    volumes = [{"name": "weights", "persistentVolumeClaim": {"claimName": "claim"}}]
+    feed(scene.world.pods, "added", on_node(pod("writer", {"cpu": "1"}, volumes=volumes), "node"))
+    scene.snapshot()
+    assert "writer" in scene.event()["message"]
+    assert scene.made("VolumeSnapshotContent") == []
+    feed(scene.world.pods, "deleted", scene.world.pods.all()[0])
+    assert until(lambda: scene.made("VolumeSnapshotContent"))[0]["spec"]["deletionPolicy"] == "Retain"
 
 
 def test_an_image_without_its_class_says_so(scene: Scene) -> None:
