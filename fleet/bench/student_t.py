@@ -38,4 +38,4 @@ def _within(t: float, degrees: float) -> float:
     factor = 2 * exp(lgamma((degrees + 1) / 2) - lgamma(degrees / 2)) / sqrt(pi)
     end = atan(t / sqrt(degrees))
     inner = sum((4 if step % 2 else 2) * cos(end * step / _STEPS) ** (degrees - 1) for step in range(1, _STEPS))
-    return factor * end / _STEPS / 3 * (1 + inner + cos(end) ** (degrees - 1))
+    return float(factor * end / _STEPS / 3 * (1 + inner + cos(end) ** (degrees - 1)))
