@@ -108,73 +108,55 @@ def by_name(results: tuple[DrillResult, ...]) -> dict[str, DrillResult]:
     return {result.name: result for result in results}
 
 
-def test_running_drills_share_a_stage_that_is_set_right_in_between(script: Script) -> None:
-    results = runner(script).play([drill(script, "a"), drill(script, "b"), drill(script, "c")])
-    assert script.log == ["start 1", "bring up", "a", "set right", "b", "set right", "c", "end 1"]
-    assert [result.name for result in results] == ["a", "b", "c"]
+EMPTY: dict[str, Any] = {"start": "empty"}
+SPENDS: dict[str, Any] = {"spends_stage": True}
+SKIPPED: dict[str, Any] = {"skip": lambda settings: f"not with {settings}"}
+
+
+@pytest.mark.parametrize(
+    ("drills", "restore_fails", "log"),
+    [
+        ({"a": {}, "b": {}, "c": {}}, [], "start 1, bring up, a, set right, b, set right, c, end 1"),
+        (
+            {"destroy": SPENDS, "own": EMPTY, "a": {}},
+            [],
+            "start 1, bring up, a, set right, destroy, end 1, start 2, own, end 2",
+        ),
+        (
+            {"destroy": SPENDS, "again": SPENDS},
+            [],
+            "start 1, bring up, destroy, end 1, start 2, bring up, again, end 2",
+        ),
+        ({"scale": EMPTY, "other": EMPTY}, [], "start 1, scale, end 1, start 2, other, end 2"),
+        ({"a": SKIPPED}, [], ""),
+        ({"a": {}, "b": SKIPPED}, [], "start 1, bring up, a, end 1"),
+        # A stage that cannot be set right is no fault of the drill before.
+        ({"a": {}, "b": {}}, ["no"], "start 1, bring up, a, set right, end 1, start 2, bring up, b, end 2"),
+    ],
+    ids=["shared", "spent last", "spent twice", "from nothing", "skipped", "last", "replaced"],
+)
+def test_a_stage_is_shared_set_right_in_between_and_made_anew(
+    script: Script, drills: dict[str, dict[str, Any]], restore_fails: list[str], log: str
+) -> None:
+    script.restore_fails = restore_fails
+    results = runner(script).play([drill(script, name, **given) for name, given in drills.items()])
+    assert ", ".join(script.log) == log
     assert all(result.passed for result in results)
+    assert {result.name: result.skipped for result in results} == {
+        name: "not with the settings" if given is SKIPPED else "" for name, given in drills.items()
+    }
 
 
-def test_a_drill_that_spends_the_stage_comes_last_of_the_running_ones(script: Script) -> None:
-    drills = [drill(script, "destroy", spends_stage=True), drill(script, "own", start="empty"), drill(script, "a")]
-    results = runner(script).play(drills)
-    assert script.log == ["start 1", "bring up", "a", "set right", "destroy", "end 1", "start 2", "own", "end 2"]
-    assert [result.name for result in results] == ["a", "destroy", "own"]
-
-
-def test_after_a_spent_stage_the_next_drill_gets_a_new_one(script: Script) -> None:
-    runner(script).play([drill(script, "destroy", spends_stage=True), drill(script, "again", spends_stage=True)])
-    assert script.log == ["start 1", "bring up", "destroy", "end 1", "start 2", "bring up", "again", "end 2"]
-
-
-def test_a_drill_from_nothing_has_a_stage_of_its_own(script: Script) -> None:
-    runner(script).play([drill(script, "scale", start="empty"), drill(script, "other", start="empty")])
-    assert script.log == ["start 1", "scale", "end 1", "start 2", "other", "end 2"]
-
-
-def test_a_drill_without_meaning_is_skipped_and_needs_no_stage(script: Script) -> None:
-    (result,) = runner(script).play([drill(script, "a", skip=lambda settings: f"not with {settings}")])
-    assert (result.skipped, result.passed) == ("not with the settings", True)
-    assert script.log == []
-
-
-def test_a_stack_that_never_comes_up_is_told_by_each_drill_and_tried_once(script: Script) -> None:
-    script.bring_up_fails = ["no quota"]
+def test_a_stack_that_never_comes_up_is_tried_once_and_told_by_each_drill_with_its_findings_by_the_first(
+    script: Script,
+) -> None:
+    script.bring_up_fails = [ApiRefusedError(403, "Forbidden", "no quota")]
     drills = [drill(script, "a"), drill(script, "b"), drill(script, "own", start="empty")]
     found = by_name(runner(script).play(drills))
     assert script.log == ["start 1", "bring up", "end 1", "start 2", "own", "end 2"]
-    assert found["a"].gave_up == found["b"].gave_up == "no quota"
-    assert not found["a"].passed
-    assert not found["b"].passed
-    assert found["own"].passed
-
-
-def test_the_findings_of_a_bring_up_that_failed_are_told_once_with_what_happened(script: Script) -> None:
-    script.bring_up_fails = ["no"]
-    found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
-    assert found["a"].findings == (FOUND,)
-    assert found["b"].findings == ()
-
-
-def test_after_a_drill_that_broke_off_the_next_gets_a_new_stage(script: Script) -> None:
-    found = by_name(runner(script).play([drill(script, "a", breaks_off("waited for Godot")), drill(script, "b")]))
-    assert script.log == ["start 1", "bring up", "a", "end 1", "start 2", "bring up", "b", "end 2"]
-    assert found["a"].gave_up == "waited for Godot"
-    assert found["b"].passed
-
-
-def test_a_stage_that_cannot_be_set_right_is_replaced(script: Script) -> None:
-    script.restore_fails = ["the stack could not be set right"]
-    found = by_name(runner(script).play([drill(script, "a"), drill(script, "b")]))
-    assert script.log == ["start 1", "bring up", "a", "set right", "end 1", "start 2", "bring up", "b", "end 2"]
-    assert found["a"].passed  # it is not its fault
-    assert found["b"].passed
-
-
-def test_the_last_drill_is_not_set_right_for_nobody(script: Script) -> None:
-    skipped = drill(script, "b", skip=lambda _: "no")
-    runner(script).play([drill(script, "a"), skipped])
-    assert "set right" not in script.log
+    assert found["a"].gave_up == found["b"].gave_up != ""
+    assert [found[name].passed for name in ("a", "b", "own")] == [False, False, True]
+    assert [found[name].findings for name in ("a", "b")] == [(FOUND,), ()]
 
 
 @pytest.mark.parametrize(
@@ -193,13 +175,7 @@ def test_what_goes_wrong_under_a_drill_is_its_own_failure(
     found = by_name(runner(script).play([drill(script, "a", breaks_off(error), start=start), drill(script, "b")]))
     assert found["a"].gave_up == said
     assert found["b"].passed
-
-
-def test_a_refusal_during_the_bring_up_is_a_stack_that_never_came_up(script: Script) -> None:
-    script.bring_up_fails = [ApiRefusedError(403, "Forbidden", "not you")]
-    (result,) = runner(script).play([drill(script, "a")])
-    assert result.gave_up == "the API server refuses: not you"
-    assert script.log[-1] == "end 1"
+    assert script.stages == 2
 
 
 def test_a_control_plane_that_died_ends_the_rehearsal_with_the_reason(script: Script) -> None:
