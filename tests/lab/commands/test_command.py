@@ -92,23 +92,20 @@ Run = Callable[..., Ended]
 # What is asked for
 
 
-def test_without_options_every_drill_is_played_at_the_usual_speed(stand_in: Played, run: Run) -> None:
-    assert run("--stack", "dev").code == 0
-    assert stand_in.drills == tuple(one.name for one in DRILLS)
-    assert (stand_in.root, stand_in.stack) == (ROOT, "dev")
-    assert stand_in.options == {"speed": 60.0}
-
-
-def test_options_reach_the_rehearsal(stand_in: Played, run: Run) -> None:
-    names = ("--drill", "drain", "-d", "bring-up")
-    assert run("--stack", "spot", *names, "--speed", "240").code == 0
-    assert stand_in.drills == ("bring-up", "drain")
-    assert stand_in.options == {"speed": 240.0}
-
-
-def test_fast_plays_the_fast_drills(stand_in: Played, run: Run) -> None:
-    run("--stack", "dev", "--fast")
-    assert stand_in.drills == tuple(one.name for one in DRILLS if one.fast)
+@pytest.mark.parametrize(
+    ("options", "drills", "speed"),
+    [
+        ((), [one.name for one in DRILLS], 60.0),
+        (("--fast",), [one.name for one in DRILLS if one.fast], 60.0),
+        (("--drill", "drain", "-d", "bring-up", "--speed", "240"), ["bring-up", "drain"], 240.0),
+    ],
+)
+def test_options_reach_the_rehearsal(
+    stand_in: Played, run: Run, options: tuple[str, ...], drills: list[str], speed: float
+) -> None:
+    assert run("--stack", "spot", *options).code == 0
+    assert (stand_in.root, stand_in.stack, list(stand_in.drills)) == (ROOT, "spot", drills)
+    assert stand_in.options == {"speed": speed}
 
 
 @pytest.mark.parametrize(
@@ -154,11 +151,11 @@ def test_a_shell_cannot_be_combined(run: Run, options: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--drill", "drian"), "fleet: --drill drian: unknown drill; did you mean drain?"),
-        (("--drill", "drain", "--fast"), "fleet: --fast and --drill cannot be combined"),
+        (("--drill", "drian"), "--drill drian"),
+        (("--drill", "drain", "--fast"), "--fast and --drill"),
         (("--speed", "nan"), "--speed"),
         (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
-        (("--list", "--drill", "zzz"), "unknown drill"),
+        (("--list", "--drill", "zzz"), "zzz"),
     ],
 )
 def test_wrong_input_is_told_before_anything_is_played(
@@ -176,20 +173,11 @@ def test_wrong_input_is_told_before_anything_is_played(
 
 
 def test_the_list_names_every_drill_and_plays_none(stand_in: Played, run: Run) -> None:
-    ended = run("--list")
-    assert ended.code == 0
-    lines = ended.out.splitlines()
-    assert [line.split()[0] for line in lines] == [one.name for one in DRILLS]
-    assert all(
-        (one.proves in line) and (" (slow)" in line) == (not one.fast) for one, line in zip(DRILLS, lines, strict=True)
-    )
-    assert stand_in.stack == ""
-
-
-def test_the_list_can_be_narrowed_and_read_by_a_machine(stand_in: Played, run: Run) -> None:
+    assert [line.split()[0] for line in run("--list").out.splitlines()] == [one.name for one in DRILLS]
     document = json.loads(run("--list", "--fast", "--format", "json").out)
-    assert [one["name"] for one in document["drills"]] == [one.name for one in DRILLS if one.fast]
-    assert all(one["fast"] and one["title"] and one["proves"] for one in document["drills"])
+    assert [(one["name"], one["title"], one["proves"], one["fast"]) for one in document["drills"]] == [
+        (one.name, one.title, one.proves, True) for one in DRILLS if one.fast
+    ]
     assert stand_in.stack == ""
 
 
@@ -228,25 +216,6 @@ def test_text_has_progress_and_then_the_report(run: Run) -> None:
     assert out.index("the control plane\n") < out.index("Drills")
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_out_writes_the_report_and_the_document_and_names_them(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "deep" / "er"
-    ended = run("--stack", "dev", "--out", str(folder))
-    assert ended.code == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["rehearsal.json", "rehearsal.md"]
-    assert json.loads((folder / "rehearsal.json").read_text())["drills"]
-    assert "rehearsal.md" in ended.out
-
-
-def test_an_out_folder_that_cannot_be_made_is_told_before_minutes_are_spent(
-    stand_in: Played, run: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "file").touch()
-    ended = run("--stack", "dev", "--out", str(tmp_path / "file" / "below"))
-    assert (ended.code, ended.err) == (2, f"fleet: --out {tmp_path}/file/below: Not a directory\n")
-    assert stand_in.stack == ""
-
-
 def test_an_out_folder_of_somebody_else_is_told_before_too(
     stand_in: Played, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,9 +243,8 @@ def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run
     stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
     ended = run("--stack", "dev", "--out", str(tmp_path))
     assert ended.code == 130
-    assert "stopped with 2 drills not played" in ended.out
     assert "pause, drain" in " ".join(ended.out.split())
     document = json.loads((tmp_path / "rehearsal.json").read_text())
     assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
     assert len(document["drills"]) == len(passing().drills)
-    assert (tmp_path / "rehearsal.md").is_file()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rehearsal.json", "rehearsal.md"]

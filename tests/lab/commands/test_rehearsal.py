@@ -16,7 +16,7 @@ from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
 from lab.drills.catalogue import chosen
 from lab.report.model import RehearsalReport
 from lab.report.progress import Progress
-from lab.results.result import DrillResult, RehearsalError
+from lab.results.result import DrillResult
 from settings.problems import SettingsError
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +36,6 @@ class Parts:
     pulumi: Any = None
     engines: int = 0
     said: str = "held"
-    no_go: str = ""
     stopped: BaseException | None = None
     """What stops the run after its first drill."""
 
@@ -79,8 +78,6 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
             return tuple(results)
 
     def programs(_progress: Any) -> Any:
-        if parts.no_go:
-            raise RehearsalError(parts.no_go)
         parts.builds += 1
         return SimpleNamespace()
 
@@ -160,12 +157,6 @@ def test_a_stack_that_is_refused_builds_nothing(parts: Parts) -> None:
     with pytest.raises(SettingsError, match=r"Pulumi\.sopt\.yaml"):
         rehearsed(parts, "sopt")
     assert parts.builds == 0
-
-
-def test_a_machine_that_cannot_build_says_so(parts: Parts) -> None:
-    parts.no_go = "there is no Go"
-    with pytest.raises(RehearsalError, match="there is no Go"):
-        rehearsed(parts)
 
 
 def test_no_secret_of_the_stack_is_in_the_report(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
