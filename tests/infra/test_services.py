@@ -19,10 +19,6 @@ ALWAYS = {
 }
 
 
-def test_a_plain_stack_needs_exactly_the_apis_it_calls() -> None:
-    assert set(required_apis(make_settings())) == ALWAYS
-
-
 @pytest.mark.parametrize(
     ("sections", "api"),
     [

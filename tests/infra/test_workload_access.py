@@ -16,12 +16,6 @@ BATCH = {"enabled": True, "onDone": "keep"}
 KEPT = {"compileCache": {"enabled": True}}
 
 
-def test_a_stack_without_benchmark_and_secrets_grants_nothing() -> None:
-    recording = recorded_platform()
-    assert all_of(recording, ":BucketIAMMember") == []
-    assert all_of(recording, ":SecretIamMember") == []
-
-
 def test_the_benchmark_adds_results_as_its_own_service_account_and_writes_over_its_progress_alone() -> None:
     recording = recorded_platform(benchmark=BENCHMARK, namespace="serving")
     grants = {one.inputs["role"].rpartition(".")[2]: one.inputs for one in all_of(recording, ":BucketIAMMember")}

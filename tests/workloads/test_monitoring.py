@@ -64,13 +64,6 @@ def test_the_timeout_never_exceeds_ten_seconds() -> None:
     assert endpoint["timeout"] == "10s"
 
 
-def test_the_picker_is_scraped_where_there_is_one_by_the_label_that_its_chart_sets() -> None:
-    assert "PodMonitoring/qwen35-pool-epp" not in objects(made_with())
-    scrape = objects(made_with(gateway={"enabled": True}))["PodMonitoring/qwen35-pool-epp"].inputs["spec"]
-    assert scrape["selector"] == {"matchLabels": {"inferencepool": "qwen35-pool-epp"}}
-    assert scrape["endpoints"][0]["port"] == "metrics"
-
-
 def test_the_kept_series_include_all_that_the_rules_use() -> None:
     recording = made_with()
     (endpoint,) = objects(recording)["PodMonitoring/qwen35-server"].inputs["spec"]["endpoints"]

@@ -29,25 +29,6 @@ def test_everything_is_valid_and_in_the_namespace() -> None:
             assert "Namespace/vllm-test" in needs(recording, resource)
 
 
-def test_pods_must_meet_the_restricted_level_at_a_pinned_version() -> None:
-    labels = objects(made_with())["Namespace/vllm-test"].inputs["metadata"]["labels"]
-    levels = {key.rpartition("/")[2]: value for key, value in labels.items() if key.startswith("pod-security")}
-    assert levels == {
-        "enforce": "restricted",
-        "enforce-version": "v1.36",
-        "audit": "restricted",
-        "audit-version": "v1.36",
-        "warn": "restricted",
-        "warn-version": "v1.36",
-    }
-
-
-def test_with_the_endpoint_picker_only_the_baseline_is_enforced_and_the_rest_reported() -> None:
-    labels = objects(made_with(gateway={"enabled": True}))["Namespace/vllm-test"].inputs["metadata"]["labels"]
-    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
-    assert labels["pod-security.kubernetes.io/audit"] == "restricted"
-
-
 @pytest.mark.parametrize(("replicas", "gpus"), [(12, "96"), (1, "8"), (0, "0")])
 def test_the_quota_is_the_gpus_of_the_stack_file(replicas: int, gpus: str) -> None:
     quota = objects(made_with(server={"replicas": replicas}))["ResourceQuota/gpu"]
@@ -59,24 +40,9 @@ def test_where_somebody_else_owns_the_number_there_is_no_quota() -> None:
     assert "ResourceQuota/gpu" not in objects(made_with(server={"replicas": "external"}))
 
 
-def test_no_service_account_hands_a_token_to_its_pods() -> None:
-    made = objects(made_with(benchmark={"enabled": True}))
-    accounts = {key: one for key, one in made.items() if key.startswith("ServiceAccount/")}
-    assert sorted(accounts) == [
-        "ServiceAccount/benchmark",
-        "ServiceAccount/vllm-server",
-        "ServiceAccount/weights-writer",
-    ]
-    assert all(one.inputs["automountServiceAccountToken"] is False for one in accounts.values())
-
-
 def test_a_stack_has_only_the_accounts_that_it_uses() -> None:
     made = objects(made_with(weights={"source": "huggingface"}, server={"replicas": 1}))
     assert [key for key in made if key.startswith("ServiceAccount/")] == ["ServiceAccount/vllm-server"]
-
-
-def test_the_default_deny_comes_with_the_namespace() -> None:
-    assert "NetworkPolicy/default-deny" in objects(made_with())
 
 
 def test_a_second_stack_on_the_cluster_lives_in_a_namespace_of_its_own() -> None:

@@ -16,7 +16,7 @@ from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from tests.workloads.args import NAMESPACE, REGISTRY, server_args
+from tests.workloads.args import REGISTRY, server_args
 from workloads.server.pod import API_KEY_VERSION
 from workloads.server.server import Server
 from workloads.weights.weights import WeightsMount
@@ -71,17 +71,6 @@ def test_every_object_would_be_accepted_by_kubernetes(mode: Mode, sections: dict
     assert recording.diagnostics == ()
 
 
-def test_the_articles_names_are_where_the_article_has_them() -> None:
-    recording = record()
-    found = objects(recording)
-    assert set(found) >= {f"Deployment/{NAME}", f"Service/{NAME}", f"PodDisruptionBudget/{NAME}"}
-    service = manifest(found[f"Service/{NAME}"])["spec"]
-    assert service["type"] == "ClusterIP"
-    assert service["selector"] == {"app": NAME}
-    assert service["ports"][0]["port"] == 8000
-    assert recording.outputs["endpoint"] == f"http://{NAME}.{NAMESPACE}.svc.cluster.local:8000"
-
-
 def test_selector_and_pod_labels_agree_under_another_name() -> None:
     found = objects(record(server={"name": "qwen35-code", "replicas": 1}))
     spec = manifest(found["Deployment/qwen35-code"])["spec"]
@@ -108,13 +97,6 @@ def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:
     without, with_one = (manifest(deployment(server={"replicas": 1, "reasons": reasons})) for reasons in ({}, given))
     assert json.loads(with_one["metadata"]["annotations"].pop(REASONS_ANNOTATION)) == given
     assert with_one == without
-
-
-def test_a_rollout_never_needs_a_spare_node() -> None:
-    assert manifest(deployment())["spec"]["strategy"] == {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
-    }
 
 
 @pytest.mark.parametrize("replicas", [0, 1, 12])
@@ -154,13 +136,6 @@ def test_the_service_waits_for_no_pod_and_the_deployment_does() -> None:
     found = objects(record())
     assert found[f"Service/{NAME}"].inputs["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
     assert "pulumi.com/skipAwait" not in found[f"Deployment/{NAME}"].inputs["metadata"]["annotations"]
-
-
-def test_the_budget_lets_one_replica_go_even_if_it_is_the_only_one() -> None:
-    for replicas in (1, 12):
-        budget = manifest(objects(record(server={"replicas": replicas}))[f"PodDisruptionBudget/{NAME}"])["spec"]
-        assert budget["maxUnavailable"] == 1
-        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
 
 def test_pods_come_after_the_weights() -> None:
@@ -221,12 +196,3 @@ def test_another_version_of_a_secret_makes_other_pods_where_it_is_named() -> Non
     assert versions(server=pinned) == {API_KEY_VERSION: "3"}
     assert versions(server={"replicas": 1, "apiKeySecret": "the-key"}) == {}
     assert versions() == {}
-
-
-def test_without_a_key_no_store_is_made() -> None:
-    assert {key.partition("/")[0] for key in objects(record())} == {
-        "Deployment",
-        "PersistentVolumeClaim",
-        "PodDisruptionBudget",
-        "Service",
-    }

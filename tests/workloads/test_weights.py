@@ -11,14 +11,14 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Mode, Recording
-from fleet.preview.record.values import Secret, paths_of_unknowns
+from fleet.preview.record.values import Secret
 from settings.sections.model import Model
 from settings.stack import Settings
 from tests.settings.checks.test_parsers import own
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import REGISTRY, weights_args
+from tests.workloads.args import weights_args
 from workloads.pod_programs import FOLDER
 from workloads.weights.weights import (
     Weights,
@@ -75,28 +75,12 @@ def plain() -> Recording:
     return release()
 
 
-def test_a_release_is_these_objects_and_no_others(plain: Recording) -> None:
-    assert sorted(objects(plain)) == [
-        "ConfigMap/weights-download",
-        f"Job/{VOLUME}",
-        f"PersistentVolumeClaim/{READER}",
-        f"PersistentVolumeClaim/{VOLUME}-writer",
-        "StorageClass/vllm-test-weights-2400mibps-b",
-        "StorageClass/vllm-test-weights-writer-400mibps",
-        f"VolumeSnapshot/{VOLUME}",
-        "VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213",
-    ]
-
-
-def test_every_manifest_is_accepted_by_a_strict_api_server(plain: Recording) -> None:
-    for key, resource in objects(plain).items():
-        assert problems(manifest(resource)) == [], key
-        assert paths_of_unknowns(resource.inputs) == [], key
-        assert resource.provider, key
-
-
 def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(plain: Recording) -> None:
     made = objects(plain)
+    assert (
+        made["VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213"].inputs["driver"]
+        == "pd.csi.storage.gke.io"
+    )
     assert f"PersistentVolumeClaim/{VOLUME}-writer" in needs(plain, made[f"Job/{VOLUME}"])
     assert needs(plain, made[f"VolumeSnapshot/{VOLUME}"]) == {
         f"Job/{VOLUME}",
@@ -112,7 +96,6 @@ def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
     """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
     claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
     assert needs(plain, claim) == {"StorageClass/vllm-test-weights-writer-400mibps"}
-    assert claim.inputs["spec"]["storageClassName"] == "vllm-test-weights-writer-400mibps"
 
 
 def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
@@ -121,48 +104,12 @@ def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
         assert resource.property_dependencies.get("spec", ()) == ()
 
 
-def test_the_snapshot_counts_as_made_only_when_it_can_be_used(plain: Recording) -> None:
-    snapshot = objects(plain)[f"VolumeSnapshot/{VOLUME}"]
-    annotations = snapshot.inputs["metadata"]["annotations"]
-    assert annotations == {"pulumi.com/waitFor": "jsonpath={.status.readyToUse}=true"}
-    assert snapshot.custom_timeouts["create"] == "60m"
-    assert snapshot.inputs["spec"]["source"] == {"persistentVolumeClaimName": f"{VOLUME}-writer"}
-
-
 def test_pulumi_does_not_wait_for_the_readers_disk_because_it_would_give_up_after_five_minutes(
     plain: Recording,
 ) -> None:
     reader = objects(plain)[f"PersistentVolumeClaim/{READER}"]
     assert reader.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
     assert not reader.custom_timeouts
-
-
-def test_the_image_outlives_the_stack_and_carries_model_and_revision(plain: Recording) -> None:
-    image_class = objects(plain)["VolumeSnapshotClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213"].inputs
-    assert image_class["deletionPolicy"] == "Retain"
-    assert image_class["driver"] == "pd.csi.storage.gke.io"
-    assert image_class["parameters"] == {
-        "snapshot-type": "images",
-        "image-family": "weights-qwen3-5-27b-fp8-2e1b213",
-        "storage-locations": "europe-west4",
-        "labels": "fleet=vllm-test",
-    }
-
-
-def test_many_nodes_read_the_readers_claim_and_one_writes_the_writers(plain: Recording) -> None:
-    made = objects(plain)
-    assert made[f"PersistentVolumeClaim/{READER}"].inputs["spec"]["accessModes"] == ["ReadOnlyMany"]
-    assert made[f"PersistentVolumeClaim/{VOLUME}-writer"].inputs["spec"]["accessModes"] == ["ReadWriteOnce"]
-
-
-def test_the_readers_volume_is_made_in_the_stacks_zone_before_a_gpu_node_is_asked_for() -> None:
-    fields = reader_class_fields(args())
-    assert fields["volume_binding_mode"] == "Immediate"
-    assert fields["allowed_topologies"] == [
-        {"match_label_expressions": [{"key": "topology.gke.io/zone", "values": ["europe-west4-b"]}]}
-    ]
-    assert fields["parameters"] == {"type": "hyperdisk-ml", "provisioned-throughput-on-create": "2400Mi"}
-    assert fields["mount_options"] == ["noload", "read_ahead_kb=4096"]
 
 
 def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
@@ -176,10 +123,7 @@ def test_several_zones_share_one_claim_with_one_disk_in_each() -> None:
     assert release_names(several).reader.endswith("-a-b")
 
 
-def test_the_writers_volume_is_as_slow_and_cheap_as_there_is() -> None:
-    small = writer_class_fields(args())
-    assert small["parameters"]["provisioned-throughput-on-create"] == "400Mi"
-    assert small["volume_binding_mode"] == "WaitForFirstConsumer"
+def test_a_large_volume_is_written_as_slowly_and_cheaply_as_it_may_be() -> None:
     large = writer_class_fields(args(weights={"sizeGib": 10_000}))
     assert large["parameters"]["provisioned-throughput-on-create"] == "1200Mi"
 
@@ -239,19 +183,6 @@ def test_another_revision_of_an_adapter_is_another_volume_and_another_rank_is_no
     assert volumes[2] == volumes[3]
 
 
-def test_the_writer_runs_where_hyperdisk_ml_attaches_without_a_gpu(plain: Recording) -> None:
-    pod = job_pod(plain)
-    assert pod["nodeSelector"] == {
-        "cloud.google.com/compute-class": "Performance",
-        "cloud.google.com/machine-family": "c4a",
-        "kubernetes.io/arch": "arm64",
-    }
-    assert pod["tolerations"] == [
-        {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"},
-        {"key": "cloud.google.com/compute-class", "operator": "Equal", "value": "Performance", "effect": "NoSchedule"},
-    ]
-
-
 def test_the_writer_meets_the_restricted_pod_security_level(plain: Recording) -> None:
     pod = job_pod(plain)
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -280,8 +211,6 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     environment = {one["name"]: one["value"] for one in container["env"]}
     assert environment["REVISION"] == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
     assert environment["MODEL_ID"] == "Qwen/Qwen3.5-27B-FP8"
-    assert container["image"].startswith(f"{REGISTRY}/alpine/git:v2.49.1@sha256:")
-    assert container["command"] == ["sh", "/scripts/weights_download.sh"]
     data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
     assert data == {"weights_download.sh": (FOLDER / "weights" / "weights_download.sh").read_text()}
 
@@ -436,7 +365,3 @@ def test_a_token_in_secret_manager_is_mounted_by_gkes_own_driver() -> None:
 
 def test_without_a_token_nothing_mentions_one(plain: Recording) -> None:
     assert "hf-token" not in str([one.inputs for key, one in objects(plain).items() if not key.startswith("ConfigMap")])
-
-
-def test_both_modes_register_the_same_resources() -> None:
-    assert [one.urn for one in release("preview").resources] == [one.urn for one in release("known").resources]
