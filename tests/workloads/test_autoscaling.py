@@ -42,16 +42,6 @@ def triggers(**scaling: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_load_is_running_and_waiting_of_this_fleet_alone_and_no_series_is_no_zero() -> None:
-    (load,) = triggers(targetInFlight=700)
-    asked = load["metadata"]
-    of = '{app="qwen35-server",namespace="vllm"}'
-    assert asked["query"] == f"sum(vllm:num_requests_running{of}) + sum(vllm:num_requests_waiting{of})"
-    assert asked["serverAddress"].endswith("/v1/projects/p/location/global/prometheus")
-    assert (asked["threshold"], asked["ignoreNullValues"], load["metricType"]) == ("700", "false", "AverageValue")
-    assert load["authenticationRef"] == {"name": "gmp"}
-
-
 def test_without_metrics_the_fleet_keeps_what_it_has() -> None:
     recording = record()
     spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
@@ -134,32 +124,8 @@ def test_a_fleet_with_a_minimum_of_zero_begins_without_a_server_and_leaves_the_n
     assert never_empty.ignore_changes == ("spec.replicas",)
 
 
-def test_a_batch_asks_for_a_server_for_each_of_its_pods_at_once_and_for_none_a_minute_after_the_last() -> None:
-    recording = record(mode="batch", min=0, max=20)
-    spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
-    counts = {"podSelector": "app=batch", "value": "1"}
-    (trigger,) = spec["triggers"]
-    assert (trigger["type"], trigger["metadata"], trigger["metricType"]) == (
-        "kubernetes-workload",
-        counts,
-        "AverageValue",
-    )
-    assert (spec["minReplicaCount"], spec["maxReplicaCount"], "fallback" in spec) == (0, 20, False)
-    assert (spec["pollingInterval"], spec["cooldownPeriod"]) == (15, 60)
-    behavior = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 0
-    assert {"type": "Pods", "value": 20, "periodSeconds": 15} in behavior["scaleUp"]["policies"]
-    assert not [key for key in objects(recording) if key.startswith("TriggerAuthentication/")]
-
-
 def test_a_paused_fleet_is_held_at_zero_by_its_autoscaler() -> None:
     recording = record(server={"replicas": 0})
     found = objects(recording)
     assert found["ScaledObject/qwen35-server"].inputs["metadata"]["annotations"] == {PAUSED_REPLICAS: "0"}
     assert "replicas" not in found["Deployment/qwen35-server"].inputs["spec"]
-
-
-def test_pulumi_never_writes_the_number() -> None:
-    deployment = objects(record())["Deployment/qwen35-server"]
-    assert "replicas" not in deployment.inputs["spec"]
-    assert list(deployment.ignore_changes) == ["spec.replicas"]

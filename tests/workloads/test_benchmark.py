@@ -482,11 +482,9 @@ def test_a_gated_models_token_reaches_the_download_alone() -> None:
     assert not any(one["name"] == "hf-token" for one in spec["containers"][0]["volumeMounts"])
 
 
-def test_every_mount_has_a_volume_and_nothing_runs_as_root() -> None:
+def test_every_mount_has_a_volume() -> None:
     spec = manifest(job(record(apiKey="plain-key", hfToken="hf_plain")))["spec"]["template"]["spec"]
     volumes = {one["name"] for one in spec["volumes"]}
     containers = [*spec["initContainers"], *spec["containers"]]
     assert {mount["name"] for one in containers for mount in one["volumeMounts"]} == volumes
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in containers)
     assert spec["serviceAccountName"] == "benchmark"

@@ -32,15 +32,6 @@ def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_i
     assert selector == {"cloud.google.com/compute-class": resource.inputs["metadata"]["name"]}
 
 
-def test_the_rungs_are_tried_in_order_and_all_are_whole_a4_nodes() -> None:
-    rungs = spec(capacity=FULL)["priorities"]
-    assert ["reservations" in rungs[0], "flexStart" in rungs[1], rungs[2].get("spot")] == [True, True, True]
-    for rung in rungs:
-        assert rung["machineType"] == "a4-highgpu-8g"
-        assert rung["gpu"] == {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"}
-        assert sum(key in rung for key in ("reservations", "flexStart", "spot")) == 1
-
-
 def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> None:
     rung = spec(capacity=FULL)["priorities"][0]
     assert "location" not in rung
@@ -53,10 +44,6 @@ def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> Non
 def test_the_other_rungs_stay_where_the_weights_are() -> None:
     rungs = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
     assert [rung["location"]["zones"] for rung in rungs[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
-
-
-def test_nothing_else_is_bought_when_no_rung_has_a_node() -> None:
-    assert spec(capacity=FULL)["whenUnsatisfiable"] == "DoNotScaleUp"
 
 
 def test_rungs_are_left_out_as_asked() -> None:

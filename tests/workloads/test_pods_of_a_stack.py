@@ -62,7 +62,7 @@ def test_each_pod_is_meant_by_a_policy_of_its_own_and_allowed_out_by_no_other(st
         assert len([name for name in own if not name.endswith("-of-canary")]) == 1, (key, own)
 
 
-def test_each_pod_meets_the_restricted_level(stack: Recording) -> None:
+def test_each_pod_meets_the_restricted_level_and_writes_nothing_to_its_image(stack: Recording) -> None:
     for key, template in pods(stack):
         spec = template["spec"]
         assert spec["securityContext"]["seccompProfile"]["type"] == "RuntimeDefault", key
@@ -71,6 +71,7 @@ def test_each_pod_meets_the_restricted_level(stack: Recording) -> None:
             own = container["securityContext"]
             assert own["allowPrivilegeEscalation"] is False, key
             assert own["capabilities"] == {"drop": ["ALL"]}, key
+            assert own["readOnlyRootFilesystem"] is True, key
             assert {**spec["securityContext"], **own}["runAsNonRoot"] is True, key
             assert not any("hostPort" in port for port in container.get("ports", [])), key
         allowed = {"persistentVolumeClaim", "configMap", "emptyDir", "secret", "csi", "projected", "downwardAPI"}

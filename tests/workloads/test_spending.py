@@ -10,7 +10,7 @@ import pulumi
 import pytest
 
 from facts.cost import node_price
-from facts.names import MAX_NAMESPACE, SPENDING_APP, spending_namespace
+from facts.names import MAX_NAMESPACE, spending_namespace
 from fleet.preview.record.recorder import Recording
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
@@ -24,7 +24,7 @@ from tests.workloads.args import NAMESPACE, REGISTRY, spending_args
 from workloads.network_policies import policies, spending_flows
 from workloads.small_pod import IMAGE
 from workloads.spending.guard import ALIVE, ROLE
-from workloads.spending.spending import NODE_RIGHTS, OWN_RIGHTS, SpendingGuard, rights, terms
+from workloads.spending.spending import OWN_RIGHTS, SpendingGuard, rights, terms
 
 LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
@@ -69,9 +69,6 @@ def test_all_but_the_rights_over_the_servers_are_in_a_namespace_of_its_own(recor
         "spending-deployment": ("Deployment", home),
     }
     assert named(recording, "spending-role").inputs["metadata"]["name"] == ROLE
-    for binding in ("spending-binding", "spending-own-binding"):
-        (subject,) = named(recording, binding).inputs["subjects"]
-        assert (subject["name"], subject["namespace"]) == (SPENDING_APP, home)
 
 
 def test_the_pod_is_restricted_and_ready_once_it_counts(recording: Recording) -> None:
@@ -202,14 +199,3 @@ def test_a_ladder_without_a_published_price_of_a_rung_has_none() -> None:
     found = rates(make_settings(capacity={"mode": "ladder"}, spending=LIMIT))
     assert (found.per_rung, found.full) == ({}, None)
     assert "nodes" in found.unknown_ids
-
-
-def test_only_the_guard_of_a_ladder_reads_nodes_and_it_may_do_nothing_else_there() -> None:
-    ladder = {"mode": "ladder", "reservation": RESERVED, "usdPerNodeHour": 90.0}
-    home = spending_namespace(NAMESPACE)
-    made = recorded_component(build, spending=LIMIT, capacity=ladder)
-    role, binding = (named(made, f"spending-nodes-{what}").inputs for what in ("role", "binding"))
-    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"]] == [(["nodes"], ["get"])]
-    assert len(NODE_RIGHTS) == 1
-    assert binding["roleRef"]["name"] == role["metadata"]["name"] == home  # of the cluster: a name of this stack's own
-    assert [(subject["name"], subject["namespace"]) for subject in binding["subjects"]] == [(SPENDING_APP, home)]

@@ -330,9 +330,11 @@ def test_a_higher_limit_takes_the_quota_away_and_wakes_what_it_refused(cluster: 
     assert cluster.sets["a"]["status"]["conditions"] == []
 
 
-def test_a_pause_that_a_former_guard_left_is_ended(cluster: Cluster, guarding: Any) -> None:
+@pytest.mark.parametrize("terms", [{}, {"limit_usd": 1.0, "then": "warn"}])
+def test_a_pause_that_a_former_guard_left_is_ended(cluster: Cluster, guarding: Any, terms: dict[str, Any]) -> None:
+    cluster.pod("a", "n1")
     cluster.quota = {"metadata": {"name": QUOTA}}
-    assert guarding().steps() == ["started", "resumed"]
+    assert "resumed" in guarding(**terms).steps()
     assert cluster.quota is None
 
 
@@ -447,43 +449,6 @@ def test_a_quota_that_is_refused_is_said_and_the_sum_goes_on(cluster: Cluster, g
     assert "a webhook says no" in line["message"]
     assert cluster.kept["usd"] == pytest.approx(41)
     assert cluster.deleted == []
-
-
-def test_a_sum_that_may_not_be_kept_keeps_nobody_from_pausing(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    cluster.refuses = {("PATCH", "spending"), ("GET", "spending")}
-    assert guarding(limit_usd=1.0).steps() == ["started", "paused"]
-    assert cluster.deleted == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("terms", "word"),
-    [
-        ({"then": "warn"}, "then is warn"),
-        ({"limit_usd": 500.0}, "limit"),
-        ({"since": "2027-02-01T00:00:00Z", "limit_usd": 500.0}, "knows nothing"),
-    ],
-)
-def test_it_says_why_a_pause_ends(cluster: Cluster, guarding: Any, terms: dict[str, Any], word: str) -> None:
-    cluster.pod("a", "n1")
-    guarding(limit_usd=1.0).turn()
-    cluster.pod("a", "n1")
-    (line,) = [line for line in guarding(**{"limit_usd": 1.0, **terms}).turn() if line["step"] == "resumed"]
-    assert word in line["message"]
-
-
-@pytest.mark.parametrize(
-    "change", [{"since": None}, {"usd": "much"}, {"usd": float("nan")}, {"nodes": {"n1": 1}}, None]
-)
-def test_a_damaged_sum_is_unreadable_and_no_crash(cluster: Cluster, guarding: Any, change: Any) -> None:
-    guarding().turn()
-    sound = cluster.kept
-    damaged: Any = {"at": 1} if change is None else {**sound, **change}
-    if change == {"since": None}:
-        damaged = {name: value for name, value in sound.items() if name != "since"}
-    cluster.state = json.dumps(damaged)
-    assert guarding().steps() == ["blind", "started"]
-    assert cluster.kept["unknown"]
 
 
 def test_another_since_starts_a_new_sum(cluster: Cluster, guarding: Any) -> None:
@@ -603,12 +568,6 @@ SPOILT = {
     "nothing": {"usd": 0.0},
     "another sum": {"since": "2020-01-01T00:00:00Z"},
     "negative": {"usd": -1e6},
-    "counted": {"counted": 1e300},
-    "not a number": {"usd": float("nan")},
-    "paused for ever": {"owed": float("inf")},
-    "later": {"at": 9e99},
-    "a machine later than all": {"nodes": {"n1": [1e300, True]}},
-    "a truth": {"usd": True},
 }
 
 
@@ -724,6 +683,8 @@ def test_a_sum_reads_what_it_writes() -> None:
 
 @each_row("name", STORED)
 def test_no_value_of_a_stored_sum_is_believed(name: str) -> None:
+    with pytest.raises(DamagedSumError):
+        Sum.read(json.dumps({key: value for key, value in STORED.items() if key != name}))
     lists, truths = ([1], {"n1": [1e300, True]}, {"n1": [1, 1]}, {"n1": 3}), (True, False)
     for wrong in (-1, 1e300, float("nan"), [], {}, "much", None, "x" * 10**6, *lists, *truths):
         text = json.dumps({**STORED, name: wrong})

@@ -183,21 +183,6 @@ def test_another_revision_of_an_adapter_is_another_volume_and_another_rank_is_no
     assert volumes[2] == volumes[3]
 
 
-def test_the_writer_meets_the_restricted_pod_security_level(plain: Recording) -> None:
-    pod = job_pod(plain)
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert pod["automountServiceAccountToken"] is False
-    (container,) = pod["containers"]
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    kinds = {next(kind for kind in volume if kind != "name") for volume in pod["volumes"]}
-    assert kinds <= {"persistentVolumeClaim", "configMap", "emptyDir", "secret", "csi"}
-
-
 def test_the_writer_never_mounts_its_claim_read_only(plain: Recording) -> None:
     """A read-only attachment turns a Hyperdisk ML volume into a read-only one, for good."""
     pod = job_pod(plain)

@@ -99,11 +99,6 @@ def test_every_machine_is_accepted_with_what_follows_from_its_name_alone(machine
             assert refused(stack(machine, mode, gpus)) == {}
 
 
-def test_the_articles_pod_asks_for_what_it_always_did() -> None:
-    asked = make_settings().resources
-    assert (asked.cpu, asked.memory_gib, asked.ephemeral_storage_gib, asked.shm_gib) == (160, 1_000, 500, 64)
-
-
 def test_pods_that_share_a_machine_name_its_number_of_gpus_and_are_counted_by_machines() -> None:
     settings = stack("a3-highgpu-8g", gpus=2)
     assert settings.placement.node_selector[f"{GKE}/gke-accelerator-count"] == "8"
