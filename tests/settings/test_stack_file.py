@@ -11,6 +11,7 @@ import pytest
 from facts.names import stack_names
 from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.support.rows import each_row
 
 
 @pytest.fixture
@@ -69,24 +70,29 @@ def test_a_secret_key_in_plain_text_is_refused_without_repeating_it(root: Path) 
     assert "hf_plain" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("scalar", ["yes", "off", "0755", "1_000", "12:30", "2026-11-21", "0x1F"])
-def test_words_that_yaml_readers_disagree_about_are_refused(root: Path, scalar: str) -> None:
-    write(root, f"config:\n  vllm-fleet:labels:\n    team: {scalar}\n")
-    assert problems(root) == ["ambiguous-yaml"]
-
-
 @pytest.mark.parametrize("scalar", ['"yes"', "'0755'", '"2026-11-21"'])
 def test_the_same_words_in_quotes_are_text(root: Path, scalar: str) -> None:
     write(root, f"config:\n  vllm-fleet:labels:\n    team: {scalar}\n")
     assert json.loads(read(root, "x").config["vllm-fleet:labels"])["team"] == scalar.strip("\"'")
 
 
-@pytest.mark.parametrize(
-    "text", ["config: [1, 2", "config: 7", "config: []", "config: ''", "- a\n- b\n", "config:\n\t- x"]
+BROKEN = ("config: [1, 2", "config: 7", "config: []", "config: ''", "- a\n- b\n", "config:\n\t- x")
+READ_DIFFERENTLY = ("yes", "off", "0755", "1_000", "12:30", "2026-11-21", "0x1F")
+NO_ENVIRONMENTS = ("gcp/prod", "[{gcp/prod: {merge: false}}]", "{imports: gcp/prod}", "[7]")
+
+
+@each_row(
+    ("text", "id_"),
+    [
+        *((text, "broken-stack-file") for text in BROKEN),
+        *((f"config:\n  vllm-fleet:labels:\n    team: {one}\n", "ambiguous-yaml") for one in READ_DIFFERENTLY),
+        *((f"{key}:\n  gcp:project: p\nencryptionsalt: v1\n", "unknown-key") for key in ("confg", "enviroment")),
+        *((f"environment: {one}\nconfig: {{}}\n", "broken-stack-file") for one in NO_ENVIRONMENTS),
+    ],
 )
-def test_a_broken_file_is_one_clear_error(root: Path, text: str) -> None:
+def test_what_the_engine_would_not_read_so_is_one_clear_error(root: Path, text: str, id_: str) -> None:
     write(root, text)
-    assert problems(root) == ["broken-stack-file"]
+    assert problems(root) == [id_]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +127,6 @@ def test_an_unknown_stack_is_refused_with_the_nearest_or_how_to_make_it(
     with pytest.raises(SettingsError) as refusal:
         read(root, "smok")
     assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", write)]
-
-
-@pytest.mark.parametrize("key", ["confg", "enviroment"])
-def test_a_misspelled_top_level_key_is_refused(root: Path, key: str) -> None:
-    write(root, f"{key}:\n  gcp:project: p\nencryptionsalt: v1\n")
-    assert problems(root) == ["unknown-key"]
 
 
 @pytest.mark.parametrize("line", ["gcp:accessToken: short", 'gcp:credentials: \'{"type": "service_account"}\''])
@@ -252,12 +252,6 @@ def test_environments_are_named_because_they_are_not_opened(root: Path, given: s
     file = read(root, "x")
     assert (file.environments, file.unopened) == (named, named)
     assert bool(named) == ("Pulumi.x.esc-offline.yaml" in file.about_environments)
-
-
-@pytest.mark.parametrize("given", ["gcp/prod", "[{gcp/prod: {merge: false}}]", "{imports: gcp/prod}", "[7]"])
-def test_an_environment_in_a_form_that_pulumi_refuses_is_refused(root: Path, given: str) -> None:
-    write(root, f"environment: {given}\nconfig: {{}}\n")
-    assert problems(root) == ["broken-stack-file"]
 
 
 def test_a_stand_in_lies_under_the_stacks_own_values_as_an_environment_does(root: Path) -> None:

@@ -132,11 +132,6 @@ def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str,
             'zones: ["europe-west4-b"], or gcp:region: us-central1',
         ),
         (
-            {"server": engine(tensorParallelSize=3)},
-            "vllm-fleet:server.engine.tensorParallelSize",
-            "dataParallelSize: 8, tensorParallelSize: 1",
-        ),
-        (
             {"server": {"profile": "serve-chat", **engine(maxModelLen=131_072)}},
             "vllm-fleet:server.engine.maxModelLen",
             "server: {needs: {contextTokens: 131072}}, if that is so; else maxModelLen: 8192",

@@ -42,24 +42,12 @@ def triggers(**scaling: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_without_metrics_the_fleet_keeps_what_it_has() -> None:
+def test_the_autoscaler_comes_after_its_servers_and_its_credentials() -> None:
     recording = record()
-    spec = manifest(objects(recording)["ScaledObject/qwen35-server"])["spec"]
-    assert spec["fallback"] == {"failureThreshold": 4, "replicas": 2, "behavior": "currentReplicasIfHigher"}
-    assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, 8)
     assert needs(recording, objects(recording)["ScaledObject/qwen35-server"]) == {
         "TriggerAuthentication/gmp",
         "Deployment/qwen35-server",
     }
-
-
-def test_it_goes_up_at_once_and_down_by_one_a_quarter_hour_after_two_leads() -> None:
-    behavior = scaled_object(leadMinutes=25)["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    assert behavior["scaleDown"] == {
-        "stabilizationWindowSeconds": 3000,
-        "policies": [{"type": "Pods", "value": 1, "periodSeconds": 900}],
-    }
-    assert behavior["scaleUp"]["stabilizationWindowSeconds"] == 30
 
 
 @pytest.mark.parametrize(
