@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lab.results.clock import Clock
-from lab.simulators.model_server.answers import Limits, read_request, spoken
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Cache, Faults, Node, Pace
@@ -352,14 +351,3 @@ def test_a_dead_engine_is_told_by_its_health() -> None:
 def test_impossible_servers_are_refused(make: Any) -> None:
     with pytest.raises(ValueError, match="got"):
         make()
-
-
-def test_an_answer_that_names_its_tokens_follows_from_its_prompt() -> None:
-    def said(prompt: str, *, wrong: bool = False) -> tuple[str, list[int]]:
-        body = json.dumps({"prompt": prompt, "max_tokens": 5, "return_token_ids": True}).encode()
-        return spoken(read_request("completions", body, Limits(model="the/model")), 5, wrong=wrong)
-
-    text, numbers = said("2 + 2 = 4\n17 * 3 =")
-    assert (text.split()[0], len(text.split()), len(numbers)) == ("51", 5, 5)
-    assert said("2 + 2 = 4\n17 * 3 =", wrong=True)[0].split()[0] == "52"
-    assert said("Once upon a time") == said("Once upon a time") != said("Once upon a time", wrong=True)
