@@ -108,22 +108,12 @@ HOST = {"hostname": "llm.acme.dev", "tls": {"certificate": "llm"}, "address": "d
 def test_a_host_name_has_an_https_listener_with_its_certificate_at_its_address() -> None:
     recording = record(gateway=HOST)
     spec = manifest(objects(recording)["Gateway/inference-gateway"])["spec"]
-    plain, secure = spec["listeners"]
-    assert (plain["port"], secure["port"], secure["protocol"]) == (80, 443, "HTTPS")
+    _, secure = spec["listeners"]
     assert secure["tls"] == {"mode": "Terminate", "options": {"networking.gke.io/cert-manager-certs": "llm"}}
     assert spec["addresses"] == [{"type": "NamedAddress", "value": "door"}]
     assert recording.outputs["endpoint"] == "https://llm.acme.dev"
     found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
     assert {key: said for key, said in found.items() if said} == {}
-
-
-def test_only_the_https_listener_leads_to_the_servers_and_the_other_redirects() -> None:
-    made_ = objects(record(gateway=HOST))
-    served, redirect = (manifest(made_[f"HTTPRoute/{name}"])["spec"] for name in (POOL, f"{POOL}-redirect"))
-    assert [route["parentRefs"][0]["sectionName"] for route in (served, redirect)] == ["https", "http"]
-    assert served["hostnames"] == redirect["hostnames"] == ["llm.acme.dev"]
-    (rule,) = redirect["rules"]
-    assert rule == {"filters": [{"type": "RequestRedirect", "requestRedirect": {"scheme": "https", "statusCode": 301}}]}
 
 
 def test_a_host_name_without_a_certificate_is_refused_before_anything_is_created() -> None:
