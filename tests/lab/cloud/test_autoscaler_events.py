@@ -35,13 +35,6 @@ def test_every_refusal_of_a_reservation_names_it_and_offers_a_way_out(reason: Re
     assert trouble.shown
 
 
-def test_what_gke_shows_and_what_the_rehearsal_says_are_two_things() -> None:
-    trouble = refused("stock", mode="spot", machine=with_gpus("a4-highgpu-8g"), zone="europe-west4-b")
-    assert "in zones europe-west4-b" in trouble.shown
-    assert "Spot capacity for a4-highgpu-8g" in trouble.message
-    assert trouble.message != trouble.shown
-
-
 @pytest.mark.parametrize("machine", ["a4-highgpu-8g", "a3-highgpu-1g", "a3-highgpu-4g", "a3-ultragpu-8g"])
 def test_a_machine_that_is_not_sold_on_demand_is_a_mistake_and_not_a_shortage(machine: str) -> None:
     never = refused("not sold", mode="on-demand", machine=with_gpus(machine), zone="europe-west4-b")
@@ -51,10 +44,11 @@ def test_a_machine_that_is_not_sold_on_demand_is_a_mistake_and_not_a_shortage(ma
 
 def test_what_is_short_is_told_apart_from_what_the_project_may_not_have() -> None:
     l4 = refused("stock", mode="on-demand", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
-    assert (l4.code, "g2-standard-12" in l4.message) == ("scale.up.error.out.of.resources", True)
+    assert l4.code == "scale.up.error.out.of.resources"
+    assert "g2-standard-12" in l4.message
+    assert "europe-west4-a" in l4.shown
     quota = refused("quota", mode="spot", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
     assert quota.code == "scale.up.error.quota.exceeded"
-    assert "GCE quota exceeded" in quota.shown
     assert "PREEMPTIBLE-NVIDIA-L4-GPUS" in quota.message
     demand = refused("quota", mode="on-demand", machine=with_gpus("g2-standard-12"), zone="europe-west4-a")
     assert "(NVIDIA-L4-GPUS" in demand.message

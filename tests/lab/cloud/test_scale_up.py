@@ -86,14 +86,6 @@ def test_pods_that_select_a_machines_number_of_gpus_fill_it_before_the_next_come
     assert {one.offer.machine.name for one in decision.wanted} == {"g2-standard-96"}
 
 
-def test_an_empty_machine_that_is_there_is_the_schedulers_business() -> None:
-    autoscaler = Autoscaler(Stock())
-    first = autoscaler.look(named(1))
-    again = autoscaler.look(named(1), there=rooms(first))
-    assert again.wanted == []
-    assert again.placed == {("vllm", "pod-0")}
-
-
 def test_the_youngest_waits_for_stock_and_google_is_asked_again_after_the_back_off_and_not_before() -> None:
     stock = Stock()
     stock.spot_nodes = 1

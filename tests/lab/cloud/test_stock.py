@@ -8,23 +8,7 @@ from lab.cloud.stock import Stock
 from settings.stack import Settings
 from tests.support.settings import make_settings
 
-SPOT, FLEX, HELD, DEMAND = ("spot", ""), ("flex-start", ""), ("reservation", "block"), ("on-demand", "")
-
-
-def test_nothing_is_short_by_default() -> None:
-    stock = Stock()
-    assert stock.refusal(SPOT, {SPOT: 1000}) is None
-    assert stock.refusal(FLEX, {FLEX: 1000}) is None
-    assert stock.refusal(("on-demand", "c4"), {}) is None
-    assert stock.refusal(DEMAND, {DEMAND: 1000}) is None
-
-
-def test_machines_in_use_count_against_what_google_gives() -> None:
-    stock = Stock()
-    stock.spot_nodes = 12
-    assert stock.refusal(SPOT, {SPOT: 11}) is None
-    assert stock.refusal(SPOT, {SPOT: 12}) == "stock"
-    assert stock.refusal(FLEX, {SPOT: 12}) is None
+SPOT, HELD, DEMAND = ("spot", ""), ("reservation", "block"), ("on-demand", "")
 
 
 def test_machines_on_demand_run_out_too() -> None:

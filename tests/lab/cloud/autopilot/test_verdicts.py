@@ -27,22 +27,6 @@ def test_a_refusal_is_an_error_with_its_fix_and_its_source() -> None:
     assert "autogke-disallow-privilege" in finding.found
 
 
-def test_what_autopilot_would_change_is_a_warning() -> None:
-    found = verdict(WARNED)
-    assert found is not None
-    assert "6.5 GiB" in found.problem
-    assert found.finding("Deployment/app").severity == "warning"
-
-
-def test_a_pod_that_no_node_comes_for_is_an_error_even_where_its_template_is_only_warned_about() -> None:
-    found = verdict(
-        "Validation failed for ValidatingAdmissionPolicy 'autopilot-no-node-comes' with binding "
-        "'autopilot-no-node-comes-templates': no node can be created: x. Write y"
-    )
-    assert found is not None
-    assert found.finding("Deployment/app").severity == "error"
-
-
 def test_other_voices_of_the_api_server_are_not_verdicts() -> None:
     assert verdict('unknown field "spec.foo"') is None
     assert verdict("ValidatingAdmissionPolicy 'somebody-elses' with binding 'b' denied request: no") is None
