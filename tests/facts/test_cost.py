@@ -101,7 +101,10 @@ def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity
 def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> None:
     answer = bill(replace(SPOT, capacity="ladder", ladder=("flex-start", "spot"), region="us-east4"))
     assert answer.nodes.steps == {"flex-start": 64.44, "spot": 32.6064}
-    assert answer.format_hourly_total().startswith("12 nodes: flex-start $773.28, spot $391.28; ")
+    headline = answer.format_hourly_total()
+    assert headline.startswith("12 nodes: flex-start $773.28, spot $391.28; ")
+    assert headline.endswith("at least $0.10 an hour")
+    assert "reservation" not in headline
 
 
 @pytest.mark.parametrize("rung", ["flex-start", "spot"])
@@ -209,6 +212,11 @@ def test_what_destroy_leaves_is_the_image_of_the_weights_and_the_bucket() -> Non
     left = bill(FULL)
     assert [item.id for item in left.after_destroy_items] == ["disk-image", "bucket"]
     assert left.after_destroy_usd_per_month == pytest.approx(0.10)
+
+
+def test_a_complete_bill_is_not_called_at_least() -> None:
+    assert bill(FleetShape(nodes=0, region="europe-west4", capacity="spot")).format_hourly_total() == "$0.10 an hour"
+    assert bill(SPOT).format_hourly_total() == "at least $408.98 an hour (2 prices unknown)"
 
 
 def test_the_volume_that_was_written_is_paid_for_beside_those_that_are_read() -> None:

@@ -147,12 +147,11 @@ def test_streams_may_last_as_long_as_the_settings_say() -> None:
         assert policy["targetRef"] == {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": POOL}
 
 
-def test_chart_and_version_are_pinned_and_the_release_is_the_pool() -> None:
+def test_the_release_is_the_pool_and_has_a_timeout_of_its_own() -> None:
     found = release(record())
     inputs = found.inputs
     assert (inputs["timeout"], found.custom_timeouts) == (900, {}), "the provider gives a release its own timeout alone"
-    assert inputs["chart"] == "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
-    assert (inputs["version"], inputs["name"], inputs["namespace"]) == ("v1.4.0", POOL, NAMESPACE)
+    assert (inputs["name"], inputs["namespace"]) == (POOL, NAMESPACE)
 
 
 def test_a_misspelt_value_is_an_error_and_not_a_silent_default() -> None:

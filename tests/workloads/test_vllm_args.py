@@ -19,27 +19,6 @@ def rendered(engine: Engine) -> list[str]:
     return args(engine, model_path="/models/qwen", served_model_name="Qwen/Qwen3.5-27B-FP8")
 
 
-def test_the_record_renders_the_articles_listing_in_its_order() -> None:
-    assert command(RECORD) == ["vllm", "serve"]
-    assert rendered(RECORD) == [
-        "/models/qwen",
-        "--served-model-name=Qwen/Qwen3.5-27B-FP8",
-        "--port=8000",
-        "--data-parallel-size=8",
-        "--max-model-len=2560",
-        "--max-num-batched-tokens=16384",
-        "--kv-cache-dtype=fp8_e4m3",
-        "--gpu-memory-utilization=0.92",
-        "--enable-prefix-caching",
-        "--enable-chunked-prefill",
-        "--attention-backend=FLASHINFER",
-        "-O3",
-        '--speculative-config={"method":"mtp","num_speculative_tokens":1}',
-        "--mamba-cache-mode=align",
-        "--mamba-block-size=8",
-    ]
-
-
 def test_the_module_takes_its_model_by_flag_because_it_ignores_a_positional_one() -> None:
     engine = RECORD.but({"entrypoint": "module"})
     assert command(engine) == ["python3", "-m", "vllm.entrypoints.openai.api_server"]

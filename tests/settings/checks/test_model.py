@@ -159,13 +159,6 @@ def test_a_config_is_looked_for_beside_the_stack_file(tmp_path: Path, own: dict[
     assert json.loads(read(tmp_path, "x").config["vllm-fleet:model"])["config"] == str(tmp_path / "config.json")
 
 
-def test_a_listed_model_gets_its_own_parsers_where_the_profile_has_some() -> None:
-    engine = make_settings(
-        model={"id": "openai/gpt-oss-120b", "revision": REVISION}, server={"profile": "serve-chat"}
-    ).serving.engine
-    assert (engine.tool_call_parser, engine.reasoning_parser) == ("openai", "openai_gptoss")
-
-
 @pytest.mark.parametrize(
     ("model", "engine", "refused"),
     [
@@ -179,8 +172,3 @@ def test_what_model_engine_and_release_need_of_each_other(
     model: str, engine: dict[str, Any], refused: tuple[str, str]
 ) -> None:
     assert refused in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
-
-
-def test_a_parser_that_no_release_has_is_refused() -> None:
-    refused = refusals(server={"engine": {"toolCallParser": "qwen"}})
-    assert {path for _, path in refused} == {"server.engine.toolCallParser"}

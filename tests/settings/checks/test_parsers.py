@@ -89,6 +89,7 @@ def test_none_can_be_said(tmp_path: Path) -> None:
         ("Qwen/Qwen3.5-9B", {}, ("qwen3", "qwen3_coder")),
         ("Qwen/Qwen3-32B", {}, ("qwen3", "hermes")),
         ("google/gemma-3-27b-it", {}, NONE),
+        ("openai/gpt-oss-120b", {}, ("openai_gptoss", "openai")),
         ("meta-llama/Llama-3.1-8B-Instruct", {}, (None, "llama3_json")),
         ("Qwen/Qwen3-32B", {"toolCallParser": "qwen3_xml"}, ("qwen3", "qwen3_xml")),
     ],

@@ -155,9 +155,8 @@ def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_lo
     assert "ladder-without-rungs" not in refused(capacity={**alone, "longNotice": True}, cluster=stable)
 
 
-def test_pausing_is_a_notice_and_a_benchmark_of_nothing_is_refused() -> None:
+def test_pausing_is_a_notice() -> None:
     assert found(server={"replicas": 0})["paused"].severity == "note"
-    assert "benchmark-without-server" in refused(server={"replicas": 0}, benchmark={"enabled": True})
 
 
 def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
