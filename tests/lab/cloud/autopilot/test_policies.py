@@ -36,12 +36,6 @@ def test_every_rule_has_an_object_that_breaks_it() -> None:
     assert set(broken.values()) == {1}
 
 
-def test_what_autopilot_changes_is_never_refused() -> None:
-    for policy in policies():
-        if policy.effect in ("changed", "advised"):
-            assert all(binding["spec"]["validationActions"] == ["Warn"] for binding in policy.bindings), policy.name
-
-
 def test_a_controllers_pod_is_looked_at_by_one_policy_alone() -> None:
     """A thousand pods at 2 ms and policy are seconds of an API server's time; their template was looked at by all."""
     every_pod = [
