@@ -399,32 +399,20 @@ def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path:
                     one.close()
 
 
-def test_a_stopping_router_answers_what_comes_on_a_connection_that_had_a_stream(tmp_path: Path) -> None:
+def test_a_stopping_router_finishes_its_streams_and_what_comes_on_their_connections_and_accepts_no_other(
+    tmp_path: Path,
+) -> None:
     with routed(tmp_path) as (router, (server,)):
         server.streams = True
         server.go_on.clear()
         with closing(http.client.HTTPConnection("127.0.0.1", router.port, timeout=10)) as kept:
             kept.request("POST", "/v1/completions", BODY)
             stream = kept.getresponse()  # its head, which promises to keep the connection
-            router.process.send_signal(10)
+            router.process.send_signal(10)  # SIGUSR1, the image's stop signal
             within(lambda: refuses(router.port))
             server.go_on.set()
             stream.read()
             kept.request("POST", "/v1/completions", BODY)
             again = kept.getresponse()
             assert (again.status, again.getheader("connection")) == (200, "close")
-
-
-def test_a_stopped_router_finishes_its_streams_and_accepts_no_more(tmp_path: Path) -> None:
-    with routed(tmp_path) as (router, (server,)):
-        server.go_on.clear()
-        threads, statuses = asked(router, 1)
-        within(lambda: len(server.seen) == 1)
-        router.process.send_signal(10)  # SIGUSR1, the image's stop signal
-
-        within(lambda: refuses(router.port))
-        server.go_on.set()
-        for thread in threads:
-            thread.join()
-        assert statuses == [200]
         assert router.process.wait(10) == 0

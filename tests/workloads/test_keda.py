@@ -6,14 +6,13 @@ import pulumi
 import pytest
 
 from facts.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
-from fleet.preview.record.recorder import Mode, Recording
+from fleet.preview.record.recorder import Recording
 from infra.naming import Place
 from infra.platform import SharedPlatformArgs, accept
 from infra.platform_outputs import KEYS
 from settings.derived.traffic import VpcRanges
 from settings.stack import Settings
-from tests.support.recorded import all_of, goes_before, manifest, named, objects, recorded_component, recorded_platform
-from tests.support.schemas import problems
+from tests.support.recorded import all_of, goes_before, named, recorded_component, recorded_platform
 from tests.support.settings import make_settings
 from workloads.keda.keda import Keda, KedaArgs, flows
 from workloads.keda.values import METRICS_SERVER, OPERATOR, WEBHOOKS
@@ -26,15 +25,8 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     return Keda("keda", KedaArgs(labels=settings.object_labels), opts)
 
 
-def record(mode: Mode = "known") -> Recording:
-    return recorded_component(build, mode)
-
-
-def test_every_object_would_be_accepted_and_both_modes_make_the_same() -> None:
-    recording = record()
-    found = {key: problems(manifest(one)) for key, one in objects(recording).items()}
-    assert {key: said for key, said in found.items() if said} == {}
-    assert recording.by_urn.keys() == record("preview").by_urn.keys()
+def record() -> Recording:
+    return recorded_component(build)
 
 
 def test_the_release_comes_after_its_policies_and_waits_for_its_pods() -> None:

@@ -17,9 +17,8 @@ from settings.derived.traffic import Traffic, VpcRanges, traffic
 from settings.problems import SettingsError
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
-from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.recorded import objects, recorded_component
 from tests.support.rows import each_row
-from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE
 from tests.workloads.network_policy_semantics import Endpoint, address_of, allowed, between, network_of
@@ -363,32 +362,6 @@ def test_an_empty_table_denies_everything() -> None:
     made = list(sent_policies(()).values())
     assert made == [{"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}]
     assert not allowed(made, source=CLIENT, destination=SERVER, port=8000)
-
-
-def test_each_group_of_pods_has_one_policy_and_all_are_valid() -> None:
-    recording = recorded_component(
-        lambda settings, opts: NetworkPolicies(
-            "policies", NetworkPoliciesArgs(namespace=NAMESPACE, traffic=traffic(settings)), opts
-        ),
-        **GATEWAY,
-    )
-    made = objects(recording)
-    assert sorted(made) == [
-        f"NetworkPolicy/{name}"
-        for name in (
-            "benchmark",
-            "client-pods",
-            "default-deny",
-            "every-pod",
-            "qwen35-pool-epp",
-            "server",
-            "weights-writer",
-        )
-    ]
-    for resource in made.values():
-        assert problems(manifest(resource)) == []
-        assert resource.inputs["metadata"]["namespace"] == NAMESPACE
-        assert resource.provider
 
 
 def test_the_guide_shows_the_table_as_it_is() -> None:
