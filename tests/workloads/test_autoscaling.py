@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from facts.names import PAUSED_REPLICAS
-from fleet.preview.record.recorder import Mode, Recording
+from fleet.preview.record.recorder import Recording
 from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
@@ -28,9 +28,9 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     )
 
 
-def record(recorded: Mode = "known", server: dict[str, Any] | None = None, **scaling: Any) -> Recording:
+def record(server: dict[str, Any] | None = None, **scaling: Any) -> Recording:
     section = {"scaling": {"mode": "load", "min": 2, "max": 8, **scaling}, **(server or {})}
-    return recorded_component(build, recorded, server=section, weights={"source": "huggingface"})
+    return recorded_component(build, server=section, weights={"source": "huggingface"})
 
 
 def scaled_object(**scaling: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from fleet.preview.record.recorder import Mode, Recording
+from fleet.preview.record.recorder import Recording
 from fleet.preview.record.values import Secret
 from settings.sections.model import Model
 from settings.stack import Settings
@@ -52,7 +52,7 @@ def args(**sections: Any) -> WeightsArgs:
     return weights_args(make_settings(**sections))
 
 
-def release(mode: Mode = "known", **sections: Any) -> Recording:
+def release(**sections: Any) -> Recording:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
         token = pulumi.Output.secret(TOKEN) if settings.has_hf_token else None
         return Weights(
@@ -61,7 +61,7 @@ def release(mode: Mode = "known", **sections: Any) -> Recording:
             opts,
         )
 
-    return recorded_component(build, mode, **sections)
+    return recorded_component(build, **sections)
 
 
 def job_pod(recording: Recording) -> dict[str, Any]:
