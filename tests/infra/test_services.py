@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from settings.derived.google_cloud_needs import required_apis
-from tests.support.recorded import BASE_STACK, BUDGET, GATEWAY, all_of, recorded_platform
+from tests.support.recorded import BASE_STACK, BUDGET, GATEWAY
 from tests.support.settings import make_settings
 
 ALWAYS = {
@@ -49,10 +49,3 @@ def test_a_stack_on_another_ones_cluster_needs_only_what_it_adds() -> None:
 def test_the_order_is_the_same_every_time() -> None:
     apis = required_apis(make_settings(gateway=GATEWAY, budget=BUDGET))
     assert list(apis) == sorted(apis)
-
-
-def test_no_api_is_ever_switched_off_by_a_destroy() -> None:
-    services = all_of(recorded_platform(gateway=GATEWAY), "projects/service:Service")
-    assert {one.inputs["service"] for one in services} == ALWAYS | {"networkservices.googleapis.com"}
-    assert all(one.inputs["disableOnDestroy"] is False for one in services)
-    assert all("disableDependentServices" not in one.inputs for one in services)

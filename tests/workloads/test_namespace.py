@@ -40,11 +40,6 @@ def test_where_somebody_else_owns_the_number_there_is_no_quota() -> None:
     assert "ResourceQuota/gpu" not in objects(made_with(server={"replicas": "external"}))
 
 
-def test_a_stack_has_only_the_accounts_that_it_uses() -> None:
-    made = objects(made_with(weights={"source": "huggingface"}, server={"replicas": 1}))
-    assert [key for key in made if key.startswith("ServiceAccount/")] == ["ServiceAccount/vllm-server"]
-
-
 def test_a_second_stack_on_the_cluster_lives_in_a_namespace_of_its_own() -> None:
     made = objects(made_with(namespace="vllm-code"))
     assert "Namespace/vllm-code" in made
