@@ -63,7 +63,6 @@ def test_pods_are_told_of_the_scale_up_in_the_autoscalers_words(play: Play) -> N
 def test_many_pods_are_not_all_told(play: Play) -> None:
     play.wait(*(gpu_pod(f"server-{number}") for number in range(EVENTS_PER_SCAN + 20)))
     play.nodes(EVENTS_PER_SCAN + 20)
-    assert len(play.events("TriggeredScaleUp")) <= EVENTS_PER_SCAN + 20
     assert len(play.events("TriggeredScaleUp")) >= EVENTS_PER_SCAN
 
 
