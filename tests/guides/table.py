@@ -140,14 +140,6 @@ def gone(world: World, _: Said) -> None:
     assert all(not world.pulumi.state(stack).resources for stack in world.pulumi.stacks())
 
 
-def pause(stack: str) -> tuple[Step, ...]:
-    """The two commands that pause a fleet."""
-    return (
-        Typed(f"pulumi config set --path vllm-fleet:server.replicas 0 --stack {stack}"),
-        Typed(f"pulumi up --stack {stack}", (UPDATED,), look=replicas(0)),
-    )
-
-
 def as_on(page: str, typed: str, own: str, *lines: str) -> tuple[AsOn, ...]:
     """Lines that are typed there with the stack `typed`, and here have the stack `own`."""
     return tuple(AsOn(line, page, line.replace(own, typed)) for line in lines)
@@ -178,7 +170,13 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set gcp:project MY-PROJECT --stack smoke"),
             Typed(f"pulumi preview {policies('smoke')}", (r"\+ \d+ to create", "Policies:")),
             Typed(f"pulumi up {policies('smoke')}", (CREATED,), look=replicas(1)),
-            *pause("smoke"),
+            *as_on(
+                OPERATE,
+                "dev",
+                "smoke",
+                "pulumi config set --path vllm-fleet:server.replicas 0 --stack smoke",
+                "pulumi up --stack smoke",
+            ),
             Typed("pulumi destroy --stack smoke", (r"- \d+ deleted",), look=gone),
         ),
         PROJECT,
@@ -311,7 +309,8 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig", look=kubeconfig),
             Typed("pulumi up --stack dev", (UNCHANGED,)),
             Typed("pulumi stack output --stack dev", ("endpoint", "profile", "modelRevision", "usdPerHour")),
-            *pause("dev"),
+            Typed("pulumi config set --path vllm-fleet:server.replicas 0 --stack dev"),
+            Typed("pulumi up --stack dev", (UPDATED,), look=replicas(0)),
             Typed("pulumi config rm --path vllm-fleet:server.replicas --stack dev"),
             Typed("pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack dev"),
             Typed("pulumi up --stack dev"),
@@ -376,14 +375,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 (r"- \d+ deleted",),
                 before=("fleet rollout promote --finish --stack serving",),
             ),
-            Typed(
-                "pulumi up --stack serving",
-                (UNCHANGED,),
-                before=(
-                    "fleet rollout start --stack serving --set engine.maxNumSeqs=1024",
-                    "fleet rollout abort --stack serving",
-                ),
-            ),
+            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
         ),
         copies={"serving": "dev"},
         has={"serving": True},
@@ -419,19 +411,20 @@ PAGES: Final[Mapping[str, Page]] = {
         (
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
             Typed("pulumi config set --path vllm-fleet:benchmark.runOnUpdate false --stack STACK"),
-            *pause("STACK"),
-            Typed("pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK"),
-            Typed("pulumi up --stack STACK", (UNCHANGED,)),
-            Typed("pulumi stack output --stack STACK"),
             *as_on(
-                RUNBOOK,
+                OPERATE,
+                "dev",
                 "STACK",
-                "STACK",
+                "pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK",
                 "pulumi up --stack STACK",
-                "pulumi up --refresh --stack STACK",
+                "pulumi config set --path vllm-fleet:server.replicas 0 --stack STACK",
                 "pulumi up --stack STACK",
-                "pulumi up --refresh --stack STACK",
+                "pulumi stack output --stack STACK",
+                "pulumi up --stack STACK",
             ),
+            *as_on(RUNBOOK, "STACK", "STACK", "pulumi up --refresh --stack STACK"),
+            *as_on(OPERATE, "dev", "STACK", "pulumi up --stack STACK"),
+            *as_on(RUNBOOK, "STACK", "STACK", "pulumi up --refresh --stack STACK"),
         ),
         {"STACK": "smoke"},
         {"smoke": True},

@@ -42,11 +42,9 @@ HOSTS = {CODE: "spot"}
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "smoke": {
-        "nothing": {},
         "machine": {"machine": "g2-standard-16"},
         "capacity mode": {"capacity": {"mode": "flex-start", "runDurationSeconds": 86_400}},
         "alerts": {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "oncall@fleet-tests.dev"}]}}},
-        "gateway on": {"gateway": {"enabled": True}},
         "protection on": {"cluster": {"deletionProtection": True}},
     },
     "dev": {

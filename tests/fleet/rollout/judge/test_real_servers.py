@@ -1,4 +1,4 @@
-"""The verdict over the benchmark's own pods, clients and merge, against servers that keep time: equal, slower, wrong, and one that
+"""The verdict over the benchmark's own pods, clients and merge, against servers that keep time: faster, slower, wrong, and one that
 dies. Runs are short, so certificates are set to what a long run has; what is measured is real.
 """
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.2), speculative_tokens=1, max_model_len=4096)
 LOAD = Load(input_tokens=20, output_tokens=24, connections=64, clients=1, pods=1, requests_per_client=320, repeats=3)
 WIDE = Limits(throughput=0.2, ttft=1, tpot=1)
-"""Of an equal canary on a busy machine, whose delays are no server's."""
+"""Of a faster canary on a busy machine, whose delays are no server's."""
 NARROW = Limits(throughput=0, ttft=1, tpot=0.02)
 """Of a slower one: where it is certain that it is slower at all. A median time between tokens is hardly the machine's."""
 
@@ -49,19 +49,19 @@ def long_enough(side: Side) -> Side:
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Side]:
-    """Three at once, each with a server and a client of its own, which hardly use a core."""
+    """Both at once, each with a server and a client of its own, which hardly use a core."""
     room = tmp_path_factory.mktemp("sides")
-    nodes = {"old": NODE, "equal": NODE, "slower": replace(NODE, pace=Pace(fixed_s=0.222))}
+    nodes = {"faster": NODE, "slower": replace(NODE, pace=Pace(fixed_s=0.222))}
     with ThreadPoolExecutor(len(nodes)) as threads:
         made = threads.map(lambda name: long_enough(measured(room / name, name, nodes[name])), nodes)
         return dict(zip(nodes, made, strict=True))
 
 
 @needs_vllm
-def test_an_equal_canary_is_promoted_and_one_a_tenth_slower_rejected(sides: dict[str, Side]) -> None:
-    equal = judge(sides["old"], sides["equal"], WIDE)
-    assert equal.verdict == "promote", equal.headline
-    slower = judge(sides["old"], sides["slower"], NARROW)
+def test_a_faster_canary_is_promoted_and_one_a_tenth_slower_rejected(sides: dict[str, Side]) -> None:
+    faster = judge(sides["slower"], sides["faster"], WIDE)
+    assert faster.verdict == "promote", faster.headline
+    slower = judge(sides["faster"], sides["slower"], NARROW)
     assert slower.verdict == "reject", slower.headline
     assert "tpot-p50" in decided_by(slower, "reject")
     assert not {"throughput", "output"} & decided_by(slower, "promote")
