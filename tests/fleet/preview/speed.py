@@ -165,7 +165,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each command; the median counts (default: 7)")
     parser.add_argument("--ratio", type=float, default=0.95, help="limit of preview / import (default: 0.95)")
     parser.add_argument("--policies", type=float, default=1.5, help="limit of with / without the pack (default: 1.5)")
-    parser.add_argument("--growth", type=float, default=1.25, help="limit of 1000 / 12 replicas (default: 1.25; 0.99 to 1.12 measured)")
+    parser.add_argument(
+        "--growth", type=float, default=1.25, help="limit of 1000 / 12 replicas (default: 1.25; 0.99 to 1.12 measured)"
+    )
     parser.add_argument("--rss-mib", type=float, default=200, help="limit of resident memory in MiB (default: 200)")
     parser.add_argument("--start", type=float, default=0.09, help="limit of --help / import (default: 0.09)")
     parser.add_argument(
