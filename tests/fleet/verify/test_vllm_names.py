@@ -10,9 +10,8 @@ import pytest
 
 from fleet.verify import declared, questions
 from fleet.verify.checks_engine import _expected_labels
-from tests.fleet.verify.stacks import ROOT, settings_of
-
-PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
+from tests.fleet.verify.stacks import settings_of
+from tests.support.benchmark import VLLM_PYTHON, needs_vllm
 
 PROGRAM = """
 import json
@@ -34,10 +33,10 @@ print(json.dumps({
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not PYTHON.exists(), reason="vLLM is not installed here")
+@needs_vllm
 def test_labels_and_fields_are_vllms_own(tmp_path: Path) -> None:
     done = subprocess.run(
-        [PYTHON, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        [VLLM_PYTHON, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     names = json.loads(done.stdout.splitlines()[-1])
     for stack in ("dev", "cud"):

@@ -17,13 +17,12 @@ from typing import Any
 import pytest
 
 from fleet.bench.folder import Witness
+from tests.support.benchmark import VLLM_PYTHON, needs_vllm
 from tests.workloads.benchmark.pods import tiny_tokenizer
 from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
 from workloads.benchmark.pods import bench_client
 
 ROOT = Path(__file__).parents[4]
-
-VLLM_PYTHON = ROOT / ".venv-vllm" / "bin" / "python"
 
 
 class Client:
@@ -264,9 +263,6 @@ def test_requests_of_a_file_are_read_in_order_and_begun_again_when_they_are_too_
     assert len({one.request_id for one in requests}) == 3
 
 
-pytestmark_real = pytest.mark.skipif(not VLLM_PYTHON.exists(), reason="vLLM's environment is not here")
-
-
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
@@ -282,7 +278,7 @@ def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Cli
 
 
 @pytest.mark.slow
-@pytestmark_real
+@needs_vllm
 def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_given(
     tmp_path: Path, tokenizer: Path
 ) -> None:
@@ -317,7 +313,7 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
 
 
 @pytest.mark.slow
-@pytestmark_real
+@needs_vllm
 def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix(
     tmp_path: Path, tokenizer: Path
 ) -> None:

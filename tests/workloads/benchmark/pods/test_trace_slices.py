@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.benchmark import VLLM_PYTHON, needs_vllm
 from tests.workloads.benchmark.pods import tiny_tokenizer
-from tests.workloads.benchmark.pods.test_bench_client import ROOT, VLLM_PYTHON, pytestmark_real
+from tests.workloads.benchmark.pods.test_bench_client import ROOT
 from tests.workloads.benchmark.pods.test_run_plan import plan_of
 from workloads.benchmark.pods import trace_slices
 from workloads.benchmark.pods.prompt_text import Asked, PromptError, Writer
@@ -233,7 +234,7 @@ def test_without_a_tokenizer_a_word_is_a_token() -> None:
 
 
 @pytest.mark.slow
-@pytestmark_real
+@needs_vllm
 def test_prompts_have_the_tokens_that_were_asked_with_each_kind_of_tokenizer(tmp_path: Path) -> None:
     """Byte-level BPE as it is, with a token in front of every text, and one that writes its spaces as SentencePiece does."""
     subprocess.run([VLLM_PYTHON, tiny_tokenizer.__file__, tmp_path / "plain"], check=True, timeout=120)
@@ -266,7 +267,7 @@ print("all as asked")
 
 
 @pytest.mark.slow
-@pytestmark_real
+@needs_vllm
 def test_vllms_own_sharegpt_reads_the_parts_without_a_prompt_in_two_of_them(tmp_path: Path) -> None:
     subprocess.run([VLLM_PYTHON, tiny_tokenizer.__file__, tmp_path / "tokenizer"], check=True, timeout=120)
     entries = [
