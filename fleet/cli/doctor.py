@@ -39,7 +39,7 @@ def doctor(
     """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet, and for judging pull requests.
 
     Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
-    token, for two queries without a gcloud command.
+    token, for queries without a gcloud command.
     """
     from fleet.doctor.machine import STEPS, inspect_machine, needed_by
     from fleet.doctor.report import outline

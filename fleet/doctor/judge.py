@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from facts import disks
 from facts.finding import Finding
 from facts.texts import plural
+from fleet.doctor import advice
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge_domain import domain_rows
 from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
-from fleet.doctor.questions import Answer, image_repository, reservation_of
+from fleet.doctor.questions import Answer, image_repository, reservation_of, uses_spot
 from fleet.doctor.rows import Area, row
 from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
 from settings.derived.google_cloud_needs import required_apis, required_permissions
@@ -62,10 +64,30 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, .
             accelerator,
             ", ".join(settings.zones),
             answers["accelerator types"],
-            lambda said: _accelerators(settings, said),
+            lambda said: [_everywhere(settings, accelerator, said)],
             look=f"gcloud compute accelerator-types list --filter=name={accelerator} {of_project}",
         ),
     ]
+    if settings.weights.has_volume:
+        rows += _rows(
+            "zone",
+            disks.TYPE,
+            ", ".join(settings.zones),
+            answers["disk types"],
+            lambda said: [_everywhere(settings, disks.TYPE, said)],
+            look=f"gcloud compute disk-types list --filter=name={disks.TYPE} {of_project}",
+        )
+    if uses_spot(settings):
+        rows += _rows(
+            "spot",
+            f"{settings.machine.type} on Spot",
+            settings.nodes,
+            answers["Spot"],
+            lambda said: [_spot(settings, advice.read(one)) for one in objects(said)],
+            look=f"gcloud beta compute advice capacity --region={settings.region} --zones={','.join(settings.zones)} "
+            f"--provisioning-model=SPOT --size={settings.nodes} --instance-selection-machine-types={settings.machine.type} "
+            f"--target-distribution-shape=any-single-zone {of_project}",
+        )
     if (reserved := reservation_of(settings)) is not None:
         name, owner = reserved
         rows += _rows(
@@ -200,10 +222,10 @@ def _in_region(settings: Settings, machine: str, zones: list[str]) -> Finding:
     )
 
 
-def _accelerators(settings: Settings, said: Any) -> Iterator[Finding]:
-    accelerator = settings.machine.accelerator
-    everywhere = sorted({word(object_.get("zone")) for object_ in objects(said) if object_.get("name") == accelerator})
-    yield _in_zones(settings, accelerator, [zone for zone in settings.zones if zone in everywhere], everywhere)
+def _everywhere(settings: Settings, name: str, said: Any) -> Finding:
+    """Whether each zone has an accelerator or disk type, by the list of its zones."""
+    everywhere = sorted({word(object_.get("zone")) for object_ in objects(said) if object_.get("name") == name})
+    return _in_zones(settings, name, [zone for zone in settings.zones if zone in everywhere], everywhere)
 
 
 def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[str]) -> Finding:
@@ -218,6 +240,19 @@ def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[
         missing=", ".join(without),
         why=f"not offered there{elsewhere}" if without else "offered; availability is known only at `pulumi up`",
         mend=f"pulumi config set --path 'vllm-fleet:zones[0]' ZONE --stack {settings.stack}" if without else "",
+    )
+
+
+def _spot(settings: Settings, zone: advice.Advice) -> Finding:
+    is_likely = zone.obtainability is not None and zone.obtainability >= advice.LIKELY
+    return row(
+        area="spot",
+        name=f"{settings.machine.type} on Spot, {zone.zone}",
+        state="ready" if is_likely else "of today",
+        needed=settings.nodes,
+        granted=zone.level,
+        why="; ".join(zone.words) or "Google has no figures of this machine there",
+        mend="" if is_likely else "another zone or capacity (docs/machines.md), or another day",
     )
 
 

@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from facts import disks
 from facts.quotas import SERVICE
 from fleet.clients.side_by_side import side_by_side
-from fleet.doctor import gcloud, rest
-from fleet.doctor.gcloud import NoAnswerError, plain
+from fleet.doctor import advice, gcloud, rest
+from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge_domain import domain_questions
 from fleet.doctor.judge_network import existing_of, host_of
 from fleet.doctor.shapes import mapping
 from infra.naming import name_of
 from settings.derived.google_cloud_needs import host_permissions, required_permissions
 from settings.derived.quota_needs import QuotaNeed, machine_types, quota_needs
-from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.capacity import Calendar, Ladder, Reservation, Spot
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -25,9 +26,7 @@ Answer = Any | NoAnswerError
 """gcloud's output as JSON, or the error."""
 
 RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
-"""The query without a gcloud command: `projects.testIamPermissions`."""
-COMPUTE = "https://compute.googleapis.com/compute"
-"""The same for one subnet: `subnetworks.testIamPermissions`."""
+"""For `projects.testIamPermissions`, which gcloud has no command for."""
 REGISTRY = "https://{region}-docker.pkg.dev"
 MANIFESTS: Final = ", ".join(
     (
@@ -81,6 +80,12 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
     }
     if (reserved := reservation_of(settings)) is not None:
         asked["reservation"] = lambda: _reservations(*reserved, settings.zones)
+    if uses_spot(settings):
+        asked["Spot"] = lambda: _spot(settings)
+    if settings.weights.has_volume:
+        asked["disk types"] = lambda: gcloud.ask(
+            "compute", "disk-types", "list", f"--filter=name={disks.TYPE}", of_project
+        )
     if settings.owns_platform:
         asked["images"] = lambda: _images(settings)
     return asked | _of_network(settings) | domain_questions(settings)
@@ -126,6 +131,12 @@ def reservation_of(settings: Settings) -> tuple[str, str] | None:
         case Calendar(reservation=name):
             return name, settings.project
     return None
+
+
+def uses_spot(settings: Settings) -> bool:
+    """Whether nodes may be Spot machines."""
+    capacity = settings.capacity
+    return isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot)
 
 
 def image_repository(settings: Settings) -> str:
@@ -177,6 +188,12 @@ def _reservations(name: str, project: str, zones: tuple[str, ...]) -> list[Any]:
     return found
 
 
+def _spot(settings: Settings) -> list[Mapping[str, Any]]:
+    """Google's advice for each zone, as if it had to hold all nodes."""
+    bearer, nodes = rest.token(), max(settings.nodes, 1)
+    return [advice.ask(settings.project, settings.machine.type, zone, nodes, bearer) for zone in settings.zones]
+
+
 def _permissions(settings: Settings) -> Any:
     return _granted(
         f"{RESOURCE_MANAGER}/v1/projects/{settings.project}:testIamPermissions", required_permissions(settings)
@@ -185,7 +202,7 @@ def _permissions(settings: Settings) -> Any:
 
 def _host_permissions(settings: Settings, host: str, subnet: str) -> dict[str, list[str]]:
     """Those on the host project, and those on the subnet alone, where network users usually have them."""
-    of_subnet = f"{COMPUTE}/v1/projects/{host}/regions/{settings.region}/subnetworks/{subnet}/testIamPermissions"
+    of_subnet = f"{rest.COMPUTE}/v1/projects/{host}/regions/{settings.region}/subnetworks/{subnet}/testIamPermissions"
     answers = [
         _granted(f"{RESOURCE_MANAGER}/v1/projects/{host}:testIamPermissions", host_permissions(settings)),
         _granted(of_subnet, [one for one in host_permissions(settings) if one == "compute.subnetworks.use"]),
@@ -194,10 +211,7 @@ def _host_permissions(settings: Settings, host: str, subnet: str) -> dict[str, l
 
 
 def _granted(url: str, permissions: Iterable[str]) -> Any:
-    code, said = rest.status("POST", url, rest.token(), {"permissions": list(permissions)})
-    if code != 200:
-        raise _refused(code, said)
-    return said
+    return rest.post(url, rest.token(), {"permissions": list(permissions)})
 
 
 def _images(settings: Settings) -> Mapping[str, Any]:
@@ -216,10 +230,3 @@ def _images(settings: Settings) -> Mapping[str, Any]:
     url = f"{REGISTRY.format(region=region)}/v2/{project}/{name}/{image.repository}/manifests/{manifest}"
     code, digest = rest.header(url, rest.token(), "Docker-Content-Digest", accept=MANIFESTS)
     return {"repository": found, "pull": code, "digest": digest}
-
-
-def _refused(code: int, said: Any) -> NoAnswerError:
-    error = said.get("error") if isinstance(said, dict) else None
-    message = error.get("message") if isinstance(error, dict) else None
-    reason: gcloud.Reason = "login" if code == 401 else "forbidden" if code == 403 else "refused"
-    return NoAnswerError(f"HTTP {code}: {plain(str(message or 'no reason given'))}", reason)

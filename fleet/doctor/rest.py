@@ -16,6 +16,7 @@ from fleet.doctor.gcloud import NoAnswerError, plain
 
 VARIABLE: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"
 """Environment variable with an access token. Source: Terraform's and Pulumi's Google providers."""
+COMPUTE: Final = "https://compute.googleapis.com/compute"
 ANSWER_SECONDS: Final = 20.0
 _LOGINS: Final = (("auth", "application-default", "print-access-token"), ("auth", "print-access-token"))
 """The provider uses application default credentials; gcloud's login is the fallback."""
@@ -47,6 +48,17 @@ def status(method: str, url: str, bearer: str, body: dict[str, Any] | None = Non
     """HTTP status and JSON body (None without a body) of a request. Raises NoAnswerError without a response."""
     code, _, said = _ask(method, url, bearer, body)
     return code, _json(said)
+
+
+def post(url: str, bearer: str, body: dict[str, Any]) -> Any:
+    """JSON body of the response to a POST. Raises NoAnswerError for every status but 200."""
+    code, said = status("POST", url, bearer, body)
+    if code == 200:
+        return said
+    error = said.get("error") if isinstance(said, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    reason: gcloud.Reason = "login" if code == 401 else "forbidden" if code == 403 else "refused"
+    raise NoAnswerError(f"HTTP {code}: {plain(str(message or 'no reason given'))}", reason)
 
 
 def header(url: str, bearer: str, name: str, *, accept: str) -> tuple[int, str | None]:

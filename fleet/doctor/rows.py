@@ -7,15 +7,16 @@ from typing import Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal["billing", "api", "permission", "zone", "reservation", "quota", "network", "images", "domain"]
-State = Literal["ready", "by up", "to pin", "missing", "unknown"]
-"""`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `unknown`: the query failed; never treated as
-ready."""
+Area = Literal["billing", "api", "permission", "zone", "spot", "reservation", "quota", "network", "images", "domain"]
+State = Literal["ready", "by up", "to pin", "of today", "missing", "unknown"]
+"""`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `of today`: another hour may say otherwise.
+`unknown`: the query failed; never treated as ready."""
 Amount = int | str
 _SEVERITIES: Final[dict[State, Severity]] = {
     "ready": "passed",
     "by up": "note",
     "to pin": "note",
+    "of today": "note",
     "missing": "error",
     "unknown": "unknown",
 }

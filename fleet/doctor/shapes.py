@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from fleet.doctor.gcloud import NoAnswerError
@@ -44,6 +45,16 @@ def whole(value: Any) -> int:
         return int(value)
     except (TypeError, ValueError, OverflowError):
         raise unreadable() from None
+
+
+def real(value: Any) -> float:
+    """The value, a number or numeric text, finite. Raises NoAnswerError."""
+    try:
+        if not isinstance(value, bool) and isfinite(found := float(value)):
+            return found
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise unreadable()
 
 
 def unreadable() -> NoAnswerError:

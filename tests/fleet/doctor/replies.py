@@ -57,6 +57,34 @@ def reservation(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
+def advice(zone: str = "europe-west4-b") -> dict[str, Any]:
+    """Both answers of Compute Engine's Advice API about Spot machines; compute_advice.json has their types."""
+    days = [
+        {"interval": {"startTime": f"2026-11-{day}T08:00:00Z", "endTime": f"2026-11-{day + 1}T08:00:00Z"}}
+        for day in (27, 28)
+    ]
+    money = {"currencyCode": "USD", "units": "34", "nanos": 70_000_000}
+    return {
+        "zone": zone,
+        "capacity": {
+            "recommendations": [
+                {
+                    "scores": {"obtainability": 0.8, "estimatedUptime": "3600s"},
+                    "shards": [
+                        {"instanceCount": 12, "machineType": "a4-highgpu-8g", "provisioningModel": "SPOT", "zone": zone}
+                    ],
+                }
+            ]
+        },
+        "history": {
+            "machineType": "a4-highgpu-8g",
+            "location": f"{_COMPUTE}/zones/{zone}",
+            "preemptionHistory": [{**day, "preemptionRate": rate} for day, rate in zip(days, (0.0, 0.5), strict=True)],
+            "priceHistory": [{**days[1], "listPrice": money}, {**days[0], "listPrice": {**money, "units": "39"}}],
+        },
+    }
+
+
 QUOTA_IDS = {
     "PREEMPTIBLE_NVIDIA_B200_GPUS": "PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region",
     "GPUS_ALL_REGIONS": "GPUS-ALL-REGIONS-per-project",
@@ -105,6 +133,7 @@ def answers() -> dict[str, Any]:
         "compute accelerator-types list": [
             zoned("acceleratorTypes", "nvidia-b200", zone) for zone in ("europe-west4-b", "us-central1-b")
         ],
+        "compute disk-types list": [zoned("diskTypes", "hyperdisk-ml", f"europe-west4-{letter}") for letter in "ab"],
         "services list": [
             {"config": {"name": f"{api}.googleapis.com"}, "state": "ENABLED"}
             for api in [

@@ -14,7 +14,7 @@ from fleet.doctor.live import neighbours
 from fleet.doctor.questions import questions
 from settings.derived.google_cloud_needs import required_permissions
 from settings.stack import Settings
-from tests.fleet.doctor.replies import answers, limit, quota, reservation, zoned
+from tests.fleet.doctor.replies import advice, answers, limit, quota, reservation, zoned
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -36,6 +36,8 @@ def answered(settings: Settings, **changed: Any) -> dict[str, Any]:
         "project": said["compute project-info describe"],
         "machine types": said["compute machine-types list"],
         "accelerator types": said["compute accelerator-types list"],
+        "disk types": said["compute disk-types list"],
+        "Spot": [advice()],
         "APIs": said["services list"],
         "billing": said["billing projects describe fleet-tests"],
         "permissions": {"permissions": list(required_permissions(settings))},
@@ -167,9 +169,12 @@ def test_an_increase_that_google_does_not_take_is_told() -> None:
     assert "NO_VALID_BILLING_ACCOUNT" in rows(**{GPUS: [closed]})[GPU_ROW].why
 
 
-def test_a_zone_without_b200_is_missing_and_those_with_it_are_named() -> None:
-    elsewhere = [zoned("acceleratorTypes", "nvidia-b200", "us-central1-b")]
-    row = rows(accelerator_types=elsewhere)["nvidia-b200"]
+@each_row(
+    ("question", "kind", "name"),
+    [("accelerator_types", "acceleratorTypes", "nvidia-b200"), ("disk_types", "diskTypes", "hyperdisk-ml")],
+)
+def test_a_zone_without_it_is_missing_and_those_with_it_are_named(question: str, kind: str, name: str) -> None:
+    row = rows(**{question: [zoned(kind, name, "us-central1-b")]})[name]
     assert (row.severity, row.why.split()[0]) == ("error", "europe-west4-b")
     assert "us-central1-b" in row.why
 

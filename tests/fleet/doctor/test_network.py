@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from facts.finding import Finding
-from fleet.doctor import questions
+from fleet.doctor import questions, rest
 from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge import judge
 from settings.derived.google_cloud_needs import host_permissions
@@ -384,7 +384,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     thread.start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
     monkeypatch.setattr(questions, "RESOURCE_MANAGER", f"{url}/crm")
-    monkeypatch.setattr(questions, "COMPUTE", f"{url}/compute")
+    monkeypatch.setattr(rest, "COMPUTE", f"{url}/compute")
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
     _Iam.asked.clear()
     yield

@@ -1,0 +1,135 @@
+"""How likely Spot machines are in a zone today, and how they did in the last 30 days, by Compute Engine's Advice API. Read-only.
+
+Source: discovery document of Compute Engine API v1, revision 20261106, `advice.capacity` and `advice.capacityHistory`; what the figures
+mean: Compute Engine docs, "View the availability of Spot VMs" and "View the preemption rate and pricing for Spot VMs". Not tried on a
+project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fleet.doctor import rest
+from fleet.doctor.shapes import mapping, objects, real, unreadable, whole, word
+from fleet.report.words import format_duration, format_percent
+
+LIKELY: Final = 0.7
+"""Obtainability from which Google expects the machines to be granted. Source: as above, "Obtainability score"."""
+PARTLY: Final = 0.4
+"""Obtainability from which some of them are expected. Source: the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What Google says about Spot machines in one zone; None where it says nothing."""
+
+    zone: str
+    obtainability: float | None
+    """Likelihood, 0 to 1, that all machines asked for are granted now."""
+    uptime_seconds: float | None
+    """Most machines run at least this long. Google's values end at an hour."""
+    preempted: float | None
+    """Of the Spot machines that stopped on a day, the share that Google preempted, 0 to 1: mean of the days."""
+    price: str
+    """Newest Spot list price of a machine, such as `39.63 USD`; empty if unknown. Per hour (unverified)."""
+
+    @property
+    def level(self) -> str:
+        """`0.80, likely`."""
+        if self.obtainability is None:
+            return "not known"
+        words = "likely" if self.obtainability >= LIKELY else "in part" if self.obtainability >= PARTLY else "unlikely"
+        return f"{self.obtainability:.2f}, {words}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The other figures, for a report."""
+        return tuple(
+            filter(
+                None,
+                (
+                    "" if self.uptime_seconds is None else f"most run at least {format_duration(self.uptime_seconds)}",
+                    ""
+                    if self.preempted is None
+                    else f"of those that stopped in 30 days {format_percent(self.preempted)} were preempted",
+                    self.price and f"list price {self.price}",
+                ),
+            )
+        )
+
+
+def ask(project: str, machine: str, zone: str, nodes: int, bearer: str) -> Mapping[str, Any]:
+    """Both answers about that many Spot machines in a zone. Raises NoAnswerError."""
+    url = f"{rest.COMPUTE}/v1/projects/{project}/regions/{zone.rpartition('-')[0]}/advice"
+    spot = {"scheduling": {"provisioningModel": "SPOT"}}
+    return {
+        "zone": zone,
+        "capacity": rest.post(
+            f"{url}/capacity",
+            bearer,
+            {
+                "size": nodes,
+                "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": f"zones/{zone}"}]},
+                "instanceFlexibilityPolicy": {"instanceSelections": {"fleet": {"machineTypes": [machine]}}},
+                "instanceProperties": spot,
+            },
+        ),
+        "history": rest.post(
+            f"{url}/capacityHistory",
+            bearer,
+            {
+                "types": ["PREEMPTION", "PRICE"],
+                "locationPolicy": {"location": f"zones/{zone}"},
+                "instanceProperties": {"machineType": machine, **spot},
+            },
+        ),
+    }
+
+
+def read(said: Any) -> Advice:
+    """The advice in both answers. Raises NoAnswerError for another form."""
+    found = mapping(said)
+    # Google gives one recommendation so far.
+    recommendations = objects(mapping(found.get("capacity")).get("recommendations", []))
+    scores = mapping(recommendations[0].get("scores", {})) if recommendations else {}
+    history = mapping(found.get("history"))
+    days = [
+        _share(day["preemptionRate"])
+        for day in objects(history.get("preemptionHistory", []))
+        if "preemptionRate" in day
+    ]
+    prices = [
+        (str(mapping(one.get("interval", {})).get("startTime", "")), _price(one["listPrice"]))
+        for one in objects(history.get("priceHistory", []))
+        if "listPrice" in one
+    ]
+    return Advice(
+        zone=word(found.get("zone")),
+        obtainability=_share(scores["obtainability"]) if "obtainability" in scores else None,
+        uptime_seconds=_seconds(scores["estimatedUptime"]) if "estimatedUptime" in scores else None,
+        preempted=sum(days) / len(days) if days else None,
+        price=max(prices, default=("", ""))[1],
+    )
+
+
+def _share(value: Any) -> float:
+    share = real(value)
+    if not 0 <= share <= 1:
+        raise unreadable()
+    return share
+
+
+def _seconds(value: Any) -> float:
+    """Of a duration such as `3600s`."""
+    text = word(value)
+    if not text.endswith("s"):
+        raise unreadable()
+    return real(text[:-1])
+
+
+def _price(value: Any) -> str:
+    money = mapping(value)
+    amount = whole(money.get("units", 0)) + whole(money.get("nanos", 0)) / 1e9
+    return f"{amount:,.2f} {word(money.get('currencyCode'))}"
