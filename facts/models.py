@@ -21,7 +21,7 @@ class CatalogueModel:
     id: str
     """Hugging Face repository."""
     size_gb: float
-    """Size of the repository's weights in GB (10**9 bytes)."""
+    """Size of the weights that vLLM reads in GB (10**9 bytes)."""
     revision: str | None
     """Commit id of the repository; None if unknown."""
     tool_parser: str | None

@@ -295,9 +295,9 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Findi
             id="model-without-size",
             subject=f"{NAMESPACE}:model.sizeGb",
             found=None,
-            allowed="the size of the repository's files in GB (10**9 bytes)",
+            allowed="the size in GB (10**9 bytes) of what vLLM reads of the repository",
             why=f"the weights volume and the load time depend on it, and {chosen.id} is not in the catalog",
-            write="sizeGb: the total size in the repository's file list",
+            write="sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
         )
     if shape is None:
         yield Finding(

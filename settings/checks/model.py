@@ -82,7 +82,7 @@ def _stated(settings: Settings) -> Iterator[Finding]:
             why=f"{'the catalog says so' if listed else 'config.json says so'}; the weights volume and the load time depend on it",
             write="remove sizeGb: the catalog has it"
             if listed
-            else "sizeGb: the total size in the repository's file list",
+            else "sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
         )
 
 

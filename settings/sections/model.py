@@ -106,7 +106,7 @@ class Model(Section):
     revision: Revision
     """Commit id in that repository. A branch name is not allowed, because the weights could change under a running fleet."""
     size_gb: SizeGb
-    """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time."""
+    """Size of what vLLM reads of the repository, in GB (10**9 bytes), for the weights volume and the load time."""
     adapters: Adapters = ()
     """LoRA adapters beside it."""
 
@@ -124,7 +124,7 @@ class ChosenModel(Section):
     """Commit id in that repository; a branch name is not allowed, because the weights could change under a running fleet. Default: the
     catalog's."""
     size_gb: SizeGb | None = None
-    """Size of the repository's files in GB (10**9 bytes), for the weights volume and the load time. Default: the catalog's."""
+    """Size of what vLLM reads of the repository, in GB (10**9 bytes), for the weights volume and the load time. Default: the catalog's."""
     config: Config | None = None
     """Path of the model's config.json, relative to the stack file. Default: the catalog's shape."""
     reasoning_parser: ReasoningParser | None = None

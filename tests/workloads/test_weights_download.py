@@ -120,6 +120,45 @@ def test_the_volume_never_holds_the_weights_twice(hub: Hub, volume: Path) -> Non
     assert size < sum(map(len, WEIGHTS.values())) * 1.01
 
 
+@pytest.mark.parametrize(
+    ("large", "unread"),
+    [
+        # As in openai/gpt-oss-*: the same weights for two other programs.
+        (("model-1.safetensors",), ("original/model.safetensors", "metal/model.bin")),
+        # As in Llama: .pth files, and those of other frameworks.
+        (
+            ("model.safetensors",),
+            ("original/consolidated.00.pth", "onnx/model.onnx", "flax_model.msgpack", "tf_model.h5"),
+        ),
+        (("model.safetensors", "colbert_linear.pt"), ("pytorch_model.bin", "optimizer.pt", "Model-Q4_K_M.gguf")),
+        # As in Mistral: vLLM's format `auto` takes this one, and would miss the shards that the index names.
+        (("consolidated.safetensors",), ("model-1.safetensors", "model-2.safetensors", "model.safetensors.index.json")),
+        (("pytorch_model-1.bin", "whisper/model.safetensors"), ("training_args.bin",)),
+        (("in_index.safetensors", "model-1.safetensors", "adapter_model.safetensors"), ("model.safetensors",)),
+        # An index in Git LFS is a pointer and decides nothing.
+        (("model-1.safetensors", "model.safetensors.index.json"), ()),
+    ],
+    ids=lambda names: names[0] if names else "all",
+)
+def test_what_vllm_never_reads_is_not_downloaded(
+    volume: Path, tmp_path: Path, large: tuple[str, ...], unread: tuple[str, ...]
+) -> None:
+    (tmp_path / "copies").mkdir()
+    hub = Hub(root=tmp_path / "copies")
+    plain = {"config.json": b"{}"}
+    if "in_index.safetensors" in large:
+        plain["model.safetensors.index.json"] = b'{"weight_map": {"a": "model-1.safetensors"}}'
+    hub.commit(plain, {name: name.encode() * 1000 for name in (*large, *unread)})
+    with serving(hub):
+        done = download(hub, volume)
+    assert done.returncode == 0, done.stderr
+    model = volume / hub.model_id
+    kept = {str(path.relative_to(model)) for path in model.rglob("*") if path.is_file()}
+    assert kept == {*plain, *large}
+    assert sorted(hub.sent) == sorted(hashlib.sha256(name.encode() * 1000).hexdigest() for name in large)
+    assert len((volume / "MANIFEST.sha256").read_text().splitlines()) == len(kept)
+
+
 def test_an_adapter_in_its_own_folder_and_the_model_share_a_volume(hub: Hub, volume: Path) -> None:
     """As the Job's containers run it one after the other, again after a failure."""
     for _ in range(2):

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Writes one pinned revision of a model into a folder with Git LFS, verifies every file, and keeps no second copy.
+# Writes one pinned revision of a model into a folder with Git LFS, verifies every file, and keeps no second copy: what vLLM
+# never reads of the repository is not downloaded.
 # Runs in the writer pod; a new pod after any failure continues where the last one stopped.
 #
 #   MODEL_ID       repository, e.g. Qwen/Qwen3.5-27B-FP8
@@ -94,14 +95,44 @@ until has_commit; do
 done
 git checkout -q --force --detach "$REVISION"
 
+# Files that vLLM never reads: copies of the weights in other formats, and states of a training run.
+# Source: vLLM 0.18.1 and 0.33.0, model_loader/default_loader.py (the first of consolidated*.safetensors, *.safetensors, *.bin and
+# *.pt), weight_utils.py (the files of model.safetensors.index.json; blacklist), config/load.py (without original/).
+# .pt files and other folders stay: vLLM reads parts of some models there (BGE-M3, Kimi-Audio).
+weight_map=model.safetensors.index.json
+git ls-files >.git/repository-paths
+has() { grep -q "$1" .git/repository-paths; }
+is_unread() {
+  case $1 in
+  original/* | onnx/* | *.gguf | *.pth | *.h5 | *.msgpack | *.ot) ;;
+  training_args.bin | optimizer.bin | optimizer.pt | scheduler.pt | scaler.pt) ;;
+  *.bin) has '^[^/]*\.safetensors$' ;;
+  */*) false ;;
+  # The index would make vLLM look for shards that are not here.
+  model*.safetensors | "$weight_map")
+    has '^consolidated[^/]*\.safetensors$' && return
+    test "$1" != "$weight_map" && grep -qs '"weight_map"' $weight_map && ! grep -qF "\"$1\"" $weight_map
+    ;;
+  *) false ;;
+  esac
+}
+while read -r path; do
+  if is_unread "$path"; then printf '%s\n' "$path"; fi
+done <.git/repository-paths >.git/unread-paths
+while read -r path; do
+  say "not downloaded, because vLLM does not read it: $path"
+  git rm -q --force -- ":(literal)$path"
+done <.git/unread-paths
+served=$(git -c user.name=writer -c user.email=writer@localhost commit-tree -m served "$(git write-tree)")
+
 # One line for each large file: sha256, size, path. The name of an LFS object is its sha256.
 objects=.git/objects-wanted
-git lfs ls-files --long "$REVISION" >.git/lfs-files
+git lfs ls-files --long "$served" >.git/lfs-files
 while read -r oid _ path; do
-  size=$(git cat-file blob "$REVISION:$path" | sed -n 's/^size //p')
+  size=$(git cat-file blob "$served:$path" | sed -n 's/^size //p')
   printf '%s %s %s\n' "$oid" "${size:?}" "$path"
 done <.git/lfs-files >$objects
-test -s $objects || give_up "$MODEL_ID at $REVISION has no file in Git LFS: there are no weights to serve"
+test -s $objects || give_up "$MODEL_ID at $REVISION has no file in Git LFS that vLLM reads: there are no weights to serve"
 
 object_of() { printf '.git/lfs/objects/%s/%s/%s' "$(printf %.2s "$1")" "$(printf %.4s "$1" | cut -c3-4)" "$1"; }
 size_of() { if test -f "$1"; then wc -c <"$1" | tr -d ' '; else echo 0; fi; }
@@ -123,7 +154,7 @@ test "$missing" -le "$free" ||
 attempt=1
 while :; do
   say "attempt $attempt of $attempts: $(missing_bytes) bytes to come"
-  if git lfs fetch origin "$REVISION" && test "$(missing_bytes)" -eq 0 && git lfs fsck --objects "$REVISION"; then
+  if git lfs fetch origin "$served" && test "$(missing_bytes)" -eq 0 && git lfs fsck --objects "$served"; then
     break
   fi
   # What does not hash to its name was moved here by the check; it is downloaded again.
