@@ -281,6 +281,11 @@ class Release:
         """Options of its parser."""
         return _options(self.table)
 
+    @property
+    def series(self) -> frozenset[str]:
+        """Names of the series that it can export."""
+        return _series(self.table)
+
     def has(self, change: str) -> bool:
         """Whether it has a change of `CHANGES`. Raises KeyError."""
         return self.number >= _SINCE[change]
@@ -389,6 +394,25 @@ def of_tag(tag: str) -> Release | None:
     """The release of an image's tag; None if the tag is not a release."""
     match = _TAG.match(tag)
     return None if match is None else at((int(match[1]), int(match[2]), int(match[3] or 0)))
+
+
+_SAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "gauge": ("",),
+    "counter": ("_total",),
+    "histogram": ("_bucket", "_sum", "_count"),
+}
+"""What Prometheus' client adds to the name of a family. Source: prometheus_client, metrics.py."""
+
+
+@cache
+def _series(version: str) -> frozenset[str]:
+    names = []
+    for line in (Path(__file__).parent / "data" / "vllm-series.txt").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            kind, name, *releases = line.split()
+            bare = name.removesuffix("_total") if kind == "counter" else name
+            names += [f"vllm:{bare}{ending}" for ending in _SAMPLES[kind] if version in releases]
+    return frozenset(names)
 
 
 @cache

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from facts import pickers
+from facts.releases import at
 from facts.signals.model import Watched
 
-VLLM: Final[Mapping[str, tuple[int, int, int]]] = {
-    "vllm:num_requests_running": (0, 18, 1),
-    "vllm:num_requests_waiting": (0, 18, 1),
-    "vllm:num_requests_waiting_by_reason": (0, 33, 0),
-    "vllm:kv_cache_usage_perc": (0, 18, 1),
-    "vllm:num_preemptions_total": (0, 18, 1),
-    "vllm:prompt_tokens_total": (0, 18, 1),
-    "vllm:prompt_tokens_by_source_total": (0, 18, 1),
-    "vllm:generation_tokens_total": (0, 18, 1),
-    "vllm:request_success_total": (0, 18, 1),
-    "vllm:prefix_cache_queries_total": (0, 18, 1),
-    "vllm:prefix_cache_hits_total": (0, 18, 1),
-    "vllm:spec_decode_num_draft_tokens_total": (0, 18, 1),
-    "vllm:spec_decode_num_accepted_tokens_total": (0, 18, 1),
-    "vllm:time_to_first_token_seconds_bucket": (0, 18, 1),
-    "vllm:time_to_first_token_seconds_count": (0, 18, 1),
-    "vllm:request_time_per_output_token_seconds_bucket": (0, 18, 1),
-    "vllm:request_time_per_output_token_seconds_count": (0, 18, 1),
-}
-"""Series of vLLM and the first checked release with each. Source: v1/metrics/loggers.py and v1/spec_decode/metrics.py of the
-wheels 0.18.1 and 0.33.0; `make vllm-check` checks names and buckets against both."""
+VLLM: Final = (
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+    "vllm:num_requests_waiting_by_reason",
+    "vllm:kv_cache_usage_perc",
+    "vllm:num_preemptions_total",
+    "vllm:prompt_tokens_total",
+    "vllm:prompt_tokens_by_source_total",
+    "vllm:generation_tokens_total",
+    "vllm:request_success_total",
+    "vllm:prefix_cache_queries_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:spec_decode_num_draft_tokens_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+    "vllm:time_to_first_token_seconds_bucket",
+    "vllm:time_to_first_token_seconds_count",
+    "vllm:request_time_per_output_token_seconds_bucket",
+    "vllm:request_time_per_output_token_seconds_count",
+)
+"""Series of vLLM's engines; `has` knows in which releases. `make vllm-check` checks names and buckets against both."""
 NIXL: Final = (
     "vllm:nixl_bytes_transferred_sum",
     "vllm:nixl_xfer_time_seconds_sum",
@@ -98,8 +97,8 @@ REQUESTS_FLOOR: Final = 0.1
 
 
 def has(release: tuple[int, int, int], name: str) -> bool:
-    """Whether a release of vLLM exports that series. Raises KeyError for a series outside the catalogue."""
-    return release >= VLLM[name] or VLLM[name] == min(VLLM.values())
+    """Whether a release of vLLM exports that series, as far as it is known."""
+    return name in at(release).series
 
 
 def bound(seconds: float) -> str:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from engines import Engine
 from facts.finding import Finding
+from facts.releases import VERSIONS, find
 from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects
 from pods import Server, all_servers
 from promql import Reading, seconds, values
@@ -38,6 +40,8 @@ _COMPONENTS: Final = {
 """Component of GKE's monitoring that a series comes from. Source: GKE documentation, kube state metrics; DCGM metrics."""
 _LOAD: Final = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 _NAME: Final = "__name__"
+_OF_VLLM: Final = re.compile(r"(?<![\w:])vllm:[a-z0-9_]+(?![\w:.*+?(])")
+"""A series of vLLM by its whole name: no recording, which has a second colon, and no part of a pattern."""
 _ADDED: Final = ("app", "namespace", "pod", "engine")
 """Labels by which series of servers are told apart."""
 _LEAST_SAMPLES: Final = 1000
@@ -161,6 +165,17 @@ def _missing(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
                 yield finding(f"{named(metric)}: filter asks for namespace {value}", urn=metric.urn)
 
 
+def _unexported(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    releases = [Engine(server).release for server in all_servers(resources)] or [find(one) for one in VERSIONS]
+    if any(one is None or not one.known for one in releases):
+        return
+    exported = {name for one in releases if one is not None for name in one.series} | _There(resources).recorded
+    for one, path, query in _queries(resources):
+        for name in dict.fromkeys(_OF_VLLM.findall(query)):
+            if name not in exported:
+                yield finding(f"{named(one)}: {path} asks for {name}", urn=one.urn)
+
+
 def _outside(resource: Resource, reading: Reading) -> str:
     """The namespace that Rules ask for besides their own: they see only that one. Source: prometheus-engine, Rules."""
     if not resource.is_kubernetes or resource.kind != "Rules":
@@ -264,6 +279,21 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_missing,
+    ),
+    StackRule(
+        name="series-not-exported",
+        subject="alerting",
+        statement="Alerts, dashboards and autoscalers ask for series that the stack's vLLM exports.",
+        evidence="a series that vLLM renamed or never had is empty: the alert is silent, and the autoscaler sees no load. Gone are, for "
+        "example, vllm:gpu_cache_usage_perc and vllm:time_per_output_token_seconds; a counter without _total is none. Source: "
+        "facts/data/vllm-series.txt, from the wheels of "
+        + " and ".join(VERSIONS[1:])
+        + ". Mandatory: it looks like a healthy fleet. "
+        "Not checked beside a server of another release",
+        fix="the name that /metrics of the server shows",
+        level="mandatory",
+        severity="high",
+        judge=_unexported,
     ),
     StackRule(
         name="server-unscraped",

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from facts.releases import find
+from facts.releases import at, find
 from facts.signals.catalogue import Watched, catalogue
 from facts.signals.series import NIXL, SERVER, SLEEP, STEPS, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from fleet.clients.metrics_text import parse
@@ -67,6 +67,8 @@ def checks() -> Iterator[Check]:
 
     def same_names() -> None:
         _equal({name for name in VLLM if has(release, name)}, {name for name in VLLM if name in labels}, "series")
+        own = {name for name in labels if name.startswith("vllm:") and not name.endswith("_created")}
+        _equal(own - at(release).series, set(), "series that facts/data/vllm-series.txt has not")
 
     def same_labels() -> None:
         every = catalogue(

@@ -13,6 +13,7 @@ import typer.main
 
 from facts.machines import MACHINES
 from facts.names import spending_namespace
+from facts.releases import CURRENT, find
 from facts.signals import runbook
 from facts.signals.alerts import OF_USERS
 from facts.signals.catalogue import Alert, Catalogue, catalogue
@@ -25,6 +26,8 @@ from facts.signals.series import (
     PICKER,
     ROUTER,
     SERVER,
+    SLEEP,
+    STEPS,
     TPOT_BOUNDS,
     TTFT_BOUNDS,
     VLLM,
@@ -93,6 +96,13 @@ def test_every_expression_names_series_that_are_known_and_labels_that_they_have(
             assert name not in VLLM or has(every.watched.release, name), expr
         assert grouped(expr) <= {label for name in metrics(expr) for label in known[name]}, expr
         assert other_words(expr) <= WORDS, expr
+
+
+def test_the_table_of_exported_series_has_those_that_are_read_elsewhere() -> None:
+    assert {*VLLM, *NIXL, *STEPS, SLEEP} <= find(CURRENT).series
+    assert {"vllm:gpu_cache_usage_perc", "vllm:num_preemptions", "vllm:iteration_tokens_total"}.isdisjoint(
+        find(CURRENT).series
+    )
 
 
 @pytest.mark.parametrize("every", ALL)

@@ -21,6 +21,7 @@ _MONITOR, _RULES, _CLUSTER = "monitoring-server", "monitoring-rules", "platform-
 _LOG, _ALERT = "alerting-prod_spending", "alerting-NothingServes"
 _PRICE, _WARNED = "alerting-prod_machines_usd_per_hour", "alerting-SpendingWarned"
 _ENDPOINT: Final = "spec.endpoints.0"
+_SCALED, _TRIGGER, _RUNNING = "autoscaling-scaled-object", "spec.triggers.0.metadata.query", "sum(vllm:{})"
 _QUERY: Final = "conditions.0.conditionPrometheusQueryLanguage.query"
 
 
@@ -77,6 +78,21 @@ _BLIND = {
     "no monitoring": put(_CLUSTER, "monitoringService", value="none"),
 }
 
+_GONE = {
+    "a page": _in(_ALERT, _QUERY, "kube_deployment_status_replicas_available", "vllm:gpu_cache_usage_perc"),
+    "a counter without its ending": put(_ALERT, _QUERY, value='vllm:num_preemptions{namespace="vllm-prod"} > 1'),
+    "a trigger": put(_SCALED, _TRIGGER, value=_RUNNING.format("num_requests_active")),
+    "a recording": put(_RULES, "spec.groups.0.rules.0.expr", value=_RUNNING.format("avg_prompt_throughput_toks_per_s")),
+    "a series of another release than the stack's": put(
+        _ALERT, _QUERY, value="vllm:prompt_tokens_recomputed_total > 1"
+    ),
+}
+_THERE = {
+    "a histogram's sum": "rate(vllm:e2e_request_latency_seconds_sum[5m]) > 60",
+    "a recording of the stack's own": "vllm:mine:rate5m > 1",
+    "a pattern": '{__name__=~"vllm:num_requests_.*"} > 1',
+}
+
 CASES = (
     *(of_resource("asked-of-nothing", what, edit, stack="prod") for what, edit in _NOTHING.items()),
     *(of_resource("server-unscraped", what, edit) for what, edit in _BLIND.items()),
@@ -86,5 +102,10 @@ CASES = (
         "Prometheus Operator scrapes",
         delete(_MONITOR),
         new("a-monitor", "kubernetes:monitoring.coreos.com/v1:PodMonitor", {"metadata": {"name": "a"}, "spec": {}}),
+    ),
+    *(of_resource("series-not-exported", what, edit, stack="prod") for what, edit in _GONE.items()),
+    *(
+        sound("series-not-exported", what, put(_ALERT, _QUERY, value=query), stack="prod")
+        for what, query in _THERE.items()
     ),
 )
