@@ -12,7 +12,7 @@ from facts.finding import Finding
 from facts.texts import plural
 from objects import named, namespace_of, number, of_kind, selects, shown
 from pods import Pod, fixes_replicas, pods, servers
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, mapped
+from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, mapped
 from scalers import least_replicas
 
 DEFAULT_PERIOD_SECONDS = 10
@@ -182,6 +182,13 @@ def _start(resource: Resource, settings: Settings) -> Iterator[Finding]:
             )
 
 
+def _node_config(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if resource.type != CLUSTER or "nodeConfig" in resource.ignore_changes or not has(resource.props, "nodeConfig"):
+        return
+    if dig(resource.props, "enableAutopilot") is True:
+        yield finding("nodeConfig is set, and enableAutopilot is true")
+
+
 RULES = (
     ResourceRule(
         name="surge-on-whole-node-pods",
@@ -257,5 +264,18 @@ RULES = (
             ),
         ),
         judge=_start,
+    ),
+    ResourceRule(
+        name="autopilot-node-config",
+        subject="rollout",
+        statement="An Autopilot cluster has no nodeConfig.",
+        evidence="Google's API does not keep it, so every later update replaces the cluster, with all that runs on it. Source: "
+        "pulumi/pulumi-gcp#2247 (open), hashicorp/terraform-provider-google#12064; GKE API, NodeConfig. Mandatory: the first update works, "
+        "the second deletes the cluster",
+        fix="remove nodeConfig; clusterAutoscaling.autoProvisioningDefaults has the nodes' service account and scopes. If the cluster was "
+        "made with it, ignoreChanges: [nodeConfig]",
+        level="mandatory",
+        severity="critical",
+        judge=_node_config,
     ),
 )

@@ -56,6 +56,8 @@ _WEB = new(
     },
 )
 """Pods without GPUs, which change as they like."""
+_CLUSTER = "platform-cluster-autopilot"
+_SCOPES = put(_CLUSTER, "nodeConfig", value={"oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"]})
 _RULES = (
     "surge-on-whole-node-pods",
     "recreate-on-many-replicas",
@@ -140,4 +142,12 @@ CASES = (
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 120}),
     ),
+    of_resource("autopilot-node-config", "scopes of the nodes", _SCOPES),
+    sound(
+        "autopilot-node-config",
+        "ignored after the first update",
+        _SCOPES,
+        options(_CLUSTER, ignore_changes=("nodeConfig",)),
+    ),
+    sound("autopilot-node-config", "a Standard cluster", _SCOPES, put(_CLUSTER, "enableAutopilot", value=False)),
 )
