@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +20,7 @@ from fleet.plan.asked import ANY_MACHINE, Asked, Place
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from fleet.doctor.advice import Advice
     from fleet.plan.plan import Plan
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Outline
@@ -32,6 +33,13 @@ class Wanted:
     format_: Annotated[list[str] | None, format_option("text", "json")] = None
     write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
     force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="With --machine, on Spot: ask Google with your login how likely each zone has the machines today. Read-only.",
+        ),
+    ] = False
     root: Root = None
 
 
@@ -39,7 +47,7 @@ class Wanted:
 def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     """Size a fleet for a goal: nodes, price, latency, start-up time, each with its uncertainty.
 
-    Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
+    Without --live it needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
     """
     from fleet.plan.question.asking import question_of
 
@@ -57,8 +65,12 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
     from fleet.plan.planning import plan as plan_of
     from fleet.plan.question.goals import PlanImpossibleError
 
+    zones: tuple[Advice, ...] = ()
     try:
         answer = plan_of(question)
+        if wanted.live:
+            zones = _spot_zones(answer, place, asked.region)
+            answer = plan_of(_with_losses(question, zones))
     except PlanImpossibleError as error:
         return _impossible(error, question, asked, formats)
     written: tuple[str, ...] = ()
@@ -71,8 +83,49 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
-    _print(answer, formats, written, commands)
+    _print(answer, formats, written, commands, zones)
     return CLEAN
+
+
+def _spot_zones(answer: Plan, place: Place, region: str | None) -> tuple[Advice, ...]:
+    """Google's advice on the zones that list the machine: all, or those of the region or zone that was given."""
+    from facts.prices import published
+    from fleet.doctor import advice, gcloud
+
+    machine = answer.question.machine.type
+    region = place.zone.rpartition("-")[0] if place.zone else region
+    zones = [
+        f"{one.region}-{letter}"
+        for one in published(machine, "spot")
+        for letter in one.zones
+        if region in (None, one.region)
+    ]
+    if not zones:
+        raise CommandError(
+            f"--live: no zone with {machine} on Spot is known{f' in {region}' if region else ''}; try another --region"
+        )
+    try:
+        project = place.project or gcloud.text("config", "get-value", "project").strip()
+        if not project:
+            raise CommandError("--live requires a project; run `gcloud config set project PROJECT`")
+        return advice.ask_zones(project, machine, zones, answer.machines)
+    except gcloud.NoAnswerError as error:
+        raise CommandError(f"--live: {error}") from None
+
+
+def _with_losses(question: PlanQuestion, zones: Sequence[Advice]) -> PlanQuestion:
+    """The question with the preemptions of the likeliest zone of its region as loss rate, where none was given."""
+    in_region = [one for one in zones if one.zone.startswith(f"{question.region}-") and one.preempted is not None]
+    if question.notices_per_node_day is not None or question.spares is not None or not in_region:
+        return question
+    zone, rate = in_region[0].zone, round(in_region[0].preempted or 0, 2)
+    # Assumed: Google publishes shares of the machines that stopped, and no rate. Machines that ran on are not among them, so of all that
+    # ran that day a smaller share was preempted; ones that ran for less than the day are, and would have been for more.
+    note = (
+        f"Spares are for {rate:g} losses per node and day: of the Spot machines that stopped on a day in {zone}, Google preempted "
+        f"{100 * rate:.0f} %. That is a share, not a rate; state your own with --loss-per-node-day."
+    )
+    return replace(question, notices_per_node_day=rate, notes=(*question.notes, note))
 
 
 def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
@@ -82,6 +135,8 @@ def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
         for option, there in _of_one_machine(asked, wanted).items():
             if there:
                 raise CommandError(f"{option} cannot be combined with --machine any; name one machine")
+    if wanted.live and (asked.machine in (None, ANY_MACHINE) or asked.capacity not in (None, "spot")):
+        raise CommandError("--live requires --machine TYPE, and Spot: it asks about one machine's zones")
     for option in ("--force",) * wanted.force + place.given():
         if not writes:
             raise CommandError(f"{option} requires --write")
@@ -158,10 +213,22 @@ def _impossible(error: PlanImpossibleError, question: PlanQuestion, asked: Asked
     return FINDINGS
 
 
-def _print(answer: Plan, formats: Documents, written: Sequence[str], commands: Sequence[str]) -> None:
+def _print(
+    answer: Plan, formats: Documents, written: Sequence[str], commands: Sequence[str], zones: Sequence[Advice]
+) -> None:
     from fleet.plan.report.outline import outline
 
-    _deliver(outline(answer, written=written, commands=commands), formats)
+    report = outline(answer, written=written, commands=commands)
+    if zones:
+        from fleet.doctor.advice import section
+        from fleet.plan.report.document import camel_case
+
+        report = replace(
+            report,
+            body=(section(zones, answer.question.machine.type), *report.body),
+            data={**report.data, "spotZones": [camel_case(asdict(one)) for one in zones]},
+        )
+    _deliver(report, formats)
     if written and formats.get("text", ...) is not None:
         sys.stderr.write(f"fleet: {' and '.join(written)} written\n")
 

@@ -66,6 +66,7 @@ def advice(zone: str = "europe-west4-b") -> dict[str, Any]:
     money = {"currencyCode": "USD", "units": "34", "nanos": 70_000_000}
     return {
         "zone": zone,
+        "nodes": 12,
         "capacity": {
             "recommendations": [
                 {
