@@ -12,6 +12,7 @@ from facts import ledger
 from facts.model_config import DRAFT, EXPERTS, LINEAR, VISION
 from facts.model_config import ModelShape as ModelShape
 from facts.model_config import from_config as from_config
+from facts.releases import number_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class CatalogueModel:
     min_vllm: str
     """Lowest vLLM release that supports it."""
     licence: str
+    own_code: Mapping[str, str]
+    """Code of the repository that vLLM needs to start: `why`, and `before`, the first release that has its own. Empty: none."""
     gated: bool
     """Whether a download needs a token of an account that accepted the license."""
     source: tuple[str, ...]
@@ -38,6 +41,11 @@ class CatalogueModel:
     def shape(self) -> ModelShape:
         """Shape from its config.json."""
         return _shape(self.id)
+
+    def why_own_code(self, version: str) -> str | None:
+        """Why a vLLM release must run code of the repository to start; None if it need not."""
+        before = self.own_code.get("before")
+        return None if before and number_of(version) >= number_of(before) else self.own_code.get("why")
 
 
 def called(names: Iterable[str]) -> ModelShape | None:
@@ -81,6 +89,7 @@ def _catalogue_model(id_: str) -> CatalogueModel:
             reasoning_parser=entry.get("reasoning"),
             min_vllm=entry["vllm"],
             licence=entry["licence"],
+            own_code=entry.get("code", {}),
             gated=entry.get("gated", False),
             source=tuple(entry["source"]),
         )

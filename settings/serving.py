@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -23,6 +23,9 @@ from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
 from settings.shaped_engine import shaped
+
+TRUST: Final = "--trust-remote-code"
+"""Runs Python code of the model's repository."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +109,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         from settings.explain import explain
 
         problems += explain(error, Engine, "server.engine")
+    if listed and listed.why_own_code(engine.version) and not _names(engine, TRUST):
+        engine = engine.but({"extraArgs": (*engine.extra_args, TRUST)})
     if server.shape is not None:
         engine = shaped(engine, shape)
     image, wrong = _image(engine, server.image)
@@ -157,6 +162,12 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         unnamed_parsers=() if listed else without_parser,
         fitted={name: value for name, value in fitted.items() if name not in server.engine},
     )
+
+
+def _names(engine: Engine, option: str) -> bool:
+    """Whether the extra flags have this switch, on or off."""
+    off = option.replace("--", "--no-", 1)
+    return any(argument.replace("_", "-") in (option, off) for argument in engine.extra_args)
 
 
 def _requests(needs: Needs) -> Workload | None:

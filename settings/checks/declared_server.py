@@ -11,7 +11,7 @@ from facts.engines import Flags, parse
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import StackFile
 from facts.machines import Gpu
-from facts.models import ModelShape
+from facts.models import CATALOGUE, ModelShape
 from settings import shaped_engine
 from settings.derived.scaling import load_of_a_server
 from settings.sections.capacity import Reservation
@@ -27,6 +27,7 @@ from settings.sections.engine import (
 from settings.sections.model import Model
 from settings.sections.section import NAMESPACE
 from settings.sections.weights import MOUNT_PATH
+from settings.serving import TRUST
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -204,9 +205,12 @@ class DeclaredServer(EngineServer):
 
 
 def reasons(settings: Settings) -> dict[str, str]:
-    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and of prefill apart from decode."""
+    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and code and of prefill apart from decode."""
     adapters = settings.serving.model.adapters
     pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
+    model, listed = settings.serving.model, CATALOGUE.get(settings.serving.model.id)
+    if listed and (why := listed.why_own_code(settings.serving.engine.version)):
+        pinned[TRUST] = f"{why}, of the pinned commit {model.revision[:7]} (catalog)"
     return {**pinned, **shaped_engine.reasons(settings.server), **settings.server.reasons}
 
 

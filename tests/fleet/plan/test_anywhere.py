@@ -157,7 +157,7 @@ def test_an_fp8_cache_stays_where_the_gpu_and_the_model_have_it() -> None:
         ("Qwen/Qwen3.5-35B-A3B-FP8", "triton", "triton"),
         ("nvidia/Qwen3.5-397B-A17B-NVFP4", "flashinfer_cutlass", "flashinfer_cutlass"),
         ("openai/gpt-oss-20b", "triton", "triton"),
-        ("zai-org/GLM-4.7-Flash", None, "triton"),
+        ("zai-org/GLM-4.7-Flash", "triton", "triton"),
         ("google/gemma-4-26B-A4B-it", None, None),
         ("Qwen/Qwen3-32B", None, None),
     ],

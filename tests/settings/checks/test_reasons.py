@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from settings.checks.declared_server import reasons
 from settings.load import check
 from settings.problems import SettingsError
 from tests.support.rows import each_row
@@ -25,6 +26,34 @@ def test_an_option_with_a_reason_is_a_note() -> None:
     assert found({}, CODE) == {"option-without-reason": ("error", "vllm-fleet:server.engine.extraArgs")}
     for key in (CODE, "--trust_remote_code"):
         assert found({key: TEXT}, CODE) == {"option-with-reason": ("note", "vllm-fleet:server.engine.extraArgs")}
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "arguments"),
+    [
+        ("moonshotai/Kimi-K2-Instruct", "0.33.0", (CODE,)),
+        ("MiniMaxAI/MiniMax-M2.5", "0.24.0", (CODE,)),
+        ("MiniMaxAI/MiniMax-M2.5", "0.33.0", ()),
+        ("deepseek-ai/DeepSeek-V3.1", "0.33.0", ()),
+    ],
+)
+def test_the_catalog_has_the_switch_of_a_model_with_code_of_its_own(
+    model: str, version: str, arguments: tuple[str, ...]
+) -> None:
+    image = {"tag": f"v{version}", "digest": f"sha256:{'0' * 64}"}
+    server = {"replicas": 1, "profile": "serve-chat", "image": image}
+    settings = make_settings(model={"id": model, "revision": "a" * 40}, server=server)
+    assert settings.serving.engine.extra_args == arguments
+    assert tuple(reasons(settings)) == arguments
+    ids = {one.id for one in check(settings)}
+    assert "option-without-reason" not in ids
+    assert ("option-with-reason" in ids) is bool(arguments)
+
+
+def test_a_stack_file_can_switch_a_models_own_code_off() -> None:
+    server = {"replicas": 1, "profile": "serve-chat", "engine": {"extraArgs": ["--no-trust-remote-code"]}}
+    settings = make_settings(model={"id": "moonshotai/Kimi-K2-Instruct", "revision": "a" * 40}, server=server)
+    assert settings.serving.engine.extra_args == ("--no-trust-remote-code",)
 
 
 def test_a_reason_for_a_json_option_holds_for_its_parts() -> None:
