@@ -365,7 +365,7 @@ ARTICLES: Final = "0.18.0"
 DEFAULT: Final = "0.18.1"
 """Release whose options and defaults are assumed where none is named: an unknown image's, and the calibration's."""
 CURRENT: Final = "0.33.0"
-"""Release of every server that does not name another: without a known advisory or a defect of the FP8 product."""
+"""Release of every server that does not name another: free of every advisory whose fix is known, and of the FP8 product's defect."""
 
 
 def find(version: str) -> Release:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from facts.advisories import Advisory, of_release
+from facts.advisories import Advisory, of_release, text_of, worst
+from facts.engines import Flags
 from facts.lessons.lesson import Breach, Lesson, Limits
 from facts.lessons.served import Served
 from facts.model_config import VISION
 from facts.prices import today
 from facts.releases import CURRENT
+from facts.texts import plural
 
 ACCEPTED: Final = "accepted-advisories"
 
@@ -24,14 +26,25 @@ def reaching(server: Served) -> tuple[Advisory, ...]:
     return tuple(
         one
         for one in of_release(server.release.number)
-        if (not one.option or flags.on(one.option)) and (sees or not one.vision)
+        if (not one.option or _has(flags, one.option)) and (sees or not one.vision)
     )
+
+
+def _has(flags: Flags, option: str) -> bool:
+    """Whether an option is on, or set to more than one of something."""
+    value = flags.options.get(option)
+    return value is True or value not in (None, False, 1, "1")
 
 
 def _open(server: Served) -> tuple[Advisory, ...]:
     """Those that are not accepted, or not any more."""
     now = today().isoformat()
     return tuple(one for one in reaching(server) if _until(server, one.id) < now)
+
+
+def _is_mendable(server: Served) -> bool:
+    """Whether another release is free of one of them."""
+    return any(one.fixed is not None for one in _open(server))
 
 
 def _until(server: Served, id_: str) -> str:
@@ -42,28 +55,34 @@ def _breach(server: Served, because: str = "") -> Iterator[Breach]:
     found = _open(server)
     if not found:
         return
-    free = max(one.fixed for one in found)
-    stopping = [one for one in found if one.stops]
+    fixes = [one.fixed for one in found if one.fixed is not None]
     over = [f"{one.id} was accepted until {until}" for one in found if (until := _until(server, one.id))]
-    words = "; ".join(f"{one.id}: {one.what} (until {_text(one.fixed)})" for one in found)
+    gravest = worst(found)
     yield Breach(
         option="image-tag",
         value=server.tag,
-        allowed=f"v{_text(free)} or later, or each advisory in {{{ACCEPTED}}} with a date",
+        allowed=(f"v{text_of(max(fixes))} or later, or " if fixes else "")
+        + f"each advisory in {{{ACCEPTED}}} with a date",
         because="; ".join(filter(None, (because, *over))),
-        why=f"{len(found)} published {'advisory' if len(found) == 1 else 'advisories'}, of which one request "
-        f"can stop the server in {len(stopping)}. {words}",
+        why=f"{plural(len(found), 'published advisory', 'published advisories')}; one request can stop the server in "
+        f"{sum(one.harm == 'stops' for one in found)}. The worst is {gravest.id}: {gravest.what} ({gravest.range}). "
+        "`fleet check --details` and facts/data/advisories.yaml have all",
     )
 
 
 def _anywhere(server: Served, _: Limits) -> Iterator[Breach]:
-    if not server.why_production:
+    if not server.why_production and _is_mendable(server):
         yield from _breach(server)
 
 
 def _in_production(server: Served, _: Limits) -> Iterator[Breach]:
-    if server.why_production:
+    if server.why_production and _is_mendable(server):
         yield from _breach(server, server.why_production)
+
+
+def _unmended(server: Served, _: Limits) -> Iterator[Breach]:
+    if not _is_mendable(server):
+        yield from _breach(server)
 
 
 def _accepted(server: Served, _: Limits) -> Iterator[Breach]:
@@ -75,30 +94,37 @@ def _accepted(server: Served, _: Limits) -> Iterator[Breach]:
                 value=server.tag,
                 allowed="with its date",
                 because=f"{one.id} is accepted until {given[one.id]['until']}: {given[one.id].get('reason', 'no reason given')}",
-                why=f"{one.what}; v{_text(one.fixed)} is the first release without it",
+                why=f"{one.what}; releases with it: {one.range}",
             )
-
-
-def _text(number: tuple[int, int, int]) -> str:
-    return ".".join(map(str, number))
 
 
 _EVIDENCE: Final = (
     "facts/data/advisories.yaml lists the published advisories that reach a server of this project, with the first release free of "
-    "each, read on 2026-11-26; osv.dev has all"
+    "each, read on 2026-11-29; osv.dev has more. One whose fix no source names counts for every release"
 )
 _FIX: Final = f"{{image-tag=v{CURRENT}}} and its digest, or {{{ACCEPTED}}}"
+ADVISORY_WITHOUT_FIX: Final = "advisory-without-fix"
 ACCEPTED_ADVISORY: Final = "advisory-accepted"
 LESSONS: Final[tuple[Lesson[Served], ...]] = (
     Lesson(
         name="release-with-advisories",
-        statement="The vLLM release has no known security advisory that reaches this server.",
+        statement="The vLLM release has no known security advisory that reaches this server and that a later one fixes.",
         evidence=_EVIDENCE,
         level_reason="a server that no stranger reaches can wait",
         fix=_FIX,
         level="advisory",
         severity="high",
         judge=_anywhere,
+    ),
+    Lesson(
+        name=ADVISORY_WITHOUT_FIX,
+        statement="The vLLM release has no published advisory whose fix no source names.",
+        evidence=_EVIDENCE,
+        level_reason="no other release is better, and a reviewer should see that this one is not proven free",
+        fix=f"nothing, or {{{ACCEPTED}}} after reading it",
+        level="advisory",
+        severity="low",
+        judge=_unmended,
     ),
     Lesson(
         name=ACCEPTED_ADVISORY,
@@ -113,7 +139,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
 )
 IN_PRODUCTION: Final[Lesson[Served]] = Lesson(
     name="advisories-in-production",
-    statement="In production every known advisory of the vLLM release is fixed, or accepted by name until a date.",
+    statement="In production every advisory of the vLLM release that a later one fixes is fixed, or accepted by name until a date.",
     evidence=_EVIDENCE,
     level_reason="one request of any client stops a replica for everyone",
     fix=_FIX,

@@ -19,7 +19,7 @@ from facts.lessons.deliberate import exception_for
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
-from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, IN_PRODUCTION
+from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX, IN_PRODUCTION
 from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
@@ -31,6 +31,8 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from settings.stack import Settings
 
+NOTES: Final = (OPTION_WITH_REASON, ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX)
+"""Lessons that tell a reviewer something and ask for nothing."""
 _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
 
 
@@ -72,7 +74,7 @@ def _problem(settings: Settings, rule: Lesson[Any], breach: Breach) -> Finding:
         breach,
         subject=key(spelled.path(breach.option)),
         found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
-        severity="note" if rule.name in (OPTION_WITH_REASON, ACCEPTED_ADVISORY) else _SEVERITIES[rule.level],
+        severity="note" if rule.name in NOTES else _SEVERITIES[rule.level],
     )
     newer = spelled.text(f"{{image-tag=v{CURRENT}}} and its digest")
     if newer in problem.write and (other := _profile_of_the_current_release(settings)):

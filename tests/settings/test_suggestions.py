@@ -111,9 +111,9 @@ def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str,
         ({"server": {"profile": "chat"}}, "vllm-fleet:server.profile", "profile: serve-chat"),
         ({"server": {"profile": "Code"}}, "vllm-fleet:server.profile", "profile: serve-code"),
         (
-            {"server": {"acceptedAdvisories": {"CVE-2026-34765": ACCEPTED}}},
-            "vllm-fleet:server.acceptedAdvisories.CVE-2026-34765",
-            "CVE-2026-34756",
+            {"server": {"acceptedAdvisories": {"CVE-2026-100674": ACCEPTED}}},
+            "vllm-fleet:server.acceptedAdvisories.CVE-2026-100674",
+            "CVE-2026-100647",
         ),
         (
             {"server": {"acceptedAdvisories": {"CVE-2026-34756": {**ACCEPTED, "until": "soon"}}}},

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from facts.advisories import of_release
 from facts.engines import render
 from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
@@ -147,8 +148,9 @@ def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, 
 _LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
-_UNTIL = {"PYSEC-2026-4349": {"until": "2027-01-31", "reason": "no client has /v1/responses"}}
-_PAST = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
+_ACCEPTED = {"until": "2027-01-31", "reason": "no client has /v1/responses"}
+_UNTIL = {one.id: _ACCEPTED for one in of_release((0, 31, 0))}
+_OVER = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
 
 
@@ -312,11 +314,13 @@ CASES = (
     _sound("kv-transfer-without-role", "a store, no pair", _connector("OffloadingConnector"), stack="cud", **_WHY),
     _broken("release-with-advisories", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("release-with-advisories", "one left", tag="v0.31.0", stack="code"),
-    _sound("release-with-advisories", "0.32.0", tag="v0.32.0", stack="code"),
+    _sound("release-with-advisories", "none that a later one fixes", tag="v0.33.0", stack="code"),
+    _broken("advisory-without-fix", "one that no release is known to fix", tag="v0.33.0", stack="code"),
+    _sound("advisory-without-fix", "counted among those with a fix", tag="v0.31.0", stack="code"),
     _sound("release-with-advisories", "accepted", tag="v0.31.0", stack="cud", accepts=_UNTIL),
-    _broken("release-with-advisories", "no more accepted", tag="v0.31.0", stack="cud", accepts=_PAST),
-    _broken("advisory-accepted", "until a day", tag="v0.31.0", stack="cud", accepts=_UNTIL),
-    _sound("advisory-accepted", "no more", tag="v0.31.0", stack="cud", accepts=_PAST),
+    _broken("release-with-advisories", "no more accepted", tag="v0.31.0", stack="cud", accepts=_UNTIL | _OVER),
+    _broken("advisory-accepted", "until a day", tag="v0.31.0", stack="cud", accepts={"PYSEC-2026-4349": _ACCEPTED}),
+    _sound("advisory-accepted", "no more", tag="v0.31.0", stack="cud", accepts=_OVER),
     _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="code"),
     _broken("fp8-product-slow", "0.18.0 without DeepGEMM", {DEEP_GEMM: False}, tag="v0.18.0"),

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
+from facts.advisories import of_release
 from facts.names import SCHEMA_FILE, stack_names
 from settings.load import KEYS
 from settings.schema import schema_text, stack_file_schema
@@ -140,6 +141,24 @@ def test_findings_decide_the_exit_code(tmp_path: Path, old: str, new: str, code:
     assert named in (done.stderr if code == 2 else done.stdout)
     if code != 2:
         assert f"{code} finding" in done.stdout
+
+
+@pytest.mark.parametrize(("labels", "code"), [("", 1), ("  vllm-fleet:labels: {environment: production}\n", 2)])
+def test_the_details_of_an_old_release_list_each_advisory_whether_or_not_it_is_refused(
+    tmp_path: Path, labels: str, code: int
+) -> None:
+    old = SMALL_STACK.replace("replicas: 1}", "replicas: 1, engine: {version: 0.18.1}}") + labels
+    folder = project(tmp_path, blue=old)
+    short, whole = (
+        fleet("check", "--stack", "blue", cwd=folder),
+        fleet("check", "--stack", "blue", "--details", cwd=folder),
+    )
+    assert (short.returncode, whole.returncode) == (code, code), whole.stderr
+    listed = {one.id for one in of_release((0, 18, 1)) if one.id in whole.stdout}
+    assert {"CVE-2026-34756", "CVE-2026-93989", "CVE-2026-105922"} <= listed
+    assert [id_ for id_ in listed if id_ in short.stdout + short.stderr] == ["CVE-2026-48746"]
+    document = json.loads(fleet("check", "--stack", "blue", "--details", "--format", "json", cwd=folder).stdout)
+    assert {one["id"] for one in document["advisories"]} == listed
 
 
 @pytest.mark.parametrize(

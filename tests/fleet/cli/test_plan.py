@@ -323,6 +323,7 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
         "repeated-on-purpose",
         "image-by-tag",
         "release-with-advisories",
+        "advisory-without-fix",
     }  # digests and releases are the profile's
     if not (copy / "policy" / "config" / f"{name}.json").is_file():
         on_purpose.add("rules-not-asked")  # Without a price there is no ceiling.

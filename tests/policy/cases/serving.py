@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from facts.advisories import of_release
 from facts.lessons.words import ADVISORIES_ANNOTATION, CONCURRENCY_ANNOTATION
 from tests.policy.case import (
     CONTAINER,
@@ -35,7 +36,7 @@ def _of_cases() -> Iterator[Case]:
 
 
 def _accepted(until: str) -> str:
-    return json.dumps({"PYSEC-2026-4349": {"until": until, "reason": "no such client"}})
+    return json.dumps({one.id: {"until": until, "reason": "no such client"} for one in of_release((0, 31, 0))})
 
 
 def _image(tag: str) -> str:

@@ -12,11 +12,9 @@ from facts.advisories import of_release
 from facts.finding import Finding
 from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.lessons.engine_lessons import ENGINE_LESSONS
-from facts.lessons.serving_advisories import ACCEPTED_ADVISORY
-from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.releases import find
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.lessons import lesson_named, lessons
+from settings.checks.lessons import NOTES, lesson_named, lessons
 from settings.load import check
 from settings.problems import SettingsError
 from settings.profiles import NAMES
@@ -43,13 +41,7 @@ OF_EACH = {(case.lesson, case.is_advisory): case for case in reversed(CASES) if 
 @each_row("case", [*OF_EACH.values(), *[case for case in CASES if not case.broken][:3]])
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    level = (
-        "note"
-        if told.name in (OPTION_WITH_REASON, ACCEPTED_ADVISORY)
-        else "warning"
-        if case.is_advisory
-        else LEVELS[told.level]
-    )
+    level = "note" if told.name in NOTES else "warning" if case.is_advisory else LEVELS[told.level]
     repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
