@@ -38,13 +38,14 @@ class Servers:
 
     def __init__(self, closing: ExitStack) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.of_health = {"prefill": 200, "decode": 200}
         self.ends = {name: closing.enter_context(ExitStack()) for name in ("prefill", "decode")}
         self.ports = {name: end.enter_context(served(self._of(name))) for name, end in self.ends.items()}
 
     def _of(self, name: str) -> Any:
         def answer(request: Request) -> Answer:
             if request.method == "GET":
-                return Answer.of_json(200, {})
+                return Answer.of_json(self.of_health[name], {})
             self.asked.append((name, json.loads(request.content)))
             kept = {"kv_transfer_params": KEPT} if name == "prefill" else {}
             return Answer.of_json(200, {"choices": [{"index": 0, "text": name}], **kept})
@@ -114,6 +115,20 @@ def test_prefill_is_asked_for_one_token_to_keep_the_cache_and_decode_gets_where_
     assert (to_prefill["max_tokens"], to_prefill["kv_transfer_params"]["do_remote_decode"]) == (1, True)
     assert (to_decode["max_tokens"], to_decode["prompt"]) == (8, PROMPT["prompt"])
     assert to_decode["kv_transfer_params"].items() >= KEPT.items()
+
+
+@pytest.mark.parametrize("gone", ["prefill", "decode"])
+def test_the_router_is_ready_soon_after_its_servers_and_not_long_after_their_death(gone: str) -> None:
+    with routed() as (url, servers):
+        servers.of_health[gone] = 503
+        began = time.monotonic()
+        while _is_ready(url):
+            assert time.monotonic() - began < 4 * vllm_router.HEALTH_SECONDS
+            time.sleep(0.1)
+        servers.of_health[gone], began = 200, time.monotonic()
+        while not _is_ready(url):
+            assert time.monotonic() - began < 2 * vllm_router.HEALTH_SECONDS
+            time.sleep(0.1)
 
 
 @pytest.mark.parametrize("gone", ["prefill", "decode"])
