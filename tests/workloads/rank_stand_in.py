@@ -1,4 +1,7 @@
-"""Stands for one rank's vLLM server in the tests of rank_servers.py: a process with a port, GPUs, metrics and an end."""
+"""Stands for one rank's vLLM server in the tests of rank_servers.py: a process with a port, GPUs, metrics and an end.
+
+The end is that of vLLM 0.33.0: after the stop signal it finishes what it has, its health stays 200, and new requests get 500 at once.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,16 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 OPTIONS = dict(word.split("=", 1) for word in sys.argv if word.startswith("--") and "=" in word)
 PORT = int(OPTIONS["--port"])
+STOPPED = threading.Event()
+RUNNING: list[object] = []
+SECONDS_AFTER_STOP = 1.0
 PAGE = f"""# HELP vllm:num_requests_running Running.
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{{engine="0",model_name="m, {{x}}"}} {PORT}.0
@@ -36,17 +44,32 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
+        if body == b"end":
+            os._exit(0)
+        self.send_response(500 if STOPPED.is_set() else 200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         self.wfile.write(f"{PORT} ".encode() + body)
+        if body == b"long" and not STOPPED.is_set():
+            RUNNING.append(self)
+            STOPPED.wait()
+            time.sleep(SECONDS_AFTER_STOP)
+            self.wfile.write(b" whole")
+            RUNNING.remove(self)
 
     def log_message(self, *_: Any) -> None:
         """Quiet."""
 
 
 def stop(*_: object) -> None:
-    """Say so, and end."""
+    """Finish, say so, and end."""
+    STOPPED.set()
+    threading.Thread(target=end).start()
+
+
+def end() -> None:
+    while RUNNING:
+        time.sleep(0.01)
     os.write(1, f"stopped {PORT}\n".encode())
     os._exit(0)
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,6 +143,23 @@ def test_a_rank_that_dies_ends_the_pod(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_ranks_serve_on_after_a_death_until_no_balancer_sends_to_the_pod(tmp_path: Path) -> None:
+    """A balancer follows the pod's readiness: it sends as long as the status port is 200, and then for less than `--leave`."""
+    own = {"X-data-parallel-rank": "0"}
+    with running(tmp_path, "--leave=3") as pod, ThreadPoolExecutor() as clients:
+        long = clients.submit(pod.ask, "POST", "/v1/completions", "long", own)
+        pod.ask("POST", "/v1/completions", "end", {"X-data-parallel-rank": "1"})
+        assert _within(lambda: pod.get("/health")[0] == 503)
+        left = time.monotonic() + 2
+        while time.monotonic() < left:
+            assert pod.ask("POST", "/v1/completions", "a", own)[0] == 200
+        assert long.result() == (200, f"{pod.first} long whole")
+        said, errors = pod.process.communicate(timeout=WAIT_SECONDS)
+        assert (pod.process.returncode, said.count("stopped")) == (1, 2)
+        assert "rank 1 ended with 0" in errors
+
+
+@pytest.mark.slow
 def test_a_stop_signal_reaches_every_rank(tmp_path: Path) -> None:
     with running(tmp_path) as pod:
         pod.process.send_signal(signal.SIGTERM)
@@ -183,6 +201,17 @@ def test_a_split_pod_answers_through_its_router_and_ends_after_it_decode_before_
             assert pod.process.returncode == 0
             order = [int(line.split()[1]) - pod.first for line in said.splitlines()]
             assert (set(order[:2]), order[2:]) == ({1, 2}, [0])
+
+
+@pytest.mark.slow
+def test_prefill_does_not_outlive_the_only_decode(tmp_path: Path) -> None:
+    with running(tmp_path, "--prefill=2") as pod, ThreadPoolExecutor() as clients:
+        clients.submit(pod.ask, "POST", "/v1/completions", "long", {"X-data-parallel-rank": "0"})
+        began = time.monotonic()
+        pod.ask("POST", "/v1/completions", "end", {"X-data-parallel-rank": "2"})
+        said, _ = pod.process.communicate(timeout=WAIT_SECONDS)
+        assert (pod.process.returncode, f"stopped {pod.first}\n" in said) == (1, False)
+        assert time.monotonic() - began < program.END_SECONDS / 4
 
 
 def _children(pid: int) -> list[str]:

@@ -254,13 +254,11 @@ def _servers(args: Haproxy) -> Iterator[str]:
         yield f"http-response return status 503 {_body(*_ERRORS[503])} hdr Retry-After {RETRY_AFTER_SECONDS} if {{ status 503 }}"
     # /health is slow on a busy server: as its pod's readiness probe.
     found = args.servers
-    # A dead server has the fewest requests: unless the first refused connection marks it down, it attracts all others. Measured
-    # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 with it.
-    observed = "observe layer4 error-limit 1 on-error mark-down"
-    if args.hides_errors:
-        # A pod with prefill apart refuses no connection when one of its engines is dead: its router answers 500 at once, and its health
-        # 200 (run), for the ten seconds that the other engines have to end. Three in a row take it out until the next check.
-        observed = "observe layer7 error-limit 3 on-error mark-down"
+    # A dead server has the fewest requests: unless refused connections mark it down, it attracts all others. Measured
+    # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 where the first one does.
+    # So has one that answers 500 at once, while its health is 200: a vLLM server after its stop signal (0.33.0, seen), or the router of a
+    # pod with prefill apart whose engine is dead (run). One such answer may be a request's own fault, so three in a row count.
+    observed = "observe layer7 error-limit 3 on-error mark-down"
     common = f"check {observed} inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
     if isinstance(found, Discovered):
         yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"

@@ -345,7 +345,9 @@ def command(args: ServerPod) -> list[pulumi.Input[str]]:
     """The entry point, wrapped by the programs that restore the caches and read the API key."""
     plain = vllm_args.command(args.engine)
     if args.rank_ports:
-        plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts)
+        # Without one of them, ranks that share experts answer nothing.
+        leave = [] if args.shares_experts else [f"--leave={ranks.LEAVE_SECONDS}"]
+        plain = ranks.serving(plain, len(args.ports), experts=args.shares_experts, options=leave)
     if args.split is not None:
         plain = ranks.serving(plain, args.engine.data_parallel_size, options=split.options(args.split, args.drain))
     if args.api_key is not None:

@@ -12,6 +12,10 @@ the rank of the header `X-data-parallel-rank`, to the ranks in turn without one.
 With `--prefill=P --router=8000,29000` the first P servers read prompts and the others answer. A router in another container of the pod has
 the first of these ports for clients, the second for its metrics, which the page of metrics includes; requests without the header go to it.
 At the stop signal decode ends after the router, and prefill after decode. docs/prefill-apart.md describes it.
+
+A rank that ends unasked ends the pod with exit code 1. A vLLM server that has the stop signal answers new requests with 500 at once, and
+its `/health` with 200 (0.33.0, seen): so with `--leave=S` the status port is 503 at once, and the other ranks serve for S seconds, until
+no balancer sends to the pod any more; only then do they get the signal.
 """
 
 from __future__ import annotations
@@ -110,12 +114,15 @@ class Ranks:
         prefill: int = 0,
         router: Sequence[int] = (),
         drain_seconds: float = 0.0,
+        leave_seconds: float = 0.0,
     ) -> None:
         self.ports, self.prefill = tuple(ports), prefill
         self.router = tuple(router)
         """Ports of the router's requests and metrics; empty without a router."""
-        self.is_stopping = False
-        self._drain_seconds, self._stop_at = drain_seconds, float("inf")
+        self.is_ending = False
+        """Whether no new requests should come."""
+        self._is_stopping, self._stop_at = False, float("inf")
+        self._drain_seconds, self._leave_seconds = drain_seconds, leave_seconds
         self.turn = itertools.count()
         self._wake = threading.Event()
         # A session each: what a server leaves behind can be killed with it.
@@ -138,23 +145,28 @@ class Ranks:
 
     def stop(self, *_: object) -> None:
         """Forward the stop signal once, in order; each server finishes its requests by its own `--shutdown-timeout`."""
-        if not self.is_stopping:
-            self.is_stopping = True
+        self.is_ending = True
+        if not self._is_stopping:
+            self._is_stopping = True
             self._stop_at = time.monotonic() + self._drain_seconds
         self._wake.set()
 
     def wait(self) -> int:
         """Wait until every server has ended. The first that ends unasked ends the others; then the result is 1."""
-        code, kill_at = 0, float("inf")
+        code, leave_at, kill_at = 0, float("inf"), float("inf")
         while any(self._is_alive(server) for server in self._servers):
-            if not self.is_stopping and (ended := [one for one in self._servers if not self._is_alive(one)]):
+            if not self.is_ending and (ended := [one for one in self._servers if not self._is_alive(one)]):
                 rank = self._servers.index(ended[0])
                 sys.stderr.write(f"rank_servers: rank {rank} ended with {ended[0].returncode}; the others end, too\n")
-                code, kill_at = 1, time.monotonic() + END_SECONDS
+                self.is_ending = True
+                code, leave_at = 1, time.monotonic() + self._leave_seconds
+            if time.monotonic() >= leave_at:
+                leave_at, kill_at = float("inf"), time.monotonic() + END_SECONDS
                 self.stop()
                 self._stop_at = 0.0
             self._stop_next()
-            if time.monotonic() >= kill_at:
+            # Prefill has nothing to finish for a decode that is gone.
+            if time.monotonic() >= kill_at or (code and not any(map(self._is_alive, self._servers[self.prefill :]))):
                 self._signal(signal.SIGKILL, self._servers, groups=True)
             self._wake.wait(POLL_SECONDS)
             self._wake.clear()
@@ -164,7 +176,7 @@ class Ranks:
 
     def _stop_next(self) -> None:
         """Send the stop signal to the servers whose turn it is: when those before them have ended, or the time is over."""
-        while self.is_stopping and self._stages:
+        while self._is_stopping and self._stages:
             is_due, servers = self._stages[0]
             if not is_due() and time.monotonic() < self._stop_at:
                 return
@@ -286,7 +298,7 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
             """Not logged: a line for every probe."""
 
         def _health(self) -> tuple[int, str, str]:
-            told = [] if ranks.is_stopping else ask_all(ranks.ports, "/health", HEALTH_SECONDS)
+            told = [] if ranks.is_ending else ask_all(ranks.ports, "/health", HEALTH_SECONDS)
             is_well = bool(told) and all(status == 200 for status, _ in told)
             return 200 if is_well else 503, "text/plain", ""
 
@@ -350,6 +362,7 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--router", default="", help="the router's ports of requests and of metrics")
     parser.add_argument("--drain", type=float, default=0.0, help="seconds that the router has after the stop signal")
+    parser.add_argument("--leave", type=float, default=0.0, help="seconds that the others serve after a rank's death")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- and the command of a server of all ranks")
     return parser.parse_args(arguments)
 
@@ -372,6 +385,7 @@ def main() -> int:
         prefill=options.prefill,
         router=[int(port) for port in options.router.split(",") if port],
         drain_seconds=options.drain,
+        leave_seconds=options.leave,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ranks.stop)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 STATUS_PORT_NAME: Final = "status"
 """Name of the container port that answers for all ranks."""
+LEAVE_SECONDS: Final = 40
+"""From a rank's death to the stop signal of the others: three readiness probes of 10 s fail, then DNS and load balancers follow (10 s,
+assumed)."""
 PROGRAM: Final = "rank_servers.py"
 _FOLDER: Final = "/opt/vllm-fleet-ranks"
 _VOLUME: Final = "rank-program"
