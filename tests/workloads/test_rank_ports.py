@@ -33,7 +33,7 @@ def spec(**server: Any) -> dict[str, Any]:
 
 def test_the_container_starts_a_server_per_rank_and_keeps_the_engines_own_flags() -> None:
     container = spec()["containers"][0]
-    assert container["command"][-4:] == ["--status-port=9256", "--", "vllm", "serve"]
+    assert container["command"][-5:] == ["--status-port=9256", "--leave=40", "--", "vllm", "serve"]
     assert "--ranks=8" in container["command"]
     assert "--experts" not in container["command"]
     assert "--data-parallel-size=8" in container["args"]
