@@ -69,9 +69,9 @@ def applies(case: Case, shape: str) -> bool:
 
 @pytest.mark.slow
 def test_alerts_fire_when_they_should_and_only_then() -> None:
-    asked = [(case, shape) for shape in SHAPES for case in CASES if applies(case, shape)]
-    found = wrong([expectation(case, SHAPES[shape]) for case, shape in asked])
-    assert [one for one, otherwise in zip(asked, found, strict=True) if otherwise] == []
+    asked = [expectation(case, SHAPES[shape]) for shape in SHAPES for case in CASES if applies(case, shape)]
+    once = {repr(one): one for one in asked}.values()  # a fifth is the same in two shapes
+    assert [one for one, otherwise in zip(once, wrong([*once]), strict=True) if otherwise] == []
 
 
 @pytest.mark.slow

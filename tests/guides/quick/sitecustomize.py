@@ -1,0 +1,8 @@
+"""Python imports this when it starts: in a `World`, programs load the provider SDKs as `fleet preview` does.
+
+That this changes nothing is held by tests/fleet/preview/record/test_quick_sdk.py; every rehearsal loads them whole.
+"""
+
+from fleet.preview.record import quick_sdk
+
+quick_sdk.install()
