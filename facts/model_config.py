@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import lcm
 from typing import Any, Final, Literal
 
+from facts.fp8_blocks import Blocks
 from facts.memory import GIB, AdapterWidths, Architecture
 from facts.texts import shortened
 
@@ -120,6 +122,8 @@ class ModelShape:
     """The vision tower, not loaded with `--language-model-only`; 0 without one."""
     weight_format: str
     """Number format of most weights: bf16, fp8, int8, nvfp4, mxfp4 or int4."""
+    blocks: Blocks | None
+    """Blocks of FP8 weights with scales of their own; None if the weights have none."""
     experts: int
     """Routed experts per layer; 0 for a dense model."""
     attention_heads: int
@@ -218,6 +222,7 @@ class _Reader:
             draft_weights_gib=draft.weight_bytes * architecture.mtp_layers / GIB,
             vision_weights_gib=2 * self._tower() / GIB,
             weight_format=self._format,
+            blocks=self._blocks(dense),
             experts=self._experts,
             attention_heads=self._heads,
             attention_width=self._heads * self._head_size,
@@ -471,6 +476,25 @@ class _Reader:
         kept = {match[1].removesuffix("s") for name in ignored if (match := _WHOLE_MODULE.search(name))}
         return found, frozenset(kept)
 
+    def _blocks(self, dense: Sequence[bool]) -> Blocks | None:
+        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
+        sizes = given.get("weight_block_size") or _block_structure(given.get("config_groups"))
+        if not sizes or self._format != "fp8":
+            return None
+        if not isinstance(sizes, list) or len(sizes) != 2:
+            raise self._error("weight_block_size", sizes, "two whole numbers")
+        keeps, has_heads = "self_attn" in self._kept, not self._is_latent
+        return Blocks(
+            side=lcm(*(self._checked("weight_block_size", size, 1, _MOST_WIDE) for size in sizes)),
+            expert_width=self._expert_width() if self._experts else 0,
+            dense_width=self._any("intermediate_size_mlp", "intermediate_size") if any(dense) else 0,
+            shared_width=self._shared_width() if self._experts and "shared_expert" not in self._kept else 0,
+            query_heads=0 if keeps else self._heads,
+            kv_heads=self._kv_heads,
+            # Latent attention has other matrices, of whole blocks at up to 16 GPUs in every model of the catalog.
+            head_size=self._head_size if has_heads and not keeps else 0,
+        )
+
     def _bytes(self, module: str = "") -> float:
         return 2 if module in self._kept else FORMAT_BYTES[self._format]
 
@@ -512,6 +536,13 @@ def _most(key: str) -> int:
 
 def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
+
+
+def _block_structure(groups: object) -> object:
+    """The block of compressed-tensors' first group; None without blocks."""
+    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
+    weights = first.get("weights") if isinstance(first, Mapping) else None
+    return weights.get("block_structure") if isinstance(weights, Mapping) else None
 
 
 def _compressed(groups: object) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from facts import memory
+from facts.fp8_blocks import EXPERTS, REFINES_BLOCKS
 from facts.ledger import value
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import (
@@ -57,6 +58,44 @@ def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Breach]:
             because=f"{server.model} has no experts",
             changes={"enable-expert-parallel": None},
         )
+
+
+def _cut_blocks(server: Served, _: Limits) -> Iterator[Breach]:
+    shape, ranks = server.shape, server.flags.tensor_parallel_size
+    if shape is None or shape.blocks is None or ranks < 2:
+        return
+    blocks, whole_experts = shape.blocks, server.flags.on("enable-expert-parallel") is True
+    cut = dict(blocks.cut(ranks, whole_experts=whole_experts))
+    if not cut:
+        return
+    gpus = server.gpus or ranks * server.flags.engines
+    fitting = [
+        n
+        for n in range(1, ranks)
+        if not gpus % n and not shape.attention_heads % n and not any(blocks.cut(n, whole_experts=whole_experts))
+    ]
+    alone = set(cut) == {EXPERTS}
+    by_release = alone and blocks.refines(cut[EXPERTS]) and server.read_as.number >= REFINES_BLOCKS
+    name, width = next(iter(cut.items()))
+    yield Breach(
+        option="tensor-parallel-size",
+        value=ranks,
+        allowed=", ".join(["{enable-expert-parallel=true}"] * alone + [str(n) for n in fitting]) or "another machine",
+        because=f"the {name} of {server.model} are {width:,} wide on each GPU, and its blocks are {blocks.side}",
+        why=f"vLLM {server.read_as.version} "
+        + (
+            "cuts the blocks, which only its Triton kernels compute, and not the faster ones"
+            if by_release
+            else "exits after it has loaded the configuration, on a node that is billed"
+        )
+        + " (quantization/fp8.py and fused_moe/oracle/fp8.py of 0.18.1 and 0.33.0)",
+        changes={"enable-expert-parallel": True}
+        if alone
+        else {"tensor-parallel-size": fitting[-1], "data-parallel-size": gpus // fitting[-1]}
+        if fitting
+        else {},
+        is_advisory=by_release,
+    )
 
 
 def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Breach]:
@@ -187,6 +226,17 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         level="mandatory",
         severity="medium",
         judge=_experts_of_a_dense_model,
+    ),
+    Lesson(
+        name="fp8-blocks-cut",
+        statement="Tensor parallelism gives each GPU whole blocks of block-quantized FP8 weights.",
+        evidence="a block has one scale. vLLM before 0.29 does not start with a part of a block; later releases cut the blocks of experts, "
+        "and then compute them with slower kernels (source of 0.18.1 and 0.33.0)",
+        level_reason="no replica becomes ready. What is only slower is advisory",
+        fix="{enable-expert-parallel=true}, which keeps experts whole, or a smaller {tensor-parallel-size}",
+        level="mandatory",
+        severity="high",
+        judge=_cut_blocks,
     ),
     Lesson(
         name="mtp-above-one",

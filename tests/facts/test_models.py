@@ -224,6 +224,8 @@ def test_a_model_cut_to_a_few_layers_is_sized_or_refused_by_its_layers(id_: str,
         ({"layer_types": ["linear_attention"] * 4}, "layer_types"),
         ({"text_config": []}, "text_config"),
         ({"quantization_config": [1]}, "quantization_config"),
+        ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128]}}, "weight_block_size"),
+        ({"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, "n"]}}, "weight_block_size"),
         ({"tie_word_embeddings": "false"}, "tie_word_embeddings"),
         ({"vision_config": {"hidden_size": -1}}, "hidden_size"),
     ],
@@ -249,3 +251,39 @@ def test_parts_come_from_the_shape_and_formats_from_the_catalogue() -> None:
     formats = {"the qwen3 format", "the qwen3_coder format"}
     assert parts_of(["acme/Qwen3-32B-support"]) == formats
     assert parts_of(["/models/Qwen/Qwen3-32B"]) == {"the qwen3 format"}
+
+
+@each_row(
+    ("id_", "ranks", "whole_experts", "cut"),
+    [
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", 4, False, {}),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", 8, False, {"experts": 320}),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", 8, True, {}),
+        ("MiniMaxAI/MiniMax-M2.5", 8, False, {"experts": 192}),
+        ("Qwen/Qwen3.5-35B-A3B-FP8", 8, True, {"shared experts": 64}),
+        ("Qwen/Qwen3.5-27B-FP8", 8, False, {}),
+    ],
+)
+def test_tensor_parallelism_cuts_blocks_that_it_does_not_divide(
+    id_: str, ranks: int, whole_experts: bool, cut: dict[str, int]
+) -> None:
+    blocks = CATALOGUE[id_].shape.blocks
+    assert blocks is not None
+    assert dict(blocks.cut(ranks, whole_experts=whole_experts)) == cut
+
+
+def test_blocks_of_compressed_tensors_are_read_and_attention_may_have_heads_that_are_no_blocks() -> None:
+    weights = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}
+    quantization = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+    config = {
+        **full_entry("meta-llama/Llama-3.1-8B-Instruct")["config"],
+        "head_dim": 64,
+        "quantization_config": quantization,
+    }
+    blocks = from_config(config, "own").blocks
+    assert blocks is not None
+    assert dict(blocks.cut(8, whole_experts=False)) == {"keys and values": 64}
+    kept = from_config({**config, "quantization_config": {**quantization, "ignore": ["re:.*self_attn"]}}, "own").blocks
+    assert kept is not None
+    assert not dict(kept.cut(8, whole_experts=False))
+    assert from_config({**config, "quantization_config": {"quant_method": "fp8"}}, "own").blocks is None

@@ -66,7 +66,7 @@ class Case:
     @property
     def sections(self) -> dict[str, Any]:
         """What the stack file says of server and model."""
-        model = {"id": self.model, "revision": "a" * 40, "sizeGb": 33.0}
+        model = {"id": self.model, "revision": "a" * 40}
         return {"server": self.server, **({"model": model} if self.model else {})}
 
     @property
@@ -138,6 +138,8 @@ NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mod
 _OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
 _NO_MTP = {"speculative-config": None}
 _PLAIN = "Qwen/Qwen3-32B"
+_CODER = "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"
+_WHOLE: Mapping[str, Any] = {**_NO_MTP, **_OF_LINEAR, "tensor-parallel-size": 8, "data-parallel-size": 1}
 _WHY: dict[str, Any] = {"reasons": {"--kv-transfer-config": "prefill and decode on separate engines"}}
 
 
@@ -169,6 +171,12 @@ CASES = (
     _sound("tp8-on-one-gpu-model", "no room", {"tensor-parallel-size": 8, "gpu-memory-utilization": 0.18}),
     _broken("expert-parallel-on-dense-model", "switched on", {"enable-expert-parallel": True}, stack="code"),
     _sound("expert-parallel-on-dense-model", "switched off", {"enable-expert-parallel": False}),
+    _broken("fp8-blocks-cut", "experts, 0.18.1", _WHOLE, tag="v0.18.1", model=_CODER),
+    _broken("fp8-blocks-cut", "experts, 0.33.0", _WHOLE, tag="v0.33.0", model=_CODER, is_advisory=True),
+    _broken("fp8-blocks-cut", "shared experts, 0.33.0", _WHOLE, tag="v0.33.0", model="Qwen/Qwen3.5-35B-A3B-FP8"),
+    _sound("fp8-blocks-cut", "whole experts", {**_WHOLE, "enable-expert-parallel": True}, tag="v0.18.1", model=_CODER),
+    _sound("fp8-blocks-cut", "half", {**_WHOLE, "tensor-parallel-size": 4}, tag="v0.18.1", model=_CODER),
+    _sound("fp8-blocks-cut", "one scale for each layer", _WHOLE, tag="v0.18.1", model=_PLAIN),
     _broken("mtp-above-one", "five draft tokens", _mtp(5), stack="code"),
     _broken("mtp-above-one", "three draft tokens", _mtp(3), stack="cud"),
     _sound("mtp-above-one", "eight tokens found in the prompt", _mtp(8, "ngram")),
