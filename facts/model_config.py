@@ -122,6 +122,8 @@ class ModelShape:
     """The vision tower, not loaded with `--language-model-only`; 0 without one."""
     weight_format: str
     """Number format of most weights: bf16, fp8, int8, nvfp4, mxfp4 or int4."""
+    has_key_bias: bool
+    """Whether the keys of its attention get a learned bias, which can be large."""
     blocks: Blocks | None
     """Blocks of FP8 weights with scales of their own; None if the weights have none."""
     experts: int
@@ -222,6 +224,8 @@ class _Reader:
             draft_weights_gib=draft.weight_bytes * architecture.mtp_layers / GIB,
             vision_weights_gib=2 * self._tower() / GIB,
             weight_format=self._format,
+            # Source: transformers, models/qwen2/modeling_qwen2.py: q, k and v have a bias in every Qwen2 and Qwen2.5; Qwen3 has none.
+            has_key_bias=self._type == "qwen2",
             blocks=self._blocks(dense),
             experts=self._experts,
             attention_heads=self._heads,

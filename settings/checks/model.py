@@ -123,6 +123,17 @@ def _shape(settings: Settings) -> Iterator[Finding]:
     shape, engine = serving.shape, serving.engine
     if shape is None:
         return
+    if shape.has_key_bias and str(engine.kv_cache_dtype).startswith("fp8"):
+        yield Finding(
+            id="fp8-cache-with-key-bias",
+            subject=key("server.engine.kvCacheDtype"),
+            found=engine.kv_cache_dtype,
+            allowed="auto; FP8 only with calibrated scales in the checkpoint",
+            why=f"the keys of {serving.model.id}, a qwen2, have a large bias: with FP8 and no scales answers turn into repetitions and "
+            "nonsense (QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
+            write="kvCacheDtype: auto",
+            severity="warning",
+        )
     if shape.attention_heads % engine.tensor_parallel_size:
         gpus = settings.gpus_per_replica
         divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not gpus % n]

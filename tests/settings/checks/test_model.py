@@ -172,3 +172,17 @@ def test_what_model_engine_and_release_need_of_each_other(
     model: str, engine: dict[str, Any], refused: tuple[str, str]
 ) -> None:
     assert refused in refusals(model={"id": model, "revision": REVISION}, server={"engine": engine})
+
+
+@each_row(
+    ("model_type", "dtype", "expected"),
+    [("qwen2", "fp8_e4m3", True), ("qwen2", "fp8", True), ("qwen2", "auto", False), ("llama", "fp8_e4m3", False)],
+)
+def test_a_cache_in_fp8_of_a_model_with_a_key_bias_is_a_finding(
+    own: dict[str, Any], model_type: str, dtype: str, expected: bool
+) -> None:
+    Path(own["config"]).write_text(json.dumps({**LLAMA, "model_type": model_type}))
+    server = {"profile": "serve-chat", "replicas": 1, "engine": {"kvCacheDtype": dtype}}
+    found = {(one.id, one.subject, one.severity) for one in check(make_settings(model=own, server=server))}
+    wanted = ("fp8-cache-with-key-bias", "vllm-fleet:server.engine.kvCacheDtype", "warning")
+    assert (wanted in found) is expected
