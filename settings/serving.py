@@ -97,14 +97,17 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     gpus = server.gpus or machine.gpus
     is_other = shape is None or shape.parts != CATALOGUE[chosen.model_id].shape.parts
     fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
-    if chosen.engine.enable_prefix_caching is False and not _drafts_on_states(chosen.engine, server, shape, left_out):
-        fitted["enablePrefixCaching"] = None
     adapters = _for_adapters(own_model) if own_model else {}
     changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **server.engine}
     engine = chosen.engine
     try:
         if changes:
             engine = engine.but(changes)
+        drafts = _drafts_on_states(chosen.engine, server, shape, left_out)
+        if engine.enable_prefix_caching is False and not drafts and "enablePrefixCaching" not in server.engine:
+            # The reason to turn it off is gone. Written out, because vLLM's default depends on release and model.
+            hybrid = shape is not None and LINEAR in shape.parts
+            engine = engine.but({"enablePrefixCaching": engine.release.caches_prefixes(None, hybrid=hybrid)})
     except ValidationError as error:
         from settings.explain import explain
 

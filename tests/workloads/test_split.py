@@ -267,6 +267,11 @@ def test_a_split_is_told_no_options_of_the_program() -> None:
     assert not told & {"option-with-reason", "profile-on-other-gpus"}
 
 
+def test_without_drafts_the_arguments_say_whether_prefixes_are_cached() -> None:
+    assert "--enable-prefix-caching" in spec(engine={"speculative": None})["containers"][0]["args"]
+    assert "--no-enable-prefix-caching" in spec()["containers"][0]["args"]
+
+
 def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
     from settings.checks.machine import machine_problems
 
