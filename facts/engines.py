@@ -26,6 +26,11 @@ from facts.releases import find as find
 
 DEFAULT_READY_SECONDS: Final = 600
 """VLLM_ENGINE_READY_TIMEOUT_S. Source: envs.py of vLLM 0.18.1 and 0.33.0."""
+KEEP_ALIVE: Final = "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"
+"""Seconds that a server keeps an idle connection, 5 by default. Source: envs.py of vLLM 0.18.1 and 0.33.0."""
+BEHIND_BALANCER_SECONDS: Final = 620
+"""How long what stands behind Google's load balancers keeps an idle connection: longer than they do, or they send a request on one that
+just closed, answer 502, and repeat no POST. Source: Cloud Load Balancing, timeouts and retries: 600 s; vllm-project/vllm#18472."""
 EXIT_SECONDS: Final = 10
 """From the end of the drain to the kill: vLLM gives its processes 5 s, and closing eight engines takes a few more.
 Source: vLLM 0.18.1, launcher.py."""

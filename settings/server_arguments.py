@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
 
+from facts.engines import BEHIND_BALANCER_SECONDS
 from settings.checks.declarations import declarations
 from settings.checks.declared_server import DeclaredServer, reasons
 from settings.derived.compile_cache import server_account
@@ -32,6 +33,7 @@ class ServerArguments(TypedDict):
     resources: Resources
     startup_minutes: int
     drain_seconds: int | None
+    keep_alive_seconds: int | None
     rank_ports: bool
     shape: Shape | None
     shares_experts: bool
@@ -55,6 +57,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "resources": settings.server.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
+        "keep_alive_seconds": BEHIND_BALANCER_SECONDS if settings.gateway.enabled else None,
         "rank_ports": settings.server.rank_ports,
         "shape": settings.server.shape,
         "shares_experts": DeclaredServer(settings).has_experts,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from facts.engines import KEEP_ALIVE
 from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.serving_transfer import LAYOUT
 from facts.model_config import LINEAR
@@ -23,7 +24,6 @@ _CONNECTOR: Final = "NixlConnector"
 """Decode fetches a prompt's cache. NixlPushConnector started and moved nothing (docs/prefill-apart.md)."""
 LEASE_SECONDS: Final = 60
 """How long prefill keeps a prompt that decode has not asked for. As measured (facts/data/disaggregation.yaml)."""
-KEEP_ALIVE: Final = "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"
 _KEEP_ALIVE_SECONDS: Final = 120
 """vllm-router keeps idle connections for 90 s (reqwest's default); vLLM closes them after 5, and a request on a closing one is lost."""
 OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import memory, strict_json
+from facts.engines import KEEP_ALIVE
 from facts.judged import variable
 from facts.names import FIRST_ENGINE_PORT, HTTP_PORT
 from facts.secrets_in_text import SECRET_TEXT, looks_secret
@@ -18,6 +19,7 @@ from fleet.verify.facts import Facts, Pod, Server
 from fleet.verify.findings import Check, difference, format_where, judged, not_checked
 from settings.sections.engine import ENVIRONMENT, Engine, effective_environment
 from settings.sections.weights import MOUNT_PATH
+from settings.server_arguments import server_arguments
 from workloads.server import split, vllm_args
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ def environment(facts: Facts, settings: Settings) -> Check:
         return not_checked("environment", title, why)
 
     wanted: dict[str, str | None] = {**effective_environment(settings.serving.engine)}
+    if (seconds := server_arguments(settings)["keep_alive_seconds"]) is not None:
+        wanted.setdefault(KEEP_ALIVE, str(seconds))
     typed = set(ENVIRONMENT.values())
     # Set in every pod, irrelevant for speed.
     always = [*vllm_args.env(Engine(), ready_timeout_seconds=60, offline=True), *vllm_args.writable_environment("")]

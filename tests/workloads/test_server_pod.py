@@ -160,6 +160,24 @@ def test_the_startup_probe_spends_the_budget_and_vllm_waits_as_long(minutes: int
     assert int(variables(settings)["VLLM_ENGINE_READY_TIMEOUT_S"]) >= minutes * 60
 
 
+@each_row(
+    ("sections", "seconds"),
+    [
+        ({}, None),
+        ({"gateway": {"enabled": True}}, "620"),  # Google's load balancer keeps idle connections for 600 s
+        (
+            {
+                "gateway": {"enabled": True},
+                "server": {"engine": {"extraEnv": {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "900"}}},
+            },
+            "900",
+        ),
+    ],
+)
+def test_idle_connections_outlive_the_load_balancers(sections: dict[str, Any], seconds: str | None) -> None:
+    assert variables(make_settings(**sections)).get("VLLM_HTTP_TIMEOUT_KEEP_ALIVE") == seconds
+
+
 def test_no_variables_of_services_reach_the_engine() -> None:
     spec = template(make_settings(server=server()))["spec"]
     assert spec["enableServiceLinks"] is False

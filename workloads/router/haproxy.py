@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from facts.engines import BEHIND_BALANCER_SECONDS
 from facts.finding import Finding
 from settings.arguments import refuse
 from settings.derived.router import MOST_SLOTS
@@ -28,9 +29,6 @@ FRONTEND: Final = names.ROUTER_FRONTEND
 CONNECT_SECONDS: Final = 5
 RETRY_AFTER_SECONDS: Final = 1
 """What a refused client waits. Assumed: a slot is free again after a fraction of a second on a fleet with a hundred requests a second."""
-KEEP_ALIVE_SECONDS: Final = 620
-"""Longer than Google's load balancers keep an idle connection, or they send a request on one that just closed. Source: Cloud Load
-Balancing, timeouts and retries: 600 s."""
 _SEVERAL_ANSWERS: Final = """'"n"[[:space:]]*:[[:space:]]*"?([2-9]|1[0-9])'"""
 _LISTED_PROMPTS: Final = """'"prompt"[[:space:]]*:[[:space:]]*\\[[[:space:]]*["[]'"""
 """Regular expressions, because a JSON converter finds nothing in a body that is longer than the buffer. Within a JSON text quotes have a
@@ -147,7 +145,7 @@ def _defaults(args: Haproxy) -> Iterator[str]:
         """"queuedMs":%Tw,"connectMs":%Tc,"firstByteMs":%Tr,"totalMs":%Ta,"retries":"%rc","queued":%bq}'"""
     )
     yield "timeout http-request 30s"
-    yield f"timeout http-keep-alive {KEEP_ALIVE_SECONDS}s"
+    yield f"timeout http-keep-alive {BEHIND_BALANCER_SECONDS}s"
     yield f"timeout client {args.timeout_seconds}s"
     yield "timeout client-fin 30s"
     yield f"timeout connect {CONNECT_SECONDS}s"

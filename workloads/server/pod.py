@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from facts.engines import KEEP_ALIVE
 from facts.finding import Finding
 from facts.models import CATALOGUE
 from settings.arguments import refuse
@@ -106,6 +107,9 @@ class ServerPod:
     drain_seconds: int | None = None
     """Seconds that requests in flight have when a server is stopped, 5 to 590. None: 120 with several API servers; with one, until they
     are done, within the placement's grace period."""
+    keep_alive_seconds: int | None = None
+    """Seconds that the server keeps an idle connection: 620 behind Google's load balancer (`facts.engines.BEHIND_BALANCER_SECONDS`). None:
+    vLLM's 5, or that of `engine.extra_env`, which wins."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
     shape: Shape | None = None
@@ -363,6 +367,8 @@ def environment(args: ServerPod) -> list[EnvVarArgsDict]:
         *vllm_args.writable_environment(_CACHE_PATH),
     ]
     variables += [{"name": name, "value": value} for name, value in DRIVER_LIBRARIES.items()]
+    if args.keep_alive_seconds is not None and KEEP_ALIVE not in args.engine.extra_env:
+        variables.append({"name": KEEP_ALIVE, "value": str(args.keep_alive_seconds)})
     if not offline and args.hf_token is not None:
         variables.append({"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH})
     return variables
