@@ -25,6 +25,9 @@ POLLING_SECONDS: Final = 30
 COOLDOWN_SECONDS: Final = 300
 """Seconds from the last window's end to zero replicas, with a minimum of 0. KEDA's default, explicit because callers then lose their
 servers."""
+SEEN_SECONDS: Final = 120
+"""Age of a sample that still counts. KEDA reads with one to two minutes of lag (Cloud Monitoring, latency of metric data); a query's own
+look-back is five minutes."""
 NEVER_ALONE: Final = 10**9
 """Activation threshold in requests in flight, above any real load. With a minimum of 0, KEDA scales to
 zero in one step once no trigger is active, so only the schedule decides. Source: keda 2.20.2, scale_scaledobjects.go."""
@@ -92,9 +95,13 @@ class Autoscaling(pulumi.ComponentResource):
 
 
 def in_flight(server: str, namespace: str) -> str:
-    """PromQL for the fleet's requests in flight. Waiting requests alone would grow during a server's whole start."""
-    of = f'{{app="{server}",namespace="{namespace}"}}'
-    return f"sum(vllm:num_requests_running{of}) + sum(vllm:num_requests_waiting{of})"
+    """PromQL for the fleet's requests in flight. Waiting requests alone would grow during a server's whole start.
+
+    Without a look-back of its own, managed Prometheus would count a lost server's requests for five more minutes, and the autoscaler would
+    rent a node for them.
+    """
+    of = f'{{app="{server}",namespace="{namespace}"}}[{SEEN_SECONDS}s]'
+    return f"sum(last_over_time(vllm:num_requests_running{of})) + sum(last_over_time(vllm:num_requests_waiting{of}))"
 
 
 def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manifest]) -> Manifest:

@@ -47,6 +47,8 @@ TRAFFIC_FLOOR: Final = 1
 CANNOT_START: Final = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
 """Reasons of a waiting container that waiting does not end. Source: kubelet, pkg/kubelet/images and kuberuntime. Without ErrImagePull,
 which turns into ImagePullBackOff."""
+PULLED_SECONDS: Final = 300
+"""In which a pod that has a node pulls its images and runs its init containers."""
 LOOPS: Final = 3
 """Restarts of one pod within `LOOP_HOURS` that are a loop. Assumed: one crash a day is a ticket, not a loop. A rate's extrapolation may
 give a little less than the whole number."""
@@ -67,6 +69,8 @@ DEAR: Final = 2
 HOUR: Final = 3600
 UNWATCHED_SECONDS: Final = 900
 """Time to replace the guard's node; it then counts the gap in full."""
+BEFORE_HOURS: Final = 24
+"""In which a program was there before it is missed: with `UNWATCHED_SECONDS` within the 25 hours of a policy."""
 LATE_TOKENS: Final = "Late first tokens"
 SLOW_OUTPUT: Final = "Slow output"
 FULLEST: Final = "KV cache of the fullest engine"
@@ -547,10 +551,13 @@ def _stuck(watched: Watched) -> Iterator[Alert]:
         panel="Restarts",
     )
     stuck = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
+    # The reasons are those of main containers: an init container whose image cannot be pulled only keeps its pod Pending, on a node.
+    nodeless = f"kube_pod_status_unschedulable{{{_its_pods(watched)}}}"
+    on_a_node = f"sum by (pod) ({pending(watched)}) > 0 unless on (pod) {nodeless} > 0"
     yield Alert(
         name="CannotStart",
-        expr=f"max by (pod, reason) ({stuck}) > 0",
-        for_seconds=120,
+        expr=f"max by (pod, reason) ({stuck}) > 0 or {on_a_node}",
+        for_seconds=PULLED_SECONDS,
         severity="ticket",
         question="healthy",
         summary=f"{watched.server}: a pod has an image or a setting that it cannot start with",
@@ -691,9 +698,10 @@ def _batch(watched: Watched) -> Iterator[Alert]:
 
 
 def _gone(namespace: str, app: str) -> str:
-    """One of the stack's small programs is not there. A deleted Deployment takes its series with it."""
+    """One of the stack's small programs is not there. A deleted Deployment takes its series with it; one that a slow first update has not
+    made yet was never there."""
     ready = f'kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}}'
-    return f"sum({ready}) == 0 or absent({ready})"
+    return f"sum({ready}) == 0 or absent({ready}) and on () count(count_over_time({ready}[{BEFORE_HOURS}h]))"
 
 
 def _counted(

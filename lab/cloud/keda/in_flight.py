@@ -23,7 +23,11 @@ LAG_SECONDS: Final = 90.0
 (a field observation; unverified for every region)."""
 RUNNING: Final = "vllm:num_requests_running"
 WAITING: Final = "vllm:num_requests_waiting"
-_TERM: Final = re.compile(r"(?P<sum>sum\()?(?P<metric>[a-z_:]+)\{(?P<labels>[^{}]*)\}(?(sum)\))")
+_TERM: Final = re.compile(
+    r"(?P<sum>sum\()?(?P<seen>last_over_time\()?(?P<metric>[a-z_:]+)\{(?P<labels>[^{}]*)\}(?(seen)\[(?P<seconds>\d+)s\]\))(?(sum)\))"
+)
+_LOOK_BACK_SECONDS: Final = 300.0
+"""Of a query without one of its own. Source: Prometheus."""
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -99,7 +103,8 @@ class InFlight:
                     f"the simulated Prometheus only adds sums of {RUNNING} and {WAITING}, not {term.strip()}"
                 )
             labels = dict(_LABEL.findall(match["labels"]))
-            if not sample.servers or not labels.items() <= self._labels.items():
+            seen = float(match["seconds"] or _LOOK_BACK_SECONDS)
+            if seen < LAG_SECONDS or not sample.servers or not labels.items() <= self._labels.items():
                 return []
             total += sample.running if match["metric"] == RUNNING else sample.waiting
             engines = engines if match["sum"] else 2

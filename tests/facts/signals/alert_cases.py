@@ -511,6 +511,12 @@ def _rest() -> Iterator[Case]:
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
     yield Case("PodLate", False, [others, of(phase, "0x20 1x20 0x100", phase="Pending")], minutes=70)
+    # The first image of a pod is that of an init container, whose reasons no series has.
+    pulls = of(phase, "1x140", pod=0, phase="Pending")
+    nodeless = of("kube_pod_status_unschedulable", "1x140", pod=0)
+    yield Case("CannotStart", True, [others, pulls])
+    yield Case("CannotStart", False, [others, pulls, nodeless])
+    yield Case("CannotStart", False, [others, of(phase, "1x8 0x132", pod=0, phase="Pending")])
     waits_for_node = [of(phase, "1x140", pod=0, phase="Pending")]
     # A ladder's late rung serves while active migration asks for an earlier one again and again.
     served = [of(phase, "1x140", phase="Running"), of(phase, "0x140", phase="Pending")]
@@ -539,6 +545,7 @@ def _rest() -> Iterator[Case]:
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
         there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
         yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
+    yield Case("SpendingUnwatched", False, there, decoys=False)  # a first update that has not made it yet
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
     own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}

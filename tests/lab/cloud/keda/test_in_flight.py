@@ -8,9 +8,10 @@ from lab.cloud.keda.in_flight import LAG_SECONDS, STEP_SECONDS, InFlight
 from lab.cloud.keda.triggers import TriggerError
 from lab.cloud.keda.wall_time import on_the_wall
 from lab.stage.meter import Series
+from workloads.autoscaling import in_flight
 
 OF = '{app="fleet",namespace="serving"}'
-QUERY = f"sum(vllm:num_requests_running{OF}) + sum(vllm:num_requests_waiting{OF})"
+QUERY = in_flight("fleet", "serving")
 
 
 class Hand:
@@ -58,6 +59,7 @@ def test_a_query_that_finds_nothing_is_empty_and_one_per_engine_has_many_element
     hand.now = 300
     assert model.query('sum(vllm:num_requests_waiting{model="fleet"})') == []
     assert len(model.query(f"vllm:num_requests_waiting{OF}")) > 1
+    assert model.query(f"sum(last_over_time(vllm:num_requests_waiting{OF}[60s]))") == []  # nothing is that new
     with pytest.raises(TriggerError, match="only adds sums"):
         model.query("avg(up)")
 
