@@ -17,6 +17,13 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"[0-9]+", version))
 
 
+def minor(version: str) -> str:
+    """`1.35` of a version: GKE's alias for its newest patch. A patch by its number is refused once the channel no longer has it.
+    Source: GKE docs, versioning, version aliases.
+    """
+    return ".".join(version.split(".")[:2])
+
+
 def has_long_notice(channel: str, min_version: str | None) -> bool:
     """Whether a new cluster of this channel, or with this minimum version, has `LONG_NOTICE`."""
     if min_version is not None and numbers(min_version) >= numbers(LONG_NOTICE):

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 from pulumi_gcp import container
 
+from facts.gke_releases import minor
 from facts.names import CREDENTIALS_PLUGIN, cluster_name
 from infra.identity import NodeIdentity
 from infra.network import ExistingNetwork, Network
@@ -90,7 +91,7 @@ class Cluster(pulumi.ComponentResource):
             description=f"vLLM fleet, stack {place.name_prefix}",
             enable_autopilot=True,
             release_channel=container.ClusterReleaseChannelArgs(channel=cluster.release_channel),
-            min_master_version=cluster.min_version,
+            min_master_version=None if cluster.min_version is None else minor(cluster.min_version),
             network=args.network.vpc_link,
             subnetwork=args.network.nodes_link,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(

@@ -79,10 +79,14 @@ class Cluster(Section):
     deletion_protection: bool = True
     """Prevent `pulumi destroy` of the stack, with `-f` too. To destroy it, set this to false and run `pulumi up` first."""
     min_version: (
-        Annotated[str, like(r"^1\.[0-9]{2}\.[0-9]{1,2}-gke\.[0-9]{1,8}$", "a GKE version, such as 1.37.0-gke.3100000")]
+        Annotated[
+            str,
+            like(r"^1\.[0-9]{2}(\.[0-9]{1,2}(-gke\.[0-9]{1,8})?)?$", "a GKE version, such as 1.37 or 1.37.0-gke.3100000"),
+        ]
         | None
     ) = None
-    """Minimum version of the control plane; GKE upgrades to it immediately if the channel has it. Default: the channel's version."""
+    """Minimum version of the control plane. GKE is asked for the newest patch of its minor version, since it withdraws patches after weeks;
+    the whole number says what the cluster is known to have. Default: the channel's version."""
     keda: bool | None = None
     """Install KEDA, the autoscaler, for this stack and stacks that join its cluster. Default: only if `server.scaling` needs it."""
     ip_endpoint: IpEndpoint = IpEndpoint()

@@ -7,6 +7,7 @@ import pytest
 
 from fleet.preview.record.recorder import Secret
 from tests.support.recorded import named, only, recorded_platform
+from tests.support.rows import each_row
 
 OFFICE = {"ipEndpoint": {"enabled": True, "authorizedNetworks": [{"name": "office", "cidr": "203.0.113.0/24"}]}}
 
@@ -39,6 +40,13 @@ def _cluster(**sections: Any) -> dict[str, Any]:
 
 def test_a_cluster_may_have_a_name_of_its_own() -> None:
     assert _cluster(cluster={"name": "search"})["name"] == "search"
+
+
+@each_row(
+    ("asked", "sent"), [(None, None), ("1.35", "1.35"), ("1.35.2", "1.35"), ("1.35.0-gke.1171000", "1.35")]
+)
+def test_a_cluster_is_asked_for_a_minor_version_whose_patches_gke_withdraws(asked: str | None, sent: str | None) -> None:
+    assert _cluster(cluster={"minVersion": asked}).get("minMasterVersion") == sent
 
 
 def test_nothing_is_given_that_autopilot_refuses() -> None:
