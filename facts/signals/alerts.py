@@ -699,7 +699,8 @@ def _batch(watched: Watched) -> Iterator[Alert]:
 
 def _gone(namespace: str, app: str) -> str:
     """One of the stack's small programs is not there. A deleted Deployment takes its series with it; one that a slow first update has not
-    made yet was never there."""
+    made yet was never there.
+    """
     ready = f'kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}}'
     return f"sum({ready}) == 0 or absent({ready}) and on () count(count_over_time({ready}[{BEFORE_HOURS}h]))"
 

@@ -81,7 +81,9 @@ class Cluster(Section):
     min_version: (
         Annotated[
             str,
-            like(r"^1\.[0-9]{2}(\.[0-9]{1,2}(-gke\.[0-9]{1,8})?)?$", "a GKE version, such as 1.37 or 1.37.0-gke.3100000"),
+            like(
+                r"^1\.[0-9]{2}(\.[0-9]{1,2}(-gke\.[0-9]{1,8})?)?$", "a GKE version, such as 1.37 or 1.37.0-gke.3100000"
+            ),
         ]
         | None
     ) = None
