@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from facts import disks
+from facts import disks, gke_releases
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.doctor import advice
@@ -15,7 +15,7 @@ from fleet.doctor.judge_network import readers
 from fleet.doctor.judge_quota import quota_row
 from fleet.doctor.questions import Answer, image_repository, reservation_of, uses_spot
 from fleet.doctor.rows import Area, row
-from fleet.doctor.shapes import mapping, objects, unreadable, whole, word
+from fleet.doctor.shapes import mapping, objects, texts, unreadable, whole, word
 from settings.derived.google_cloud_needs import required_apis, required_permissions
 from settings.derived.quota_needs import machine_types, quota_needs
 
@@ -102,6 +102,14 @@ def judge(settings: Settings, answers: Mapping[str, Answer]) -> tuple[Finding, .
     for question, name, read, look in readers(settings):
         rows += _rows("network", name, "there", answers[question], read, look=look)
     if settings.owns_platform:
+        rows += _rows(
+            "gke",
+            _of_channel(settings),
+            _version_needed(settings),
+            answers["GKE versions"],
+            lambda said: [_gke(settings, said)],
+            look=f"gcloud container get-server-config --region={settings.region} {of_project}",
+        )
         rows += _rows(
             "images",
             image_repository(settings),
@@ -240,6 +248,40 @@ def _in_zones(settings: Settings, name: str, zones: list[str], everywhere: list[
         missing=", ".join(without),
         why=f"not offered there{elsewhere}" if without else "offered; availability is known only at `pulumi up`",
         mend=f"pulumi config set --path 'vllm-fleet:zones[0]' ZONE --stack {settings.stack}" if without else "",
+    )
+
+
+def _of_channel(settings: Settings) -> str:
+    return f"GKE of channel {settings.cluster.release_channel}"
+
+
+def _version_needed(settings: Settings) -> str:
+    """The stack's minimum version, or the machine's where that is later."""
+    return max(settings.cluster.min_version or "", settings.machine.min_gke, key=gke_releases.numbers)
+
+
+def _gke(settings: Settings, said: Any) -> Finding:
+    """Whether a new cluster of the channel gets what the stack asks for: `cluster.minVersion` is sent as its minor version."""
+    asked, channel = settings.cluster.min_version, settings.cluster.release_channel
+    found = next((one for one in objects(mapping(said).get("channels")) if one.get("channel") == channel), None)
+    if found is None:
+        raise unreadable()
+    offered = sorted(texts(found.get("validVersions")), key=gke_releases.numbers)
+    if asked is None:
+        given = [word(found.get("defaultVersion"))]
+    else:
+        given = [one for one in offered if gke_releases.minor(one) == gke_releases.minor(asked)]
+    needed = _version_needed(settings)
+    is_there = bool(given) and gke_releases.numbers(given[-1]) >= gke_releases.numbers(needed)
+    return row(
+        area="gke",
+        name=_of_channel(settings),
+        state="ready" if is_there else "missing",
+        needed=f"{needed} or later" if needed else "any",
+        granted=given[-1] if given else "none",
+        missing="" if is_there else needed,
+        why=f"the channel offers {offered[0]} to {offered[-1]}" if offered else "the channel offers no version",
+        mend="" if is_there else "cluster.minVersion of a minor version that the channel offers, or another cluster.releaseChannel",
     )
 
 

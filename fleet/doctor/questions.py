@@ -88,6 +88,7 @@ def questions(settings: Settings) -> dict[str, Callable[[], Any]]:
         )
     if settings.owns_platform:
         asked["images"] = lambda: _images(settings)
+        asked["GKE versions"] = lambda: gcloud.ask("container", "get-server-config", f"--region={region}", of_project)
     return asked | _of_network(settings) | domain_questions(settings)
 
 

@@ -160,16 +160,18 @@ def _node(settings: Settings) -> Iterator[Finding]:
 
 
 def _version(settings: Settings) -> Iterator[Finding]:
-    channel, needed = settings.cluster.release_channel, settings.machine.min_gke
-    if settings.owns_platform and gke_releases.numbers(needed) > gke_releases.numbers(gke_releases.LOWEST[channel]):
+    channel, needed, asked = settings.cluster.release_channel, settings.machine.min_gke, settings.cluster.min_version
+    # A minor version is asked for without a patch, and gives its newest.
+    lowest = gke_releases.numbers(gke_releases.LOWEST[channel] if asked is None else gke_releases.minor(asked))
+    if settings.owns_platform and gke_releases.numbers(needed)[: len(lowest)] > lowest:
         yield Finding(
             id="gke-too-old-for-machine",
-            subject=key("cluster.releaseChannel"),
-            found=channel,
-            allowed=f"a channel with GKE {needed} or later",
-            why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster of {channel} may have "
-            f"{gke_releases.LOWEST[channel]}",
-            write="releaseChannel: REGULAR",
+            subject=key("cluster.releaseChannel" if asked is None else "cluster.minVersion"),
+            found=asked or channel,
+            allowed=f"GKE {needed} or later",
+            why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster may have "
+            f"{asked or gke_releases.LOWEST[channel]}",
+            write="releaseChannel: REGULAR" if asked is None else f'minVersion: "{gke_releases.minor(needed)}"',
             severity="warning",
         )
 

@@ -135,6 +135,17 @@ def answers() -> dict[str, Any]:
             zoned("acceleratorTypes", "nvidia-b200", zone) for zone in ("europe-west4-b", "us-central1-b")
         ],
         "compute disk-types list": [zoned("diskTypes", "hyperdisk-ml", f"europe-west4-{letter}") for letter in "ab"],
+        "container get-server-config": {
+            "defaultClusterVersion": "1.35.3-gke.1200000",
+            "channels": [
+                {
+                    "channel": "RAPID",
+                    "defaultVersion": "1.36.1-gke.1400000",
+                    "validVersions": ["1.37.0-gke.3100000", "1.36.4-gke.1247000", "1.36.1-gke.1400000"],
+                },
+                {"channel": "REGULAR", "defaultVersion": "1.35.3-gke.1200000", "validVersions": ["1.35.3-gke.1200000"]},
+            ],
+        },
         "services list": [
             {"config": {"name": f"{api}.googleapis.com"}, "state": "ENABLED"}
             for api in [

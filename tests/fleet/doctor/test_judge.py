@@ -38,6 +38,7 @@ def answered(settings: Settings, **changed: Any) -> dict[str, Any]:
         "accelerator types": said["compute accelerator-types list"],
         "disk types": said["compute disk-types list"],
         "Spot": [advice()],
+        "GKE versions": said["container get-server-config"],
         "APIs": said["services list"],
         "billing": said["billing projects describe fleet-tests"],
         "permissions": {"permissions": list(required_permissions(settings))},
@@ -177,6 +178,28 @@ def test_a_zone_without_it_is_missing_and_those_with_it_are_named(question: str,
     row = rows(**{question: [zoned(kind, name, "us-central1-b")]})[name]
     assert (row.severity, row.why.split()[0]) == ("error", "europe-west4-b")
     assert "us-central1-b" in row.why
+
+
+@each_row(
+    ("cluster", "found", "state"),
+    [
+        ({}, "1.36.1-gke.1400000", "passed"),  # the channel's default
+        ({"minVersion": "1.36"}, "1.36.4-gke.1247000", "passed"),
+        ({"minVersion": "1.36.4-gke.1247000"}, "1.36.4-gke.1247000", "passed"),
+        ({"minVersion": "1.36.5-gke.1"}, "1.36.4-gke.1247000", "error"),
+        ({"minVersion": "1.35"}, "none", "error"),  # withdrawn
+        ({"minVersion": "1.36", "releaseChannel": "REGULAR"}, "none", "error"),  # not there yet
+        ({"releaseChannel": "STABLE"}, "", "unknown"),
+    ],
+)
+def test_the_version_is_one_that_the_channel_still_offers(cluster: dict[str, str], found: str, state: str) -> None:
+    row = rows(make_settings(cluster=cluster))[f"GKE of channel {cluster.get('releaseChannel', 'RAPID')}"]
+    assert (row.found, row.severity, bool(row.write)) == (found, state, state != "passed")
+
+
+def test_a_version_that_is_too_old_for_the_machine_is_missing() -> None:
+    channel = {"channel": "RAPID", "defaultVersion": "1.32.1-gke.1", "validVersions": ["1.32.1-gke.1"]}
+    assert rows(GKE_versions={"channels": [channel]})["GKE of channel RAPID"].severity == "error"
 
 
 @pytest.mark.parametrize("said", [{}, [1], [{"name": "a4-highgpu-8g"}], [{"zone": "x"}], "nothing"])

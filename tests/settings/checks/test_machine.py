@@ -204,14 +204,22 @@ def test_a_figure_of_another_machine_is_never_this_stacks_own() -> None:
     assert "machine_type" in {difference.field for difference in figures(other).match.unargued}
 
 
-def test_a_machine_that_a_channel_may_be_too_old_for_is_a_finding() -> None:
-    def found(channel: str) -> set[str]:
-        settings = make_settings(machine="g4-standard-384", cluster={"releaseChannel": channel})
-        return {problem.id for problem in check(settings)}
-
-    assert "gke-too-old-for-machine" in found("STABLE")
-    assert "gke-too-old-for-machine" not in found("RAPID")
-    assert "weights-volume-of-a-new-kind" in found("RAPID")
+@each_row(
+    ("cluster", "subject"),
+    [
+        ({"releaseChannel": "RAPID"}, None),
+        ({"releaseChannel": "STABLE"}, "vllm-fleet:cluster.releaseChannel"),
+        ({"releaseChannel": "STABLE", "minVersion": "1.34"}, None),
+        ({"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1"}, None),
+        ({"releaseChannel": "RAPID", "minVersion": "1.33"}, "vllm-fleet:cluster.minVersion"),
+    ],
+)
+def test_a_cluster_that_may_be_too_old_for_the_machine_is_a_finding(
+    cluster: dict[str, str], subject: str | None
+) -> None:
+    found = {one.id: one for one in check(make_settings(machine="g4-standard-384", cluster=cluster))}
+    assert getattr(found.get("gke-too-old-for-machine"), "subject", None) == subject
+    assert "weights-volume-of-a-new-kind" in found
 
 
 @pytest.mark.parametrize(
