@@ -281,7 +281,9 @@ def _gke(settings: Settings, said: Any) -> Finding:
         granted=given[-1] if given else "none",
         missing="" if is_there else needed,
         why=f"the channel offers {offered[0]} to {offered[-1]}" if offered else "the channel offers no version",
-        mend="" if is_there else "cluster.minVersion of a minor version that the channel offers, or another cluster.releaseChannel",
+        mend=""
+        if is_there
+        else "cluster.minVersion of a minor version that the channel offers, or another cluster.releaseChannel",
     )
 
 

@@ -7,7 +7,9 @@ from typing import Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal["billing", "api", "permission", "gke", "zone", "spot", "reservation", "quota", "network", "images", "domain"]
+Area = Literal[
+    "billing", "api", "permission", "gke", "zone", "spot", "reservation", "quota", "network", "images", "domain"
+]
 State = Literal["ready", "by up", "to pin", "of today", "missing", "unknown"]
 """`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `of today`: another hour may say otherwise.
 `unknown`: the query failed; never treated as ready."""

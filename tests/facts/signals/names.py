@@ -17,6 +17,7 @@ WORDS = frozenset(
         "max",
         "avg",
         "count",
+        "count_over_time",
         "rate",
         "increase",
         "histogram_quantile",

@@ -52,7 +52,7 @@ def test_what_is_written_stands() -> None:
     engine = {"dataParallelSize": 1, "tensorParallelSize": 8, "attentionBackend": "FLASHINFER"}
     serving = settings_of("a4-highgpu-8g", OTHER, "spot", engine=engine).serving
     assert (serving.engine.data_parallel_size, serving.engine.attention_backend) == (1, "FLASHINFER")
-    assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None, "enablePrefixCaching": None}
+    assert serving.fitted == {"apiServerCount": 1, "kvCacheDtype": None}
 
 
 def test_prefix_caching_is_no_value_that_follows_from_the_gpus() -> None:
@@ -169,22 +169,22 @@ NGRAM = {"speculative": {"method": "ngram", "numSpeculativeTokens": 2}}
 
 
 @each_row(
-    ("profile", "model", "engine", "flag", "on"),
+    ("profile", "model", "engine", "on"),
     [
-        ("serve-chat", None, {}, False, False),
-        ("serve-chat", HYBRID, {}, False, False),
-        ("serve-chat", HYBRID, NO_DRAFTS, None, True),
-        ("serve-chat", HYBRID, {**EARLIER, **NO_DRAFTS}, None, False),
-        ("serve-chat", HYBRID, {**EARLIER, **NGRAM}, None, False),
-        ("serve-chat", OTHER, {}, None, True),
-        ("serve-batch", OTHER, {}, None, True),
-        ("serve-chat", OTHER, {"enablePrefixCaching": False}, False, False),
-        ("serve-code", OTHER, {}, True, True),
-        ("record", OTHER, {}, True, True),
+        ("serve-chat", None, {}, False),
+        ("serve-chat", HYBRID, {}, False),
+        ("serve-chat", HYBRID, NO_DRAFTS, True),
+        ("serve-chat", HYBRID, {**EARLIER, **NO_DRAFTS}, False),
+        ("serve-chat", HYBRID, {**EARLIER, **NGRAM}, False),
+        ("serve-chat", OTHER, {}, True),
+        ("serve-batch", OTHER, {}, True),
+        ("serve-chat", OTHER, {"enablePrefixCaching": False}, False),
+        ("serve-code", OTHER, {}, True),
+        ("record", OTHER, {}, True),
     ],
 )
 def test_prefix_caching_is_off_only_where_drafts_would_corrupt_states(
-    profile: str, model: dict[str, Any] | None, engine: dict[str, Any], flag: bool | None, on: bool
+    profile: str, model: dict[str, Any] | None, engine: dict[str, Any], on: bool
 ) -> None:
     serving = make_settings(model=model, server={"profile": profile, "engine": engine}).serving
-    assert (serving.engine.enable_prefix_caching, serving.caches_prefixes) == (flag, on)
+    assert (serving.engine.enable_prefix_caching, serving.caches_prefixes) == (on, on)
