@@ -27,6 +27,7 @@ from fleet.plan.question.profiles import ProfileFacts
 _RANKS: Final = (1, 2, 4, 8, 16)
 _FILLINGS: Final = 4
 _OF_A_DRAFT: Final = "speculative-config."
+_TRUST: Final = "trust-remote-code"
 _PARSERS: Final = ("tool-call-parser", "reasoning-parser")
 
 
@@ -90,6 +91,8 @@ def fitted(
         if name in profile.flags and (parser := own.get(name)):
             kept[name] = parser
     version = _release(profile.engine_version, listed)
+    if listed and listed.why_own_code(version):
+        kept[_TRUST] = True
     form = expert_format(shape, ())
     if has_trtllm(machine.gpu) and chosen_by_vllm(at(number_of(version)), form, profile.env.get):
         kept.setdefault("moe-backend", WITHOUT_TRTLLM[form])
@@ -120,11 +123,11 @@ def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[st
     mine, its = fitted_to.flags, profile.flags
     changed = (name for name in dict.fromkeys((*its, *mine)) if mine.get(name) != its.get(name))
     version = {} if fitted_to.engine_version == profile.engine_version else {"version": fitted_to.engine_version}
-    # Also the options of other architectures, which the program drops with a warning. It sets the parsers.
+    # Also the options of other architectures, which the program drops with a warning. It sets the parsers and the trust itself.
     return version | {
         "speculative" if name.startswith(_OF_A_DRAFT) else name: mine.get(name)
         for name in changed
-        if name not in _PARSERS
+        if name not in {*_PARSERS, _TRUST}
     }
 
 
