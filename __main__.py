@@ -126,7 +126,7 @@ grants = WorkloadAccessArgs(
     results_bucket=joined.results_bucket if settings.benchmark.enabled else None,
     batch_bucket=batches,
     compile_caches=tuple(caches.values()),
-    keda=settings.makes_keda,
+    keda_reads_metrics=settings.keda_reads_metrics,
     dataset_object=dataset_object(settings),
 )
 access = WorkloadAccess("access", grants, after_services)

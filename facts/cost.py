@@ -94,7 +94,7 @@ class FleetShape:
     router_vcpus: float = 0
     """vCPUs of the routers; 0 without one."""
     load_balancers: int = 0
-    """Internal forwarding rules of the gateway and the internal load balancer."""
+    """Forwarding rules of the gateway and of the internal load balancer."""
     gateway_addresses: int = 0
     """Static external addresses of the gateway."""
     certificates: int = 0
@@ -232,16 +232,6 @@ class Bill:
         """Names of items without a known price."""
         return tuple(item.name for item in self.items if item.usd_per_hour is None)
 
-    def format_indication(self) -> str:
-        """What the unknown prices of smaller items are in the nearest regions: "2 of them about $0.75 in us-central1"."""
-        found = [item for item in self.items if item is not self.nodes and item.indicated_usd_per_hour is not None]
-        if not found:
-            return ""
-        usd = sum(item.indicated_usd_per_hour or 0.0 for item in found)
-        where = " and ".join(sorted({item.elsewhere.region for item in found if item.elsewhere is not None}))
-        which = "" if len(self.unknown) == 1 else f"{len(found)} of them "
-        return f"{which}about ${usd:,.2f} in {where}"
-
     @property
     def residual_items(self) -> tuple[LineItem, ...]:
         """Items billed at 0 replicas."""
@@ -305,8 +295,20 @@ class Bill:
             known = ", ".join(each) or f"no price for {self.region}{about}"
             rest = f"at least {amount}" if unknown > 1 else amount
             return f"{nodes.quantity:g} node{'' if nodes.quantity == 1 else 's'}: {known}; everything else {rest}"
-        rest = ", ".join(filter(None, (_prices_unknown(unknown), self.format_indication() if indicates else "")))
+        beside = tuple(item for item in self.items if item is not nodes) if indicates else ()
+        rest = ", ".join(filter(None, (_prices_unknown(unknown), format_indication(beside))))
         return f"at least {amount} ({rest})" if unknown else amount
+
+
+def format_indication(items: tuple[LineItem, ...]) -> str:
+    """What the unknown prices an hour are in the nearest regions: "2 of them about $0.75 in us-central1"."""
+    found = [item for item in items if item.indicated_usd_per_hour is not None]
+    if not found:
+        return ""
+    usd = sum(item.indicated_usd_per_hour or 0.0 for item in found)
+    where = " and ".join(sorted({item.elsewhere.region for item in found if item.elsewhere is not None}))
+    which = "" if sum(item.usd_per_hour is None for item in items) == 1 else f"{len(found)} of them "
+    return f"{which}about ${usd:,.2f} in {where}"
 
 
 def bill(shape: FleetShape) -> Bill:

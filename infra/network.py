@@ -193,7 +193,8 @@ class ProxyOnlySubnet:
     """The subnet of a regional load balancer's proxies, and the firewall rule that lets them reach pods. One per VPC and region.
 
     Not a component resource: its resources keep the parent of `opts`, so that those of a stack stay where they were. Load balancers must
-    be deleted before the subnet: let the cluster's Kubernetes provider depend on `subnet`.
+    be deleted before the subnet: let the cluster's Kubernetes provider depend on `subnet`. Google releases them some minutes after their
+    Gateway is gone, and the provider does not repeat a delete that is refused meanwhile: docs/operate.md says how to go on.
     """
 
     subnet: compute.Subnetwork
@@ -210,11 +211,7 @@ class ProxyOnlySubnet:
             ip_cidr_range=args.cidr,
             purpose="REGIONAL_MANAGED_PROXY",
             role="ACTIVE",
-            opts=pulumi.ResourceOptions.merge(
-                opts,
-                # The load balancer releases the range some minutes after its Gateway is deleted.
-                pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(delete="30m")),
-            ),
+            opts=opts,
         )
         self.firewall = compute.Firewall(
             f"{name}-from-proxies",

@@ -48,7 +48,7 @@ class WorkloadAccessArgs:
     """Bucket for batches. None: no grant."""
     compile_caches: Sequence[CompileCacheGrant] = ()
     """Grants for compile caches, one per account."""
-    keda: bool = False
+    keda_reads_metrics: bool = False
     """Whether to grant KEDA's operator, in its own namespace, read access to Cloud Monitoring."""
     dataset_object: tuple[str, str] | None = None
     """Bucket and object of the benchmark's dataset. None: no grant."""
@@ -117,7 +117,7 @@ class WorkloadAccess(pulumi.ComponentResource):
                 "expression": f"resource.name == {json.dumps(f'projects/_/buckets/{bucket}/objects/{object_name}')}",
             }
             grant("dataset", BENCHMARK_ACCOUNT, "objectViewer", bucket, only=dataset)
-        if args.keda:
+        if args.keda_reads_metrics:
             projects.IAMMember(
                 f"{name}-{KEDA_ACCOUNT}-metrics",
                 project=args.project,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from typing import TYPE_CHECKING, TypedDict
 
 from facts.engines import BEHIND_BALANCER_SECONDS
+from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
 from settings.checks.declared_server import DeclaredServer, reasons
 from settings.derived.compile_cache import server_account
+from settings.derived.replica_start import replica_start
 
 if TYPE_CHECKING:
     from settings.sections.capacity import Placement
@@ -25,6 +28,8 @@ class ServerArguments(TypedDict):
     name: str
     replicas: int | None
     starts_empty: bool
+    max_replicas: int | None
+    likely_start_seconds: int
     engine: Engine
     model: Model
     placement: Placement
@@ -49,6 +54,8 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "name": settings.server.name,
         "replicas": settings.own_replicas,
         "starts_empty": settings.is_scaled and settings.server.scaling.min == 0,
+        "max_replicas": settings.server.scaling.max if settings.scales_by_keda else None,
+        "likely_start_seconds": ceil(time_to_serve(replica_start(settings)).likely_seconds),
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,

@@ -209,6 +209,11 @@ class Settings(Section):
         return self.owns_platform and (self.scales_by_keda if self.cluster.keda is None else self.cluster.keda)
 
     @property
+    def keda_reads_metrics(self) -> bool:
+        """Whether KEDA may read Cloud Monitoring: for this stack's requests in flight, or for stacks that join its cluster."""
+        return self.makes_keda and (self.server.scaling.mode == "load" or bool(self.cluster.keda))
+
+    @property
     def gpus_per_replica(self) -> int:
         """GPUs of one server pod."""
         return self.server.gpus or self.machine.gpus

@@ -71,6 +71,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
         "prefixes": watched.prefix_caching,
         "reserved": watched.reserved,
         "routers": watched.routers,
+        "scaled": watched.autoscaler is not None,
         "several": watched.max_replicas not in (0, 1),
         "shared": watched.canary_has_users,
         "spot": watched.spot,
@@ -80,14 +81,16 @@ def _cases(watched: Watched) -> dict[str, bool]:
 
 def _undo(watched: Watched) -> str:
     """How to take a change back. Never `kubectl rollout undo`: an earlier release's account, volume and caches may be gone."""
+    # An update that waits for a replica holds the stack's lock until its timeout.
+    first = "end an update that still runs (Ctrl-C where it runs), "
     if watched.canary:
         return (
-            "`git checkout COMMIT -- Pulumi.STACK.yaml && pulumi up --stack STACK` with the commit of `fleet rollout start`, then "
+            f"{first}`git checkout COMMIT -- Pulumi.STACK.yaml && pulumi up --stack STACK` with the commit of `fleet rollout start`, then "
             "`fleet rollout abort --stack STACK && pulumi up --stack STACK`: that takes back a promotion. If the change is older than "
             "the canary, then also commit the stack file and `git checkout COMMIT && pulumi up --stack STACK` with the "
             "commit before the change"
         )
-    return "`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"
+    return f"{first}`git checkout COMMIT && pulumi up --stack STACK` with the commit before it (`git log --oneline`)"
 
 
 def _elsewhere(watched: Watched) -> str:

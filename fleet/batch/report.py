@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from facts import ledger, prices
+from facts.cost import format_indication
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.plan.words import CAPACITIES, format_nodes
@@ -134,9 +135,9 @@ def _numbers(load: Load, best: Option | None) -> Iterator[Number]:
     )
     if best is None:
         return
+    least = ", at least" if best.plan.money.at_least else ""
     yield Number(name="duration", now=format_duration(3600 * best.run.total_hours), more=_hours(best))
     if best.run.usd is not None and best.usd is not None:
-        least = ", at least" if best.plan.money.at_least else ""
         yield Number(
             name=f"the whole batch{least}",
             now=format_usd(best.run.usd),
@@ -151,10 +152,11 @@ def _numbers(load: Load, best: Option | None) -> Iterator[Number]:
                 now=format_usd(best.run.usd_per_million.total_usd),
                 more=f"{format_usd(best.run.usd_per_million.output_usd)} over output tokens alone{start}",
             )
+    near = format_indication(best.plan.money.bill.residual_items)
     yield Number(
-        name="afterwards",
+        name=f"afterwards{least}",
         now=format_usd(best.run.usd_per_hour_after),
-        more="an hour at 0 replicas, until the stack is destroyed",
+        more=f"an hour at 0 replicas, until the stack is destroyed{f'; unknown prices: {near}' if near else ''}",
     )
 
 

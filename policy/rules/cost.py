@@ -44,7 +44,7 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
                 total += usd * nodes
                 whose = f", {money.origin(price)}" if price else ""
                 parts.append(f"{resource.label}: {nodes} x ${usd:,.2f}{whose}")
-    own = 0.0 if settings["usdPerNodeHour"] else _own_estimate(resources) or 0.0
+    own = _own_estimate(resources) or 0.0
     usd = max(total, own)
     if usd > ceiling:
         more = f", and {unpriced} node(s) without a published price in {region} are not included" if unpriced else ""
@@ -212,8 +212,8 @@ RULES: Final = (
                 name="usdPerNodeHour",
                 type="number",
                 unit="USD an hour",
-                why="your price of a node, then the only one used; unset: list prices of the stack's region, where nodes without "
-                "one are reported, and usdPerHour",
+                why="your price of a node that runs, instead of list prices; unset: those of the stack's region, where nodes without "
+                "one are reported. usdPerHour, which also has idle reserved nodes, counts beside either",
             ),
         ),
         judge=_above_ceiling,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import cost, prices
-from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill, rung_prices
+from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill, format_indication, rung_prices
 from facts.disks import throughput_for_readers_mibps
 from facts.machines import find
 
@@ -66,7 +66,7 @@ def test_a_price_of_another_region_is_told_and_never_used() -> None:
     assert line(bill(replace(SPOT, weights=volume)), "hyperdisk-ml-capacity").usd_per_hour is None
     there = bill(replace(SPOT, weights=volume))
     assert there.usd_per_hour_known == bill(SPOT).usd_per_hour_known
-    assert there.format_indication() == "2 of them about $0.80 in us-central1"
+    assert format_indication(there.residual_items) == "2 of them about $0.80 in us-central1"
     priced = line(bill(replace(SPOT, region="us-central1", weights=volume)), "hyperdisk-ml-capacity")
     assert priced.indicated_usd_per_hour is None
     assert priced.usd_per_month == pytest.approx(64 * 0.08)

@@ -40,6 +40,8 @@ def test_with_a_gateway_the_proxies_have_a_range_of_their_own() -> None:
     assert proxy.inputs["role"] == "ACTIVE"
     assert proxy.inputs["ipCidrRange"] == "10.9.0.0/24"
     assert proxy.inputs["region"] == "europe-west4"
+    # The provider does not repeat a delete that is refused because the subnet is in use: a longer timeout would say otherwise.
+    assert not proxy.custom_timeouts
 
 
 def test_the_subnet_can_be_asked_for_without_a_gateway_and_refused_with_one() -> None:

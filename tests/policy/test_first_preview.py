@@ -124,10 +124,9 @@ def test_objects_of_an_unconfigured_provider_have_no_outputs_in_a_preview() -> N
 def test_a_stacks_own_estimate_counts_against_its_ceiling(pack: Pack) -> None:  # noqa: F811 - the fixture
     stack = Resource(type="pulumi:pulumi:Stack", urn="urn:stack", props={"usdPerHour": 12.5})
     for ceiling, blocked in ((12, True), (13, False)):
-        pack.configure({"hourly-cost-above-ceiling": {"maxUsdPerHour": ceiling}})
-        assert ("hourly-cost-above-ceiling" in pack.judge_stack(stack)) == blocked
-    pack.configure({"hourly-cost-above-ceiling": {"maxUsdPerHour": 12, "usdPerNodeHour": 1}})
-    assert pack.judge_stack(stack) == {}
+        for price in ({}, {"usdPerNodeHour": 1}):
+            pack.configure({"hourly-cost-above-ceiling": {"maxUsdPerHour": ceiling, **price}})
+            assert ("hourly-cost-above-ceiling" in pack.judge_stack(stack)) == blocked
 
 
 def test_objects_that_no_policy_was_asked_about_are_not_taken_for_sound(pack: Pack) -> None:  # noqa: F811 - the fixture

@@ -19,6 +19,8 @@ from workloads.keda.values import METRICS_SERVER, OPERATOR, WEBHOOKS
 
 LOAD = {"mode": "load", "min": 1, "max": 4}
 SCALED = {"scaling": LOAD}
+BY_BATCH = {"mode": "batch", "max": 4}
+BY_CLOCK = {"mode": "schedule", "max": 4, "windows": [{"start": "08:00", "end": "19:00", "replicas": 4}]}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -47,18 +49,22 @@ def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_i
 
 
 @pytest.mark.parametrize(
-    ("sections", "installed"),
+    ("sections", "installed", "reads"),
     [
-        ({"server": {}}, False),
-        ({"server": SCALED}, True),
-        ({"server": {}, "cluster": {"keda": True}}, True),
-        ({"server": SCALED, "platform": {"stack": "base"}}, False),
+        ({"server": {}}, False, False),
+        ({"server": SCALED}, True, True),
+        ({"server": {"scaling": BY_BATCH}}, True, False),
+        ({"server": {"scaling": BY_CLOCK}}, True, False),
+        ({"server": {"scaling": BY_BATCH}, "cluster": {"keda": True}}, True, True),
+        ({"server": {}, "cluster": {"keda": True}}, True, True),
+        ({"server": SCALED, "platform": {"stack": "base"}}, False, False),
     ],
 )
-def test_keda_is_installed_by_whoever_has_the_cluster_and_needs_it(
-    sections: dict[str, object], installed: bool
+def test_keda_is_installed_by_whoever_has_the_cluster_and_reads_metrics_where_a_trigger_may_ask_for_them(
+    sections: dict[str, object], installed: bool, reads: bool
 ) -> None:
-    assert make_settings(**sections).makes_keda is installed
+    settings = make_settings(**sections)
+    assert (settings.makes_keda, settings.keda_reads_metrics) == (installed, reads)
 
 
 def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -> None:

@@ -112,19 +112,26 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
     assert found.ignore_changes == ("spec.replicas",)
 
 
-def test_an_update_is_given_time_for_every_replica_in_turn() -> None:
-    one, twelve = (deployment(server={"replicas": count}).custom_timeouts for count in (1, 12))
-    # 15 minutes for a node, 30 to start, and ten of grace.
-    assert dict(one) == {"create": "45m", "update": "55m", "delete": "15m"}
-    assert dict(twelve) == {"create": "45m", "update": f"{15 + 12 * 40}m", "delete": "15m"}
-    short = deployment(capacity={"mode": "spot", "graceSeconds": 15}, server={"replicas": 12}).custom_timeouts
-    # A part of a minute counts as one.
-    assert dict(short) == {"create": "45m", "update": f"{15 + 12 * 31}m", "delete": "6m"}
-
-
-def test_an_update_of_unknown_size_is_given_time_for_the_articles_fleet() -> None:
-    external = deployment(server={"replicas": "external"}).custom_timeouts
-    assert external == deployment(server={"replicas": 12}).custom_timeouts
+@each_row(
+    ("server", "capacity", "minutes"),
+    [
+        # One replica's limit: ten minutes of grace, 15 for a node, 30 to start.
+        ({"replicas": 1}, {}, 55),
+        ({"replicas": 2}, {}, 55),
+        # All replicas in turn, each with two minutes of drain and a likely start.
+        ({"replicas": 12}, {}, 251),
+        ({"replicas": "external"}, {}, 226),
+        ({"scaling": {"mode": "load", "max": 8}}, {}, 162),
+        ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 151),
+        # A part of a minute counts as one.
+        ({"replicas": 1}, {"mode": "spot", "graceSeconds": 15}, 46),
+    ],
+)
+def test_an_update_is_given_the_likely_time_of_all_replicas_and_no_less_than_the_limit_of_one(
+    server: dict[str, Any], capacity: dict[str, Any], minutes: int
+) -> None:
+    found = deployment(server=server, **({"capacity": capacity} if capacity else {})).custom_timeouts
+    assert (found["create"], found["update"]) == ("45m", f"{minutes}m")
 
 
 def test_kubernetes_allows_a_node_and_a_start_before_it_calls_a_rollout_stuck() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 import pulumi
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pulumi_kubernetes.policy.v1 import PodDisruptionBudgetSpecArgsDict
 
 REPLICAS_ASSUMED = 12
-"""Replicas assumed for the update timeout if the number is managed externally. Assumed: the article's largest fleet."""
+"""Replicas assumed for the update timeout if nothing bounds their number. Assumed: the article's largest fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,10 @@ class ServerArgs(ServerPod):
     """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
     starts_empty: bool = False
     """With `replicas` None: whether the Deployment is created without pods, because its autoscaler has a minimum of 0."""
+    max_replicas: int | None = None
+    """With `replicas` None: the most that the autoscaler sets. None: unknown, and `REPLICAS_ASSUMED` bounds an update."""
+    likely_start_seconds: int = 1_080
+    """Likely time of a replica from Pending to ready: `facts.time_to_serve`. Default: the article's node, rounded up to 18 minutes."""
     internal_load_balancer: bool = False
     """Whether to publish the Service on an internal passthrough load balancer."""
     beside: Server | None = None
@@ -209,9 +214,14 @@ def progress_deadline_seconds(args: ServerPod) -> int:
 
 
 def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
-    """Pulumi's timeouts. A new fleet's replicas start in parallel; an update replaces them one by one."""
-    replicas = REPLICAS_ASSUMED if args.replicas is None else max(1, args.replicas)
+    """Pulumi's timeouts. A new fleet's replicas start in parallel; an update replaces them one by one.
+
+    An update waits for its timeout where a replica does not become ready, and holds the stack's lock: the provider (pulumi-kubernetes
+    4.34, await/deployment.go) logs an exceeded progress deadline and waits on. So it is the likely time of all replicas, and no less than
+    the limit of one.
+    """
+    replicas = max(1, (args.max_replicas or REPLICAS_ASSUMED) if args.replicas is None else args.replicas)
     grace_minutes = -(-args.drain.grace_seconds // 60)
     create = PROVISIONING_MINUTES + args.startup_minutes
-    update = PROVISIONING_MINUTES + replicas * (grace_minutes + args.startup_minutes)
+    update = max(grace_minutes + create, ceil(replicas * (args.drain.stream_seconds + args.likely_start_seconds) / 60))
     return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{grace_minutes + 5}m")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from facts.cost import LineItem
+from facts.cost import LineItem, format_indication
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE
 from facts.texts import plural
@@ -342,7 +342,8 @@ def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
     unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]
     parts = [f"{format_usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
     if unknown:
-        parts.append(f"items without a dated price ({', '.join(unknown)})")
+        near = format_indication(tuple(items)) if per == "hour" else ""
+        parts.append(f"items without a dated price ({', '.join(unknown)}{f'; {near}' if near else ''})")
     return " and ".join(parts) or "nothing"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from facts.cost import HOURS_PER_MONTH
+from facts.cost import HOURS_PER_MONTH, format_indication
 from facts.figures import published_nodes
 from facts.texts import plural
 from fleet.report.words import format_list, format_usd
@@ -136,7 +136,8 @@ def format_residual(bill: Bill) -> Iterator[str]:
     if by_schedule is not None and bill.usd_per_hour is not None:
         least, most = "at least " if bill.unknown else "", format_usd(bill.usd_per_hour * HOURS_PER_MONTH)
         yield f"a month of 730 hours: {least}{format_usd(by_schedule)} at the scheduled minimum, {most} at full size"
-    yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, bill.residual_items, 'an hour')}"
+    left = bill.residual_items
+    yield f"at 0 replicas: {_amount(bill.residual_usd_per_hour, left, 'an hour', format_indication(left))}"
     kept = bill.after_destroy_items
     if kept:
         names = ", ".join(item.name for item in kept)
@@ -145,12 +146,13 @@ def format_residual(bill: Bill) -> Iterator[str]:
         yield "after destroy: no cost remains"
 
 
-def _amount(known: float, items: tuple[LineItem, ...], period: str) -> str:
+def _amount(known: float, items: tuple[LineItem, ...], period: str, indication: str = "") -> str:
     unknown = sum(item.usd_per_hour is None for item in items)
+    more = f", {indication}" if indication else ""
     if unknown == len(items) and items:
-        return f"unknown ({plural(unknown, 'price')} without a dated source)"
+        return f"unknown ({plural(unknown, 'price')} without a dated source{more})"
     return (
-        f"at least {format_usd(known)} {period} ({plural(unknown, 'price')} unknown)"
+        f"at least {format_usd(known)} {period} ({plural(unknown, 'price')} unknown{more})"
         if unknown
         else f"{format_usd(known)} {period}"
     )

@@ -165,6 +165,13 @@ CASES = (
         maxUsdPerHour=1_299.999,
         usdPerNodeHour=100.0,
     ),
+    of_program(
+        "hourly-cost-above-ceiling",
+        "idle nodes of a reservation, at a price of one's own",
+        stack="prod",
+        settings={"capacity": {"reservation": {"nodes": 28}}},
+        limits={"maxUsdPerHour": 740, "usdPerNodeHour": 88.93},
+    ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
     of_resource("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
     of_resource(
