@@ -117,7 +117,7 @@ class Watched:
         """Hours without a request before an hour more is told. An autoscaler's minimum is kept through nights on purpose, and what load
         adds to it goes by itself.
         """
-        return 24 if self.autoscaler is not None and not self.only_batches else 1
+        return 23 if self.autoscaler is not None and not self.only_batches else 1
 
     @property
     def is_apart(self) -> bool:
