@@ -632,11 +632,12 @@ def _cost(watched: Watched, of: Series) -> Iterator[Alert]:
     running = of.of("vllm:num_requests_running")
     yield Alert(
         name="GpusIdle",
-        expr=f"sum(max_over_time({running}[1h])) == 0",
+        # A new fleet has not been idle for longer than it has been there.
+        expr=f"sum(max_over_time({running}[{watched.idle_hours}h])) == 0 and count({running} offset {watched.idle_hours}h)",
         for_seconds=HOUR,
         severity="ticket",
         question="cost",
-        summary=f"{watched.server}: no request for two hours{hourly}",
+        summary=f"{watched.server}: no request for {watched.idle_hours + 1} hours{hourly}",
         panel=usd_per_hour_panel(watched) if hourly else "Replicas",
         every_seconds=300,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from facts.names import BATCH_APP, KEDA_NAMESPACE, spending_namespace
+from facts.names import BATCH_APP, KEDA_NAMESPACE, NODE_CLUSTER_CHARACTERS, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
@@ -55,8 +55,9 @@ def stock_outs(watched: Watched) -> LogSignal:
 
 def preemptions(watched: Watched) -> LogSignal:
     """Preempted Spot nodes of GKE. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
-    Autopilot's nodes begin with gk3-.
+    Autopilot's nodes begin with gk3- and the beginning of the cluster's.
     """
+    cluster = "" if watched.cluster is None else watched.cluster[:NODE_CLUSTER_CHARACTERS].rstrip("-") + "-"
     zones = " OR ".join(f'"{zone}"' for zone in watched.zones)
     return LogSignal(
         name=log_name(watched, "spot_preemptions"),
@@ -66,7 +67,7 @@ def preemptions(watched: Watched) -> LogSignal:
             'resource.type="gce_instance"',
             *((f"resource.labels.zone=({zones})",) if zones else ()),
             'protoPayload.methodName="compute.instances.preempted"',
-            'protoPayload.resourceName:"/instances/gk3-"',
+            f'protoPayload.resourceName:"/instances/gk3-{cluster}"',
         ),
         why="a preempted node loses its requests",
     )

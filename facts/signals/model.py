@@ -113,6 +113,13 @@ class Watched:
     """Dollars per million output tokens at the published throughput; None where none was published for this shape."""
 
     @property
+    def idle_hours(self) -> int:
+        """Hours without a request before an hour more is told. An autoscaler's minimum is kept through nights on purpose, and what load
+        adds to it goes by itself.
+        """
+        return 23 if self.autoscaler is not None and not self.only_batches else 1
+
+    @property
     def is_apart(self) -> bool:
         """Whether prompts are read by other engines than those that answer."""
         return self.prefill_engines > 0

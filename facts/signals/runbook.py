@@ -49,6 +49,7 @@ def section(alert: str, watched: Watched) -> str:
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
     named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason"), "NOTICE": str(watched.notice_seconds)}
     named |= {"GRACE": str(watched.grace_seconds), "START": str(watched.start_seconds // 60)}
+    named["IDLE"] = str(watched.idle_hours + 1)
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)
     return text

@@ -1,4 +1,4 @@
-"""The gateway's host name as clients meet it: the certificate on port 443, the redirect on port 80."""
+"""The gateway's host name as clients meet it: the certificate on port 443, what port 80 answers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 PORTS: Final = (443, 80)
+CALLED: Final = "/v1/completions"
+"""Path of the call in clear text; it carries neither key nor prompt."""
 LEAST_DAYS: Final = 14
 """Days for which a certificate must still be valid. Assumed: Google renews about a month before the end, so fewer mean that it cannot."""
 _DAY_SECONDS: Final = 86_400
@@ -34,6 +37,8 @@ class HostName:
     redirect: str = ""
     """Status and target of GET / on port 80."""
     redirect_trouble: str = ""
+    call: str = ""
+    """Status and target of a POST below /v1 on port 80; empty without an answer."""
 
 
 def is_asked(settings: Settings, url: str) -> bool:
@@ -47,9 +52,15 @@ def look(
 ) -> HostName:
     """Connect to both ports. `context`: what this machine trusts, by default its own certificates."""
     days, tls_trouble = _certificate(name, ports[0], seconds, context or ssl.create_default_context())
-    redirect, redirect_trouble = _redirect(name, ports[1], seconds)
+    redirect, redirect_trouble = _plain(name, ports[1], seconds, "GET", "/")
+    call, _ = _plain(name, ports[1], seconds, "POST", CALLED)
     return HostName(
-        name=name, days_left=days, tls_trouble=tls_trouble, redirect=redirect, redirect_trouble=redirect_trouble
+        name=name,
+        days_left=days,
+        tls_trouble=tls_trouble,
+        redirect=redirect,
+        redirect_trouble=redirect_trouble,
+        call=call,
     )
 
 
@@ -70,10 +81,10 @@ def _certificate(name: str, port: int, seconds: float, context: ssl.SSLContext) 
     return int(left // _DAY_SECONDS), ""
 
 
-def _redirect(name: str, port: int, seconds: float) -> tuple[str, str]:
+def _plain(name: str, port: int, seconds: float, method: str, path: str) -> tuple[str, str]:
     connection = http.client.HTTPConnection(name, port, timeout=seconds)
     try:
-        connection.request("GET", "/")
+        connection.request(method, path)
         answer = connection.getresponse()
         return " to ".join(filter(None, (str(answer.status), answer.getheader("Location", "")))), ""
     except (OSError, http.client.HTTPException) as error:
@@ -83,7 +94,7 @@ def _redirect(name: str, port: int, seconds: float) -> tuple[str, str]:
 
 
 def host_name(found: HostName | None, settings: Settings, trouble: str) -> Check | None:
-    """Certificate and redirect; None without a host name. `trouble`: why the endpoint was not queried."""
+    """Certificate and port 80; None without a host name. `trouble`: why the endpoint was not queried."""
     if not settings.gateway.enabled or settings.gateway.hostname is None:
         return None
     title = "Host name"
@@ -93,7 +104,7 @@ def host_name(found: HostName | None, settings: Settings, trouble: str) -> Check
         "host-name",
         title,
         _differences(found),
-        held=f"{found.name} has a certificate for {found.days_left} more days, and port 80 redirects to it",
+        held=f"{found.name} has a certificate for {found.days_left} more days, and port 80 serves nothing",
         failed="`fleet doctor --for up --live` shows address, records and certificate" if found.tls_trouble else "",
     )
 
@@ -108,3 +119,6 @@ def _differences(found: HostName) -> Iterable[Finding]:
     if found.redirect not in wanted:
         said = found.redirect or found.redirect_trouble
         yield difference("endpoint", "port 80", f"301 to https://{found.name}/", said)
+    # After a redirect, clients repeat a POST as a GET.
+    if found.call and int(found.call[:3]) < HTTPStatus.BAD_REQUEST:
+        yield difference("endpoint", f"port 80, POST {CALLED}", "404", found.call)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from facts.names import NODE_CLUSTER_CHARACTERS
 from lab.cloud import offers as keys
 from lab.cloud.offers import Offer
 from lab.cloud.pod_needs import PodNeeds, Taint
@@ -124,7 +125,7 @@ def node_name(offer: Offer, number: int, cluster: str) -> str:
     pool = hashlib.sha256(repr((offer.pool, offer.machine.name, offer.compute_class)).encode()).hexdigest()
     own = hashlib.sha256(str(number).encode()).hexdigest()
     group = hashlib.sha256((pool + offer.zone).encode()).hexdigest()
-    return f"gk3-{cluster[:26].rstrip('-')}-nap-{pool[:8]}-{group[:8]}-{own[:2]}{number:04x}"[:63]
+    return f"gk3-{cluster[:NODE_CLUSTER_CHARACTERS].rstrip('-')}-nap-{pool[:8]}-{group[:8]}-{own[:2]}{number:04x}"[:63]
 
 
 def node_address(number: int) -> str:

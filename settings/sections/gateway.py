@@ -58,7 +58,7 @@ class Gateway(Section):
     gateway_class: Literal["gke-l7-rilb", "gke-l7-regional-external-managed"] = "gke-l7-rilb"
     """GatewayClass: regional internal or regional external load balancer. InferencePool does not support global classes."""
     hostname: Hostname | None = None
-    """Name under which clients call the gateway, e.g. llm.example.com: HTTPS on port 443, and port 80 redirects to it. Default: plain HTTP
+    """Name under which clients call the gateway, e.g. llm.example.com: HTTPS on port 443; port 80 serves nothing. Default: plain HTTP
     at the load balancer's address."""
     tls: Tls = Tls()
     """The certificate for `hostname`."""

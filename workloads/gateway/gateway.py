@@ -316,9 +316,14 @@ def _attached(gateway: str, hostname: str | None, listener: str) -> dict[str, An
 
 
 def redirect_spec(gateway: str, hostname: str) -> dict[str, Any]:
-    """Spec of the HTTPRoute of the HTTP listener: it serves nothing, and points to HTTPS for good."""
+    """Spec of the HTTPRoute of the HTTP listener: it serves nothing, and leads a browser that opened the bare name to HTTPS for good.
+
+    Every other path gets 404 (Gateway API, HTTPRouteRule.matches: no rule matches). After a 301, clients repeat a POST as a GET, and its
+    key has crossed the network in clear text each time: an error is noticed at the first call.
+    """
     redirect = {"type": "RequestRedirect", "requestRedirect": {"scheme": "https", "statusCode": 301}}
-    return {**_attached(gateway, hostname, HTTP), "rules": [{"filters": [redirect]}]}
+    bare = {"path": {"type": "Exact", "value": "/"}}
+    return {**_attached(gateway, hostname, HTTP), "rules": [{"matches": [bare], "filters": [redirect]}]}
 
 
 def service_reference(service: str) -> dict[str, Any]:

@@ -18,6 +18,11 @@ VOLUMES: Final = (
 )
 ENDS: Final = ("replace", "delete")
 """Operations that remove the old resource."""
+_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway": ("spec.addresses", "spec.gatewayClassName"),
+    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": ("spec.hostnames", "spec.parentRefs"),
+}
+"""Properties of a gateway that decide under which address, name and port its clients reach it."""
 _BUCKET: Final = "gcp:storage/bucket:Bucket"
 
 
@@ -60,6 +65,7 @@ def dangers(
                 message=f"{was.name} is deleted: {plural(was.counted, 'replica')} with {plural(was.gpus, 'GPU')} stop serving.",
                 urns=(urn,),
             )
+    yield from _moved(changes)
     yield from _unprotected(changes)
 
 
@@ -106,6 +112,23 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
             id=f"bucket-{one.operation}d",
             message=f"Bucket {one.name} {verb}{guess}{because}: its results are lost, or block the deletion.",
             urns=(one.urn,),
+        )
+
+
+def _moved(changes: Changes) -> Iterator[Danger]:
+    """A gateway that clients no longer reach as they do now."""
+    moved = [
+        one.urn
+        for one in changes.resources
+        if one.type in _CALLED
+        and (one.operation in ENDS or any(change.path.startswith(_CALLED[one.type]) for change in one.properties))
+    ]
+    if moved:
+        yield Danger(
+            id="endpoint-moved",
+            message="The gateway's address, name or port changes: clients that call it as they do now get errors as soon as the "
+            "update reaches the load balancer; docs/gateway.md (a name for a gateway that serves) has the order.",
+            urns=tuple(moved),
         )
 
 

@@ -556,9 +556,9 @@ def _rest() -> Iterator[Case]:
             for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
         ]
         yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
-    yield Case("GpusIdle", True, [of(RUNNING, "0x280")], minutes=140)
-    once = [of(RUNNING, "0x280"), *one(RUNNING, "0x100 1x1 0x178")]
-    yield Case("GpusIdle", False, once, minutes=140)
+    yield Case("GpusIdle", True, [of(RUNNING, "0x312")], minutes=1560, every=300)
+    once = [of(RUNNING, "0x312"), *one(RUNNING, "0x200 1x1 0x111")]  # at noon of a new fleet, then a night without
+    yield Case("GpusIdle", False, once, minutes=1560, every=300)
     for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour, by the guard as well
         yield Case("TokensDear", fires, [*dear(80, "5x160", tokens)], minutes=80)
 

@@ -11,7 +11,7 @@ import pytest
 
 from facts.signals.catalogue import catalogue
 from facts.signals.model import Watched
-from tests.facts.signals.alert_cases import APART, CASES, EIGHT, SHAPES, Case, dear
+from tests.facts.signals.alert_cases import APART, CASES, EIGHT, RUNNING, SHAPES, Case, dear, of, one
 from tests.support.promtool import Expectation, wrong
 
 ASKED = {
@@ -84,6 +84,18 @@ def test_the_guards_price_decides_where_it_is_counted() -> None:
         for watched, usd, fires in told
     ]
     assert wrong([expectation(case, watched) for watched, case in cases]) == [set()] * len(cases)
+
+
+@pytest.mark.slow
+def test_without_an_autoscaler_two_hours_are_idle() -> None:
+    fixed = replace(EIGHT, autoscaler=None)
+    idle = [of(RUNNING, "0x42")]
+    cases = [
+        Case("GpusIdle", True, idle, minutes=140, every=300),
+        Case("GpusIdle", False, idle, minutes=110, every=300),
+        Case("GpusIdle", False, [*idle, *one(RUNNING, "0x20 1x1 0x21")], minutes=140, every=300),
+    ]
+    assert wrong([expectation(case, fixed) for case in cases]) == [set()] * len(cases)
 
 
 def test_every_selector_names_a_metric() -> None:

@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleet.verify.host_name import LEAST_DAYS, HostName, host_name, is_asked, look
+from fleet.verify.host_name import CALLED, LEAST_DAYS, HostName, host_name, is_asked, look
 from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -77,6 +78,9 @@ class Redirects(BaseHTTPRequestHandler):
         self.send_header("Location", f"https://{HOST}/")
         self.end_headers()
 
+    def do_POST(self) -> None:
+        self.send_error(404)
+
     def log_message(self, *_: object) -> None:
         """Says nothing."""
 
@@ -90,7 +94,7 @@ def test_a_trusted_certificate_and_its_days_and_the_redirect_are_seen(
     tmp_path: Path, key: ec.EllipticCurvePrivateKey
 ) -> None:
     file = certificate(tmp_path, key)
-    assert seen(file, file) == HostName(name=HOST, days_left=60, redirect=f"301 to https://{HOST}/")
+    assert seen(file, file) == HostName(name=HOST, days_left=60, redirect=f"301 to https://{HOST}/", call="404")
 
 
 @each_row(("host", "days", "says"), [("another", 60, "mismatch"), (HOST, -1, "expired")])
@@ -119,6 +123,8 @@ def test_ports_without_a_listener_are_troubles_and_no_crash() -> None:
         (HostName(name=GOOD.name, days_left=60, redirect="200"), "port 80"),
         (HostName(name=GOOD.name, days_left=60, redirect_trouble="no answer"), "port 80"),
         (HostName(name=GOOD.name, days_left=60, redirect="302 to https://llm.acme.dev/"), "port 80"),
+        (replace(GOOD, call="301 to https://llm.acme.dev/v1/completions"), f"port 80, POST {CALLED}"),
+        (replace(GOOD, call="200"), f"port 80, POST {CALLED}"),
     ],
 )
 def test_what_a_client_would_stumble_over_fails(found: HostName, where: str) -> None:

@@ -15,8 +15,19 @@ from fleet.preview.compare.compare import compare
 from fleet.preview.compare.gpu_pods import gpu_pods
 from fleet.preview.record.recording import Alias, RecordedResource
 from fleet.preview.record.values import UNKNOWN
-from tests.fleet.preview.fleets import CLUSTER, NAMESPACE, ROOT, SERVER, WEIGHTS, changes_of, edited, recording
+from tests.fleet.preview.fleets import (
+    CLUSTER,
+    NAMESPACE,
+    ON_CLUSTER,
+    ROOT,
+    SERVER,
+    WEIGHTS,
+    changes_of,
+    edited,
+    recording,
+)
 from tests.fleet.preview.sample_report import resource
+from tests.support.rows import each_row
 
 ROOT_FOLDER = Path(__file__).parents[4]
 IMAGE = "spec/template/spec/containers/0/image"
@@ -205,6 +216,43 @@ def test_a_canary_that_goes_is_none() -> None:
     canary = edited(replace(SERVER, urn=f"{SERVER.urn}-canary", name="canary"), "metadata/name", name)
     before = replace(recording(), resources=(*recording().resources, canary))
     assert dangers(compare(before, recording())) == []
+
+
+GATEWAY = resource(
+    "kubernetes:gateway.networking.k8s.io/v1:Gateway",
+    "gateway",
+    ROOT,
+    inputs={"spec": {"gatewayClassName": "gke-l7-rilb", "listeners": [{"name": "http", "port": 80}]}},
+    provider=ON_CLUSTER,
+)
+ROUTE = resource(
+    "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute",
+    "route",
+    ROOT,
+    inputs={"spec": {"parentRefs": [{"name": "gateway"}], "rules": [{"backendRefs": [{"name": "qwen35-pool"}]}]}},
+    provider=ON_CLUSTER,
+)
+SECURE = [{"name": "http", "port": 80}, {"name": "https", "port": 443}]
+STATIC = [{"type": "NamedAddress", "value": "llm"}]
+
+
+@each_row(
+    ("before", "after", "told"),
+    [
+        ((GATEWAY, ROUTE), (GATEWAY, edited(ROUTE, "spec/parentRefs/0/sectionName", "https")), True),
+        ((GATEWAY, ROUTE), (GATEWAY, edited(ROUTE, "spec/hostnames", ["llm.acme.dev"])), True),
+        ((GATEWAY,), (edited(GATEWAY, "spec/addresses", STATIC),), True),
+        ((GATEWAY,), (edited(GATEWAY, "spec/gatewayClassName", "gke-l7-regional-external-managed"),), True),
+        ((GATEWAY,), (), True),
+        ((GATEWAY,), (edited(GATEWAY, "spec/listeners", SECURE),), False),
+        ((GATEWAY, ROUTE), (GATEWAY, edited(ROUTE, "spec/rules/0/backendRefs/0/name", "another")), False),
+        ((), (GATEWAY, ROUTE), False),
+    ],
+)
+def test_a_gateway_that_clients_no_longer_reach_is_a_danger(
+    before: tuple[RecordedResource, ...], after: tuple[RecordedResource, ...], told: bool
+) -> None:
+    assert dangers(compare(recording(*before), recording(*after))) == ["endpoint-moved"] * told
 
 
 @pytest.mark.parametrize(
