@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from facts.names import stack_names
+from facts.regions import regions
 from facts.texts import hint
 from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, CommandError
@@ -96,7 +97,8 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     _require_known("--machine", source.machine, MACHINES, meant.type if meant else None)
     if source.model is not None:
         _require_known("--model", source.model, CATALOGUE)
-    region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
+    zone = place.zone or ""
+    region = zone if zone in regions() else zone.rpartition("-")[0] or region_with(source.machine)
     asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
     heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
     return write_stack(root, stack, plan(question_of(asked, for_stack=True)), place, heading=heading)
