@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -50,6 +50,7 @@ $(STAMP)-rehearsal $(STAMP)-benchmark $(STAMP)-lint $(STAMP)-test: $(STAMP)-%: $
 
 preview: setup ## Offline preview of a stack: resources, price, figures, findings, manifests (STACK=spot)
 	@$(BIN)/fleet preview --stack $(STACK) --out $(OUT)
+	@command -v fleet >/dev/null || echo "Put fleet on the path, once per shell: source $(BIN)/activate"
 
 doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
@@ -143,4 +144,4 @@ bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine
 	@$(PYTEST) -q -m slow tests/fleet/bench/test_true_client.py
 
 clean: ## Remove what the other targets made
-	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) $(DOCS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf out build $(VENV) $(VLLM) $(VLLM_NEW) $(CHECKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

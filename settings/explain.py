@@ -65,8 +65,10 @@ def _is_inside(inner: ErrorDetails, outer: ErrorDetails) -> bool:
 
 def _problem(detail: ErrorDetails, root: type[BaseModel], prefix: str) -> Finding:
     place = place_of(detail["loc"], root)
-    path = _path(place.keys, prefix)
     kind, given, context = detail["type"], detail.get("input"), detail.get("ctx", {})
+    if kind == "extra_forbidden":  # as typed: a program's name of a key is no key
+        place = replace(place, keys=(*place.keys[:-1], detail["loc"][-1]))
+    path = _path(place.keys, prefix)
     given = redacted(path, listed(given))  # before it enters any text
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _no_such_branch(path, given, place)
@@ -191,12 +193,13 @@ def _write(kind: str, path: str, given: Any, context: dict[str, Any], place: Pla
 
 def _corrected(kind: str, given: Any, context: dict[str, Any], place: Place, path: str) -> str | None:
     """The given value in the form that is allowed, if it is clear what was meant."""
-    if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 1 < given <= 100:
+    if kind.startswith(("greater_than", "less_than")) and context.get("le") == 1 and 10 <= given <= 100:  # percent
         return f"{given / 100:g}"
     info = fields_of(place.model).get(place.field)
     # Of the value itself, not of the list or mapping that it is in.
     own = info if info is not None and place.keys[-1] in (info.alias, place.field) else None
-    if kind == "less_than_equal" and info is not None and info.default is None:  # a default is safer than the maximum
+    # A default is safer than the maximum, and so is part of a whole.
+    if kind == "less_than_equal" and context.get("le") != 1 and info is not None and info.default is None:
         return shown(context["le"])
     if kind in ("int_type", "int_from_float", "float_type") and not isinstance(given, bool):
         number = _number(given, binary=kind != "float_type")

@@ -132,6 +132,8 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         space, _, name = key.partition(":")
         if key in ("gcp:project", "gcp:region"):
             values[name] = text
+        elif space == "gcp" and (near := nearest(name, ("project", "region"))):
+            problems.append(_unknown_key(key, f"gcp:{near}"))
         elif space != NAMESPACE:
             if space not in _OTHERS and (near := nearest(space, [NAMESPACE])):
                 problems.append(_unknown_key(key, f"{near}:{name}"))
@@ -159,7 +161,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
     problems += [secret_in_plain_text(secret.path, secret.what) for secret in secrets_in(given)]
     problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:
-        settings = Settings.model_validate(values)
+        settings = Settings.model_validate(values, by_alias=True, by_name=False)
     except ValidationError as error:
         from settings.explain import explain
 
@@ -227,7 +229,8 @@ def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int 
         {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
     )
     try:
-        resolve(stack, Server.model_validate(server), None, MACHINES.get(str(values.get("machine")), DEFAULT_MACHINE))
+        sound = Server.model_validate(server, by_alias=True, by_name=False)
+        resolve(stack, sound, None, MACHINES.get(str(values.get("machine")), DEFAULT_MACHINE))
     except SettingsError as error:
         return tuple(
             problem for problem in error.problems if problem.id != "model-without-revision" or "model" not in values

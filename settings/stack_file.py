@@ -73,7 +73,8 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
         known = stack_names(root)
         source = "smoke" if "smoke" in known else next(iter(known), None)
         made_of = f"--from {source}" if source else "--machine g2-standard-12 --model Qwen/Qwen3.5-4B"
-        make = f"fleet new {stack} {made_of}"
+        meant = stack.removeprefix("Pulumi.").removesuffix(".yaml")
+        make = f"fleet new {meant} {made_of}"
         raise SettingsError(
             stack,
             [
@@ -83,7 +84,7 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
                     found=stack,
                     allowed=f"a stack with a file in this folder: {', '.join(known) or 'none'}",
                     why=f"{path.name} does not exist",
-                    write=nearest(stack, known) or (f"one of these names, or {make}" if known else make),
+                    write=nearest(meant, known) or (f"one of these names, or {make}" if known else make),
                 )
             ],
         )

@@ -287,6 +287,16 @@ def template_form(template: str, id_key: str, terms: Terms = _NO_TERMS) -> Form:
                 write="no --template (a stack: no batch.template)",
                 of_file=True,
             )
+        if lacking := sorted(keys - row.keys()):
+            raise LineError(
+                "template-key",
+                lacking[0],
+                found=f"a row with {shortened(', '.join(row), 60)}",
+                allowed=f"a row with {', '.join(lacking)}",
+                why="--template (a stack: batch.template) uses it",
+                write=f"{{{nearest(lacking[0], row) or 'KEY'}}} in the template",
+                of_file=True,
+            )
         id_ = _id(row, id_key)
         made = []
         for text, name in parts:

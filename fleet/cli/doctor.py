@@ -8,6 +8,7 @@ import typer
 
 from facts.finding import block
 from facts.names import stack_names
+from facts.texts import hint
 from fleet.cli import lab
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
@@ -47,6 +48,8 @@ def doctor(
     if live and step != "up":
         raise CommandError("--live needs --for up")
     folder = find_root(root)
+    if stack is not None and stack not in (known := stack_names(folder)):
+        raise CommandError(f"--stack {stack} is not known; {hint(stack, known)}")
     report = _look_up(folder, stack) if live else None
     checks = inspect_machine(folder, stack, of_rehearsals=lab.prerequisites())
     needed = {str(name): needed_by(checks, name) for name in STEPS}

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from facts.names import stack_names
+from facts.regions import regions
 from facts.texts import hint
 from fleet.cli.documents import say_next
 from fleet.cli.exits import CLEAN, CommandError
@@ -88,7 +89,7 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     from facts.machines import MACHINES, meant_machine
     from facts.models import CATALOGUE
     from fleet.plan.planning import plan
-    from fleet.plan.question.asking import question_of
+    from fleet.plan.question.asking import NoFitError, question_of
     from fleet.plan.stack_file import region_with, write_stack
 
     assert source.machine is not None
@@ -96,10 +97,17 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     _require_known("--machine", source.machine, MACHINES, meant.type if meant else None)
     if source.model is not None:
         _require_known("--model", source.model, CATALOGUE)
-    region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
+    zone = place.zone or ""
+    region = zone if zone in regions() else zone.rpartition("-")[0] or region_with(source.machine)
     asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
     heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
-    return write_stack(root, stack, plan(question_of(asked, for_stack=True)), place, heading=heading)
+    try:
+        planned = plan(question_of(asked, for_stack=True))
+    except NoFitError as error:
+        if source.model is not None:
+            raise
+        raise CommandError(f"{error.for_user()}. This is the profile's model; --model names another") from None
+    return write_stack(root, stack, planned, place, heading=heading)
 
 
 def _require_known(option: str, name: str, known: Iterable[str], meant: str | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from facts.regions import regions
+from facts.texts import hint
 from fleet.cli.documents import Documents, documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
@@ -189,8 +190,8 @@ def _region(region: str | None, zone: str | None, *, write: bool) -> str:
     from fleet.plan.question.goals import DEFAULT_REGION
 
     of_zone = (zone.rpartition("-")[0] if zone else region or DEFAULT_REGION) if write else None
-    if region is not None and not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
-        raise CommandError(f"--region {region} is not a region such as us-central1")
+    if region is not None and region not in (known := regions()):
+        raise CommandError(f"--region {region} is not a region; {hint(region, sorted(known))}")
     if region and of_zone and region != of_zone:
         raise CommandError(
             f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"

@@ -256,16 +256,13 @@ def _project_id(root: Path, stack: str | None) -> Prerequisite:
     first = _FIRST_STACK if _FIRST_STACK in lacking else next(iter(lacking), stack or "NAME")
     found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
     mend = f"pulumi config set gcp:project MY-PROJECT --stack {first}"
-    if stack and stack not in stack_names(root):
-        # `pulumi config set` would create a file with nothing but the project id.
-        found = f"there is no Pulumi.{stack}.yaml"
-        mend = f"use another stack: {', '.join(stack_names(root)) or 'this project has none'}"
+    having = ", ".join(name for name in wanted if name not in lacking)
     return prerequisite(
         name="project id",
         steps=_LIVE,
         # Without --stack, one configured stack is enough.
-        ok=len(lacking) < len(wanted),
-        found=found or ("set" if wanted else "the project has no stack file"),
+        ok=bool(having),
+        found=f"set in {having}" if having else found or "the project has no stack file",
         why="gcp:project of the stack file: the project that runs and pays for the fleet",
         mend=mend,
     )

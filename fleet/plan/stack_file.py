@@ -108,12 +108,14 @@ def next_commands(root: Path, stack: str, secrets: Iterable[str] = ()) -> Iterat
     from settings.stack_file import read
 
     yield f"fleet preview --stack {stack}"
+    yield "pulumi login"
     yield f"pulumi stack init {stack}"
     if read(root, stack).config.get("gcp:project") == PLACEHOLDER_PROJECT:
         yield f"pulumi config set gcp:project MY-PROJECT --stack {stack}"
     for key in secrets:
         yield f"pulumi config set --secret {key} --stack {stack}   (not copied)"
     yield f"fleet check --stack {stack}"
+    yield f"fleet doctor --for up --live --stack {stack}"
 
 
 def policy_limits(plan: Plan) -> str | None:
@@ -181,7 +183,7 @@ def _zone_option(machine: str, region: str) -> str:
         return f"--zone {zone}"
     if known := _regions_with(machine):
         near = nearest_region(region, known) or region_with(machine)
-        return f"--zone {_known_zone(machine, near)}, without --region"
+        return f"--zone {_known_zone(machine, near)}, in region {near}"
     return f"--zone with one that `gcloud compute machine-types list --filter=name={machine}` shows"
 
 
@@ -212,7 +214,7 @@ def _place(plan: Plan, place: Place) -> Iterator[str]:
     zone = _zone(plan, place) or ""
     yield "config:"
     if place.project is None:
-        yield f"  gcp:project: {PLACEHOLDER_PROJECT} # placeholder: works for previews only"
+        yield f"  gcp:project: {PLACEHOLDER_PROJECT}"
     else:
         yield f"  gcp:project: {place.project}"
     yield f"  gcp:region: {zone.rpartition('-')[0]}"

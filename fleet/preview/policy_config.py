@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from facts import strict_json
+from facts.texts import hint
 from facts.user_error import UserError
 
 Level = Literal["advisory", "mandatory", "disabled", "remediate"]
@@ -112,7 +113,8 @@ def merge(declared: Iterable[Declared], given: Given, file: str) -> tuple[Policy
     policies = tuple(declared)
     known = {policy.name for policy in policies}
     if unknown := sorted(set(given) - known - {"all"}):
-        raise ValueError(f"no policy is named {', '.join(unknown)[:200]}; there are {', '.join(sorted(known))}")
+        names = ", ".join(unknown)[:200]
+        raise ValueError(f"{file}: no policy is named {names}; {hint(unknown[0], sorted(known))}")
     return tuple(_merged(policy, given, file) for policy in policies)
 
 

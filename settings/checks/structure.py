@@ -103,7 +103,7 @@ def _location(settings: Settings) -> Iterator[Finding]:
             write=f'zones: ["{zone_for(settings.machine, settings.region)}"]',
         )
     for zone in settings.zones:
-        if not zone.startswith(f"{settings.region}-"):
+        if settings.region in known and not zone.startswith(f"{settings.region}-"):
             yield Finding(
                 id="zone-outside-region",
                 subject=key("zones"),

@@ -282,7 +282,8 @@ class Engine(Section):
 
     def but(self, changes: Mapping[str, Any]) -> Engine:
         """The engine with `changes` (camelCase names). Raises pydantic.ValidationError."""
-        return Engine.model_validate({**self.model_dump(by_alias=True, exclude_unset=True), **changes})
+        given = {**self.model_dump(by_alias=True, exclude_unset=True), **changes}
+        return Engine.model_validate(given, by_alias=True, by_name=False)
 
 
 def flag_fields() -> tuple[str, ...]:

@@ -131,7 +131,16 @@ def test_a_misspelt_namespace_is_told_with_the_key_that_was_meant() -> None:
         assert [(one.subject, one.write) for one in refusal.value.problems] == [
             (f"{space}:server", "vllm-fleet:server")
         ]
-    assert parse("x", {**make_config(), "datadog:apiKey": "x", "aws:region": "y"}).stack == "x"
+    others = {"datadog:apiKey": "x", "aws:region": "y", "gcp:zone": "z", "gcp:billingProject": "p"}
+    assert parse("x", {**make_config(), **others}).stack == "x"
+
+
+def test_a_misspelt_key_of_the_provider_is_told_with_the_one_that_was_meant() -> None:
+    config = make_config()
+    config["gcp:regio"] = config.pop("gcp:region")
+    with pytest.raises(SettingsError) as refusal:
+        parse("x", config)
+    assert ("gcp:regio", "gcp:region") in [(one.subject, one.write) for one in refusal.value.problems]
 
 
 @pytest.mark.parametrize(

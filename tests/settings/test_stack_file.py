@@ -129,6 +129,13 @@ def test_an_unknown_stack_is_refused_with_the_nearest_or_how_to_make_it(
     assert [(one.id, one.write) for one in refusal.value.problems] == [("unknown-stack", write)]
 
 
+def test_a_stack_files_name_is_told_with_its_stack(root: Path) -> None:
+    write(root, "config: {}\n")
+    with pytest.raises(SettingsError) as refusal:
+        read(root, "Pulumi.x.yaml")
+    assert [one.write for one in refusal.value.problems] == ["x"]
+
+
 @pytest.mark.parametrize("line", ["gcp:accessToken: short", 'gcp:credentials: \'{"type": "service_account"}\''])
 def test_credentials_of_the_provider_must_be_encrypted(root: Path, line: str) -> None:
     write(root, f"config:\n  {line}\n")

@@ -83,6 +83,13 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
             "server.engine.shutdownTimeoutSeconds: 100, extraArgs: without --shutdown-timeout",
         ),
         ({"server": engine(extraArgs=["--port=9000"])}, "server.engine.extraArgs", "extraArgs: without --port"),
+        *(
+            ({"server": engine(gpuMemoryUtilization=wrong)}, "server.engine.gpuMemoryUtilization", written)
+            for wrong, written in ((9, "gpuMemoryUtilization: 0.9"), (95, "gpuMemoryUtilization: 0.95"))
+        ),
+        ({"server": engine(max_num_seqs=32)}, "server.engine.max_num_seqs", "maxNumSeqs"),
+        ({"server": engine(max_model_len=32)}, "server.engine.max_model_len", "maxModelLen"),
+        ({"cluster": {"deletion_protection": True}}, "cluster.deletion_protection", "deletionProtection"),
         (of_adapter(rank=17), "model.adapters[0].rank", "rank: 32"),
         (of_adapter(rank=513), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),
         (of_adapter(), "model.adapters[0].rank", "rank: the r of its adapter_config.json"),
@@ -140,6 +147,11 @@ def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str,
 )
 def test_a_refusal_says_what_was_meant(sections: dict[str, Any], subject: str, written: str) -> None:
     assert {one.subject: one.write for one in found(**sections) if one.blocks} == {subject: written}
+
+
+def test_a_misspelt_region_is_not_told_with_its_zones() -> None:
+    told = [one for one in found(region="us-centrl1", zones=["us-central1-a"]) if one.blocks]
+    assert [(one.id, one.write) for one in told] == [("no-such-region", "gcp:region: us-central1")]
 
 
 def test_a_region_without_the_machine_names_the_nearest_with_it() -> None:

@@ -45,6 +45,8 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
         return found.shape, found.size_gb
     path = Path(name)
     if path.suffix != ".json" or not path.is_file():
+        if path.suffix == ".json":
+            raise UnknownModelError(f"--model {name}: no such file")
         near = nearest(name, models.CATALOGUE)
         hint = f"; did you mean {near}? For" if near else f" ({', '.join(models.CATALOGUE)}); for"
         raise UnknownModelError(

@@ -9,6 +9,7 @@ from facts.finding import Finding
 from facts.texts import plural
 from fleet.plan.words import format_figure
 from fleet.preview.compare.wording import format_value
+from fleet.preview.policy_config import config_file
 from fleet.preview.report.wording import (
     bill_lines,
     format_bill_title,
@@ -198,6 +199,9 @@ def _next_steps(report: Report) -> Iterator[Element]:
         yield Prose("fix the blocking policy violations, then preview again")
         return
     if report.fleet.stand_in_project:
+        yield Next("pulumi login")
+        yield Next(f"pulumi stack init {stack}")
         yield Next(f"pulumi config set gcp:project MY-PROJECT --stack {stack}")
     yield Next(f"fleet doctor --for up --stack {stack}")
-    yield Next(f"pulumi preview --stack {stack}")
+    judged = f" --policy-pack policy --policy-pack-config {config_file(stack)}"
+    yield Next(f"pulumi preview --stack {stack}{judged if report.policies.state == 'judged' else ''}")

@@ -197,6 +197,13 @@ def test_a_template_names_keys(template: str) -> None:
         template_form(template, "id")
 
 
+def test_a_key_that_no_row_has_is_told_once_with_the_nearest() -> None:
+    with pytest.raises(LineError) as caught:
+        template_form("Summarize: {txt}", "id")(b'{"id": "a", "text": "x"}')
+    assert caught.value.of_file
+    assert caught.value.write.startswith("{text}")
+
+
 @each_row("row, key", [(b'{"id": "a"}', "text"), (b'{"text": "x"}', "id"), (b'{"id": "a", "text": ["x"]}', "text")])
 def test_a_row_without_a_key_of_the_template_is_told(row: bytes, key: str) -> None:
     with pytest.raises(LineError) as caught:

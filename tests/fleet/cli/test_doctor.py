@@ -227,11 +227,19 @@ def test_the_placeholder_project_is_a_lack_of_what_reaches_a_cloud(tmp_path: Pat
     assert check["write"] == "pulumi config set gcp:project MY-PROJECT --stack spot"
 
 
-def test_a_stack_that_is_not_there_is_not_made_by_the_mend(tmp_path: Path) -> None:
-    check = examined(tmp_path, "--stack", "nope")["by_name"]["project id"]
-    assert check["severity"] == "error"
-    assert check["found"] == "there is no Pulumi.nope.yaml"
-    assert check["write"] == "use another stack: batch, cud, dev, gateway, prod, smoke, spot"
+def test_a_stack_that_is_not_there_is_refused_with_the_nearest() -> None:
+    done = fleet("doctor", "--stack", "smok")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "smoke" in done.stderr
+
+
+def test_one_stack_with_a_project_is_enough_and_is_named(tmp_path: Path) -> None:
+    own = {
+        name: f"config: {{gcp:project: {id_}}}\n" for name, id_ in (("mine", "acme-ml"), ("yours", "your-project-id"))
+    }
+    folder = project(tmp_path / "project", **own)
+    check = examined(tmp_path, "--root", str(folder))["by_name"]["project id"]
+    assert (check["severity"], check["found"]) == ("passed", "set in mine")
 
 
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:

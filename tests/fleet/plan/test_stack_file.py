@@ -214,10 +214,10 @@ def test_a_write_that_fails_leaves_nothing_behind(root: Path, monkeypatch: pytes
             {"machine": "a3-highgpu-1g", "region": "europe-west2"},
             {},
             "--zone",
-            "--zone europe-west1-b, without --region",
+            "--zone europe-west1-b, in region europe-west1",
         ),
         ({"machine": "g4-standard-48", "region": "us-central1"}, {}, "--zone", "--filter=name=g4-standard-48"),
-        ({"machine": "a3-ultragpu-8g", "region": "us-west2"}, {}, "--zone", "--zone us-west1-c, without --region"),
+        ({"machine": "a3-ultragpu-8g", "region": "us-west2"}, {}, "--zone", "--zone us-west1-c, in region us-west1"),
         ({"users": 2_500_000}, {}, "--write", "several plans"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_pack_that_dies_while_asked_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 def test_the_pack_is_stopped_when_asking_fails() -> None:
     run = started(config={"few": "mandatory"})
-    with pytest.raises(PolicyError, match="no policy is named few"):
+    with pytest.raises(PolicyError, match=r"policy/config/\S+\.json: no policy is named few"):
         run.judge(fleet_like("known"))
     assert run._process.poll() is not None
 
