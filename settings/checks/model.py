@@ -129,7 +129,7 @@ def _shape(settings: Settings) -> Iterator[Finding]:
             subject=key("server.engine.kvCacheDtype"),
             found=engine.kv_cache_dtype,
             allowed="auto; FP8 only with calibrated scales in the checkpoint",
-            why=f"the keys of {serving.model.id}, a qwen2, have a large bias: with FP8 and no scales answers turn into repetitions and "
+            why=f"the keys of {serving.model.id}, of the family of Qwen2, have a large bias: with FP8 and no scales answers turn into repetitions and "
             "nonsense (QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
             write="kvCacheDtype: auto",
             severity="warning",

@@ -176,8 +176,9 @@ def test_what_model_engine_and_release_need_of_each_other(
 
 @each_row(
     ("model_type", "dtype", "expected"),
-    [("qwen2", "fp8_e4m3", True), ("qwen2", "fp8", True), ("qwen2", "auto", False), ("llama", "fp8_e4m3", False)],
-)
+    [("qwen2", "fp8_e4m3", True), ("qwen2", "fp8", True), ("qwen2", "auto", False), ("llama", "fp8_e4m3", False),
+     ("qwen2_moe", "fp8", True), ("qwen2_vl", "fp8", True), ("qwen2_5_vl", "fp8", True), ("qwen3", "fp8", False)],
+)  # fmt: skip
 def test_a_cache_in_fp8_of_a_model_with_a_key_bias_is_a_finding(
     own: dict[str, Any], model_type: str, dtype: str, expected: bool
 ) -> None:
