@@ -30,7 +30,11 @@ class Source:
     ] = None
     machine: Annotated[str | None, typer.Option(metavar="TYPE", help="Or: one replica on this machine type.")] = None
     model: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --machine: a model of the catalogue. Default: the profile's.")
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="With --machine: a model of the catalogue, or your own model's config.json. Default: the profile's.",
+        ),
     ] = None
     capacity: Annotated[
         Capacity | None, typer.Option(help=f"With --machine: purchase option. Default: {DEFAULT_CAPACITY}.")
@@ -58,7 +62,7 @@ def new(
         _require_known("--from", source.from_, stack_names(folder))
         files, secrets = copy_stack(folder, source.from_, stack, project=place.project)
     else:
-        files = _from_catalogue(folder, stack, source, place)
+        files = _of_a_model(folder, stack, source, place)
     for file in files:
         sys.stdout.write(f"{file.relative_to(folder)}\n")
     from fleet.plan.stack_file import next_commands
@@ -83,10 +87,9 @@ def _require_one(root: Path, source: Source, place: Place) -> None:
         raise CommandError(f"--from and {option} cannot be combined; edit the copy")
 
 
-def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
-    """One replica of the model. Raises UserError for what is not in the catalogue or does not fit."""
+def _of_a_model(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
+    """One replica of the model. Raises UserError for what is not known or does not fit."""
     from facts.machines import MACHINES, meant_machine
-    from facts.models import CATALOGUE
     from fleet.plan.planning import plan
     from fleet.plan.question.asking import question_of
     from fleet.plan.stack_file import region_with, write_stack
@@ -94,12 +97,11 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     assert source.machine is not None
     meant = meant_machine(source.machine)
     _require_known("--machine", source.machine, MACHINES, meant.type if meant else None)
-    if source.model is not None:
-        _require_known("--model", source.model, CATALOGUE)
     region = place.zone.rpartition("-")[0] if place.zone else region_with(source.machine)
     asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
     heading = f"{stack}: one replica, written by `fleet new`. `fleet plan` sizes a fleet for a load."
-    return write_stack(root, stack, plan(question_of(asked, for_stack=True)), place, heading=heading)
+    answer = plan(question_of(asked, for_stack=True))
+    return write_stack(root, stack, answer, place, config=asked.model_file, heading=heading)
 
 
 def _require_known(option: str, name: str, known: Iterable[str], meant: str | None = None) -> None:
