@@ -10,6 +10,7 @@ import pytest
 
 from facts import ledger
 from facts.models import CATALOGUE
+from fleet.plan.modelled import modelled
 from settings.load import check
 from settings.problems import SettingsError
 from settings.stack_file import read
@@ -114,6 +115,31 @@ def test_revision_and_size_are_the_models(
     chosen = model if "id" in model else own | model
     weights = {"sizeGib": volume_gib, "throughputMibps": 1200}
     assert refusals(model=chosen, weights=weights, server={"profile": "serve-chat"}) == refused
+
+
+@each_row(
+    ("size_gb", "stated", "refused"),
+    [(100.0, 200_000, set()),
+     (300.0, 200_000, {("model-exceeds-gpus", "server.engine.tensorParallelSize")}),
+     (100.0, 2**24, {("model-exceeds-gpus", "server.engine.tensorParallelSize")}),
+     (100.0, 0, {("wrong-value", "model.kvBytesPerToken")})],
+)  # fmt: skip
+def test_an_unknown_architecture_is_served_by_its_stated_sizes(
+    size_gb: float, stated: int, refused: set[tuple[str, str]]
+) -> None:
+    # A name like one of the catalogue's makes it no known model.
+    model = {"id": "my/Qwen3-32B-of-another-kind", "revision": REVISION, "sizeGb": size_gb, "kvBytesPerToken": stated}
+    server = {"profile": "serve-chat", "replicas": 1}
+    sections = {"model": model, "server": server, "weights": {"sizeGib": 400}}
+    assert refusals(**sections) == refused
+    if not refused:
+        settings = make_settings(**sections)
+        assert [one.severity for one in check(settings) if one.id == "architecture-unknown"] == ["note"]
+        assert modelled(settings) is None
+
+
+def test_a_cache_is_not_stated_where_it_is_computed(own: dict[str, Any]) -> None:
+    assert refusals(model={**own, "kvBytesPerToken": 131_072}) == {("cache-stated-twice", "model.kvBytesPerToken")}
 
 
 def test_a_listed_model_in_another_case_is_one_finding() -> None:
