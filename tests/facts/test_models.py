@@ -41,7 +41,10 @@ PUBLISHED = {
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": (109, 17),
     "google/gemma-3-27b-it": (27, 27),
     "deepseek-ai/DeepSeek-V3.1": (671, 37),
+    "Qwen/Qwen3.6-27B": (27, 27),
+    "Qwen/Qwen3.6-35B-A3B-FP8": (35, 3),
     "zai-org/GLM-4.7-FP8": (355, 32),
+    "zai-org/GLM-5.1-FP8": (744, 40),
     "moonshotai/Kimi-K2-Instruct": (1_026, 32),
     "MiniMaxAI/MiniMax-M2.5": (230, 10),
 }
