@@ -27,6 +27,7 @@ LINEAR, DRAFT, VISION, EXPERTS = "linear layers", "a draft layer", "a vision tow
 # another meaning.
 _MODEL_TYPES: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), "gqa"),
+    **dict.fromkeys(("qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "gqa"),
     **dict.fromkeys(("glm4_moe", "minimax_m2", "seed_oss"), "gqa"),
     **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"), "mla"),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), "hybrid"),
@@ -224,8 +225,9 @@ class _Reader:
             draft_weights_gib=draft.weight_bytes * architecture.mtp_layers / GIB,
             vision_weights_gib=2 * self._tower() / GIB,
             weight_format=self._format,
-            # Source: transformers, models/qwen2/modeling_qwen2.py: q, k and v have a bias in every Qwen2 and Qwen2.5; Qwen3 has none.
-            has_key_bias=self._type == "qwen2",
+            # Source: vLLM 0.18.1 and 0.33.0, models/qwen2.py (also of Qwen2-VL and 2.5-VL) and qwen2_moe.py: q, k and v have a bias in
+            # every Qwen2 and Qwen2.5; Qwen3 has none.
+            has_key_bias=self._type.startswith("qwen2"),
             blocks=self._blocks(dense),
             experts=self._experts,
             attention_heads=self._heads,
@@ -454,10 +456,14 @@ class _Reader:
         def number(*keys: str, default: int = 0) -> int:
             return self._any(*keys, default=default, of=self._vision)
 
-        width, inner = number("hidden_size", "vt_hidden_size"), number("intermediate_size", "vt_intermediate_size")
+        # In a Qwen2-VL hidden_size is the language model's, and the inner width a multiple.
+        width = number("embed_dim", "hidden_size", "vt_hidden_size")
+        inner = number("intermediate_size", "vt_intermediate_size", default=number("mlp_ratio") * width)
+        # Source: vLLM 0.33.0, models/qwen2_5_vl.py, which alone has a gate.
+        matrices = 3 if self._type.startswith("qwen2_5_vl") else 2
         depth = number("depth", "num_hidden_layers", "vt_num_hidden_layers")
         merged = width * number("spatial_merge_size", default=2) ** 2
-        tower: float = depth * (4 * width**2 + 2 * width * inner) + merged**2 + merged * self._hidden
+        tower: float = depth * (4 * width**2 + matrices * width * inner) + merged**2 + merged * self._hidden
         return _TOWER_STEP * round(tower / _TOWER_STEP)
 
     def _number_format(self) -> tuple[str, frozenset[str]]:

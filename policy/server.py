@@ -177,7 +177,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
                             named = f"{rule.name}: {rule.statement}\n{finding.found}"
                             excused.append(replace(finding, found=named))
                         else:
-                            yield asked.says(finding, is_mild=made.severity == "warning")
+                            yield asked.says(finding, is_mild=made.severity != "error")
                 except UnknownValueError as error:
                     yield asked.cannot_say(error)
 

@@ -313,14 +313,23 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Findi
             why=f"the weights volume and the load time depend on it, and {chosen.id} is not in the catalog",
             write="sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
         )
-    if shape is None:
+    if shape is None and chosen.kv_bytes_per_token is None:
         yield Finding(
             id="model-without-config",
             subject=f"{NAMESPACE}:model.config",
             found=None,
-            allowed="the path of the model's config.json, relative to the stack file",
+            allowed="the path of the model's config.json, relative to the stack file, or kvBytesPerToken for an unknown architecture",
             why=f"the memory check needs layers and heads, and {chosen.id} is not in the catalog (`fleet models`)",
             write="config: the path of a copy of the repository's config.json",
+        )
+    if shape is not None and chosen.kv_bytes_per_token is not None:
+        yield Finding(
+            id="cache-stated-twice",
+            subject=f"{NAMESPACE}:model.kvBytesPerToken",
+            found=chosen.kv_bytes_per_token,
+            allowed="left out",
+            why=f"the cache of {chosen.id} is computed from its {'config.json' if chosen.config else 'entry in the catalog'}",
+            write="remove kvBytesPerToken",
         )
 
 

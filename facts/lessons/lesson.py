@@ -54,6 +54,8 @@ class Breach:
     """Options that fix it another way, which comes first: a declaration may be wrong, not the server."""
     is_advisory: bool = False
     """Whether this is a warning, whatever the lesson's level: the server works, and could do better."""
+    reason: str = ""
+    """The reason given for the option, where the lesson accepts one: this is then a note, for reviewers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,10 +95,13 @@ class Spelling(ABC):
             for options in (breach.changes, breach.instead)
         )
         write = self._joined(changes) if changes else self.text(rule.fix)
+        if breach.reason:
+            allowed += f"; reason: {breach.reason}"
+            write, instead = "nothing, if the reason holds", []
         return Finding(
             id=rule.name,
             subject=subject,
-            severity="warning" if breach.is_advisory else severity,
+            severity="note" if breach.reason else "warning" if breach.is_advisory else severity,
             found=found,
             allowed=allowed,
             why=self.text(breach.why or rule.evidence),

@@ -31,7 +31,11 @@ class Source:
     ] = None
     machine: Annotated[str | None, typer.Option(metavar="TYPE", help="Or: one replica on this machine type.")] = None
     model: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --machine: a model of the catalogue. Default: the profile's.")
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="With --machine: a model of the catalogue, or your own model's config.json. Default: the profile's.",
+        ),
     ] = None
     capacity: Annotated[
         Capacity | None, typer.Option(help=f"With --machine: purchase option. Default: {DEFAULT_CAPACITY}.")
@@ -59,7 +63,7 @@ def new(
         _require_known("--from", source.from_, stack_names(folder))
         files, secrets = copy_stack(folder, source.from_, stack, project=place.project)
     else:
-        files = _from_catalogue(folder, stack, source, place)
+        files = _of_a_model(folder, stack, source, place)
     for file in files:
         sys.stdout.write(f"{file.relative_to(folder)}\n")
     from fleet.plan.stack_file import next_commands
@@ -84,10 +88,9 @@ def _require_one(root: Path, source: Source, place: Place) -> None:
         raise CommandError(f"--from and {option} cannot be combined; edit the copy")
 
 
-def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
-    """One replica of the model. Raises UserError for what is not in the catalogue or does not fit."""
+def _of_a_model(root: Path, stack: str, source: Source, place: Place) -> tuple[Path, ...]:
+    """One replica of the model. Raises UserError for what is not known or does not fit."""
     from facts.machines import MACHINES, meant_machine
-    from facts.models import CATALOGUE
     from fleet.plan.planning import plan
     from fleet.plan.question.asking import NoFitError, question_of
     from fleet.plan.stack_file import region_with, write_stack
@@ -95,8 +98,6 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
     assert source.machine is not None
     meant = meant_machine(source.machine)
     _require_known("--machine", source.machine, MACHINES, meant.type if meant else None)
-    if source.model is not None:
-        _require_known("--model", source.model, CATALOGUE)
     zone = place.zone or ""
     region = zone if zone in regions() else zone.rpartition("-")[0] or region_with(source.machine)
     asked = Asked(users=1, machine=source.machine, model=source.model, capacity=source.capacity, region=region)
@@ -107,7 +108,7 @@ def _from_catalogue(root: Path, stack: str, source: Source, place: Place) -> tup
         if source.model is not None:
             raise
         raise CommandError(f"{error.for_user()}. This is the profile's model; --model names another") from None
-    return write_stack(root, stack, planned, place, heading=heading)
+    return write_stack(root, stack, planned, place, config=asked.model_file, heading=heading)
 
 
 def _require_known(option: str, name: str, known: Iterable[str], meant: str | None = None) -> None:

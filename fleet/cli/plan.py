@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -80,8 +79,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
         from fleet.plan.stack_file import next_commands, write_stack
 
         folder = find_root(wanted.root)
-        config = Path(asked.model) if asked.model is not None and asked.model.endswith(".json") else None
-        files = write_stack(folder, wanted.write, answer, place, config=config, replace=wanted.force)
+        files = write_stack(folder, wanted.write, answer, place, config=asked.model_file, replace=wanted.force)
         written = tuple(str(file.relative_to(folder)) for file in files)
         commands = tuple(next_commands(folder, wanted.write))
     _print(answer, formats, written, commands, zones)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import typer
@@ -131,6 +132,11 @@ class Asked:
     def load_share(self) -> float:
         """Share of full load that the goal may use."""
         return 1 - self.headroom
+
+    @property
+    def model_file(self) -> Path | None:
+        """The config.json of a model of one's own."""
+        return Path(self.model) if self.model is not None and self.model.endswith(".json") else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,9 @@ def facts_of_stack(settings: Settings) -> ProfileFacts:
 
 def deployment_of(settings: Settings) -> Deployment:
     """A stack as a deployment. Raises LookupError if the model's architecture is unknown."""
+    if settings.serving.shape is None:
+        # Its name may be like one of the catalogue's.
+        raise LookupError(f"the architecture of {settings.serving.model.id} is not known")
     facts, api_servers = facts_of_stack(settings), settings.serving.engine.api_servers
     ranks = facts.shape.data_parallel
     return Deployment(

@@ -41,6 +41,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from context_problems(settings)
     yield from _catalogue(settings)
     yield from memory_problems(key("server.engine"), DeclaredServer(settings), settings.machine)
+    yield from _stated_cache(settings)
 
 
 def size_gb(settings: Settings) -> float:
@@ -129,8 +130,8 @@ def _shape(settings: Settings) -> Iterator[Finding]:
             subject=key("server.engine.kvCacheDtype"),
             found=engine.kv_cache_dtype,
             allowed="auto; FP8 only with calibrated scales in the checkpoint",
-            why=f"the keys of {serving.model.id}, a qwen2, have a large bias: with FP8 and no scales answers turn into repetitions and "
-            "nonsense (QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
+            why=f"the keys of {serving.model.id}, of the family of Qwen2, have a large bias: with FP8 and no scales answers turn into "
+            "repetitions and nonsense (QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
             write="kvCacheDtype: auto",
             severity="warning",
         )
@@ -217,6 +218,40 @@ def _sequences_above_states(path: str, server: EngineServer, limit: int, most: i
         if offered and offered > admitted
         else f"maxNumSeqs: {limit}",
         severity="note" if not server.refuses_sequences_above_states else "error" if certain else "warning",
+    )
+
+
+def _stated_cache(settings: Settings) -> Iterator[Finding]:
+    """A model of an unknown architecture: what is not checked, and whether weights and a request fit by the stated sizes."""
+    serving, stated = settings.serving, settings.model.kv_bytes_per_token if settings.model else None
+    if serving.shape is not None or stated is None:
+        return
+    server, gpu, ranks = DeclaredServer(settings), settings.machine.gpu, serving.engine.tensor_parallel_size
+    share_gib, weights_gib = server.utilisation * gpu.memory_gib, serving.model.size_gb * 1e9 / GIB / ranks
+    tokens = max(0, int((share_gib - weights_gib) * GIB / stated))
+    needed = serving.engine.max_model_len or serving.context_tokens
+    if tokens < needed:
+        counts = (count for count in settings.machine.pod_gpus if count > ranks)
+        enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
+        yield Finding(
+            id="model-exceeds-gpus",
+            subject=key("server.engine.tensorParallelSize"),
+            found=ranks,
+            allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {needed:,} tokens",
+            why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}: it exits at startup, on a node that is billed",
+            write=f"tensorParallelSize: {enough}, with its kvBytesPerToken"
+            if enough
+            else "a larger machine, or a lower maxModelLen",
+        )
+    yield Finding(
+        id="architecture-unknown",
+        subject=key("model.kvBytesPerToken"),
+        found=stated,
+        allowed="any; `config` if the architecture is known",
+        why=f"each GPU has memory for at most {tokens:,} tokens by it and sizeGb. Not known, and not checked: heads that tensor "
+        "parallelism must divide, draft layer, experts, adapters, the longest context, memory for startup, and speed",
+        write="nothing; compare with vLLM's log at the first start",
+        severity="note",
     )
 
 

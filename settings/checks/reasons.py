@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
+from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_advisories import reaching
 from facts.lessons.serving_judged import key_of, needs_reason, parts
 from facts.prices import today
@@ -58,14 +59,19 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
         return
     servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
     judged = [
-        (name, needs_reason(server, verdict), verdict) for server in servers for name, _, verdict in parts(server)
+        (name, verdict.trust == "unknown" or needs_reason(server, verdict))
+        for server in servers
+        for name, _, verdict in parts(server)
+    ]
+    judged += [
+        (breach.option, True)
+        for server in servers
+        for lesson in ENGINE_LESSONS
+        for breach in lesson.judge(server, lesson.defaults)
+        if breach.reason
     ]
     for written, reason in settings.server.reasons.items():
-        found = {
-            verdict.trust == "unknown" or needed
-            for name, needed, verdict in judged
-            if name == key_of(written) or name.startswith(f"{key_of(written)}.")
-        }
+        found = {needed for name, needed in judged if name == key_of(written) or name.startswith(f"{key_of(written)}.")}
         if True not in found:
             yield Finding(
                 id="reason-without-option",

@@ -34,6 +34,8 @@ Repository = Annotated[
 ]
 SizeGb = Annotated[float, Field(gt=0, le=70_000)]
 """At most what the largest Hyperdisk ML holds, 64 TiB."""
+KvBytesPerToken = Annotated[int, Field(gt=0, le=2**24)]
+"""Assumed: at least ten times that of any public model; Llama 3.1 405B has 516,096 with 16 bits."""
 
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:
@@ -51,7 +53,7 @@ def _read(path: Any, info: ValidationInfo) -> ModelShape:
     try:
         return from_config(content, info.data.get("id", "the model"))
     except ValueError as error:
-        raise ValueError(f"a config.json of a known architecture; {error}") from None
+        raise ValueError(f"a config.json of a known architecture, or kvBytesPerToken instead; {error}") from None
 
 
 Config = Annotated[
@@ -127,6 +129,9 @@ class ChosenModel(Section):
     """Size of what vLLM reads of the repository, in GB (10**9 bytes), for the weights volume and the load time. Default: the catalog's."""
     config: Config | None = None
     """Path of the model's config.json, relative to the stack file. Default: the catalog's shape."""
+    kv_bytes_per_token: KvBytesPerToken | None = None
+    """Instead of `config` for a model whose architecture is not known here: bytes of one token in the cache of one GPU, with the stack's
+    `tensorParallelSize` and `kvCacheDtype`. vLLM's log at startup has the available memory for the cache, and its size in tokens."""
     reasoning_parser: ReasoningParser | None = None
     """vLLM's parser of the model's reasoning. Default: the catalog's, where the profile uses one; none for a model that the catalog does
     not list, because vLLM does not start with a parser whose tokens are missing in the tokenizer."""

@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from facts.names import CANARY_ENDING
-from settings.sections.model import ChosenModel, Config, Model, Repository, Revision, SizeGb
+from settings.sections.model import ChosenModel, Config, KvBytesPerToken, Model, Repository, Revision, SizeGb
 from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import NAMESPACE, Section, like
 from settings.sections.server import ImageChoice, Resources, Server
 
-_OF_THE_MODEL: Final = ("config", "reasoning_parser", "tool_call_parser", "adapters")
+_OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
 """What another revision of a model has in common with it."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
@@ -28,6 +28,8 @@ class CanaryModel(Section):
     """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
     config: Config | None = None
     """Path of the model's config.json, relative to the stack file. Default: the servers'; the catalog's for another model."""
+    kv_bytes_per_token: KvBytesPerToken | None = None
+    """Instead of `config`, as in `model`. Default: the servers'; none for another model."""
     reasoning_parser: ReasoningParser | None = None
     """vLLM's parser of the model's reasoning. Default: the servers'; for another model as in `model`."""
     tool_call_parser: ToolCallParser | None = None

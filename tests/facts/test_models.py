@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from facts import ledger, memory
-from facts.memory import QWEN3_5_27B, CacheLayout
+from facts.memory import GIB, QWEN3_5_27B, CacheLayout
 from facts.model_config import MOST_LAYERS, ModelShape
 from facts.models import CATALOGUE, called, from_config, of_the_article, parts_of
 from tests.support.rows import each_row
@@ -41,7 +41,10 @@ PUBLISHED = {
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": (109, 17),
     "google/gemma-3-27b-it": (27, 27),
     "deepseek-ai/DeepSeek-V3.1": (671, 37),
+    "Qwen/Qwen3.6-27B": (27, 27),
+    "Qwen/Qwen3.6-35B-A3B-FP8": (35, 3),
     "zai-org/GLM-4.7-FP8": (355, 32),
+    "zai-org/GLM-5.1-FP8": (744, 40),
     "moonshotai/Kimi-K2-Instruct": (1_026, 32),
     "MiniMaxAI/MiniMax-M2.5": (230, 10),
 }
@@ -88,6 +91,27 @@ def test_bytes_of_a_token_and_of_a_sequence(id_: str, per_token: int, at_most_mb
     layout = CacheLayout(architecture=CATALOGUE[id_].shape.architecture, kv_cache_dtype="auto", speculative_tokens=0)
     assert memory.sequence_bytes_per_token(layout) == per_token
     assert memory.sequence_bytes_at_most(layout) / 1e6 == pytest.approx(at_most_mb, abs=0.05)
+
+
+# Sources: the models' cards: parameters, and active ones; 0.67 billion of a Qwen2-VL and a Qwen2.5-VL are the vision tower's.
+_QWEN2_7B = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28,
+             "num_key_value_heads": 4, "vocab_size": 152064, "max_position_embeddings": 32768}  # fmt: skip
+_QWEN2_MOE = {"num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 2560, "vocab_size": 151936,
+              "shared_expert_intermediate_size": 20480}  # fmt: skip
+
+
+@each_row(
+    ("changes", "billions", "active", "tower"),
+    [({"model_type": "qwen2_moe", **_QWEN2_MOE}, 57.4, 14, 0),
+     ({"model_type": "qwen2_vl", "vision_config": {"depth": 32, "embed_dim": 1280, "mlp_ratio": 4, "hidden_size": 3584}}, 7.6, 7.1, 0.67),
+     ({"model_type": "qwen2_5_vl", "vision_config": {"depth": 32, "hidden_size": 1280, "intermediate_size": 3420}}, 7.6, 7.1, 0.67)],
+)  # fmt: skip
+def test_parameters_of_kinds_of_qwen2(changes: dict[str, Any], billions: float, active: float, tower: float) -> None:
+    shape = from_config({**_QWEN2_7B, **changes}, "a Qwen2")
+    of_the_tower = shape.vision_weights_gib * GIB / 2
+    found = (shape.parameters / 1e9, shape.active_parameters / 1e9, of_the_tower / 1e9)
+    assert found == pytest.approx((billions, active, tower), rel=0.03, abs=0.03)
+    assert shape.has_key_bias
 
 
 def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split() -> None:

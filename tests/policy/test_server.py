@@ -140,6 +140,12 @@ def test_one_policy_reports_a_mild_breach_as_advice(pack: Pack, drafts: int, con
     assert pack.judge(server(speculation))["mtp-above-one"][0] == told
 
 
+def test_a_breach_with_a_reason_is_advice(pack: Pack) -> None:
+    given = needs() | {"vllm-fleet.dev/reasons": '{"--tensor-parallel-size": "users wait for single answers"}'}
+    for noted, told in ((needs(), "mandatory"), (given, "advisory")):
+        assert pack.judge(server("-tp=8", annotations=noted))["tp8-on-one-gpu-model"][0] == told
+
+
 def test_a_setting_reaches_its_rule(pack: Pack) -> None:
     pack.configure({"context-far-above-need": {"slack": 100}})
     assert "context-far-above-need" not in pack.judge(server(*LONG))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from facts import ledger
 from settings.stack_file import read
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project, whole_project
 
@@ -54,6 +55,18 @@ def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) 
     assert read(folder, "other").config["gcp:project"] == "fleet-tests"
     assert fleet("check", "--stack", "other", cwd=folder).returncode == 0
     assert fleet("check", "--stack", "named", cwd=folder).returncode == 0
+
+
+def test_a_model_of_ones_own_is_given_by_its_config(whole: Path) -> None:
+    small = ledger.section("models", "models")["Qwen/Qwen3.5-4B"]["config"]
+    (whole / "our-model.json").write_text(json.dumps(small))
+    repository = ("--repository", "my-team/our-model-4b", "--revision", "a" * 40)
+    options = ("--machine", "g2-standard-12", "--model", "our-model.json", "--project", "my-project-1")
+    made = fleet("new", "own", *options, *repository, cwd=whole)
+    assert made.returncode == 0, made.stderr
+    model = json.loads(read(whole, "own").config["vllm-fleet:model"])
+    assert (model["id"], Path(model["config"]).name) == ("my-team/our-model-4b", "our-model.json")
+    assert fleet("new", "other", *options, cwd=whole).returncode == 2
 
 
 @pytest.mark.slow

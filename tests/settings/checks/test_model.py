@@ -10,6 +10,7 @@ import pytest
 
 from facts import ledger
 from facts.models import CATALOGUE
+from fleet.plan.modelled import modelled
 from settings.load import check
 from settings.problems import SettingsError
 from settings.stack_file import read
@@ -116,6 +117,31 @@ def test_revision_and_size_are_the_models(
     assert refusals(model=chosen, weights=weights, server={"profile": "serve-chat"}) == refused
 
 
+@each_row(
+    ("size_gb", "stated", "refused"),
+    [(100.0, 200_000, set()),
+     (300.0, 200_000, {("model-exceeds-gpus", "server.engine.tensorParallelSize")}),
+     (100.0, 2**24, {("model-exceeds-gpus", "server.engine.tensorParallelSize")}),
+     (100.0, 0, {("wrong-value", "model.kvBytesPerToken")})],
+)  # fmt: skip
+def test_an_unknown_architecture_is_served_by_its_stated_sizes(
+    size_gb: float, stated: int, refused: set[tuple[str, str]]
+) -> None:
+    # A name like one of the catalogue's makes it no known model.
+    model = {"id": "my/Qwen3-32B-of-another-kind", "revision": REVISION, "sizeGb": size_gb, "kvBytesPerToken": stated}
+    server = {"profile": "serve-chat", "replicas": 1}
+    sections = {"model": model, "server": server, "weights": {"sizeGib": 400}}
+    assert refusals(**sections) == refused
+    if not refused:
+        settings = make_settings(**sections)
+        assert [one.severity for one in check(settings) if one.id == "architecture-unknown"] == ["note"]
+        assert modelled(settings) is None
+
+
+def test_a_cache_is_not_stated_where_it_is_computed(own: dict[str, Any]) -> None:
+    assert refusals(model={**own, "kvBytesPerToken": 131_072}) == {("cache-stated-twice", "model.kvBytesPerToken")}
+
+
 def test_a_listed_model_in_another_case_is_one_finding() -> None:
     assert refusals(model={"id": "qwen/qwen3.5-27b-FP8"}) == {("unknown-model", "model.id")}
 
@@ -176,8 +202,9 @@ def test_what_model_engine_and_release_need_of_each_other(
 
 @each_row(
     ("model_type", "dtype", "expected"),
-    [("qwen2", "fp8_e4m3", True), ("qwen2", "fp8", True), ("qwen2", "auto", False), ("llama", "fp8_e4m3", False)],
-)
+    [("qwen2", "fp8_e4m3", True), ("qwen2", "fp8", True), ("qwen2", "auto", False), ("llama", "fp8_e4m3", False),
+     ("qwen2_moe", "fp8", True), ("qwen2_vl", "fp8", True), ("qwen2_5_vl", "fp8", True), ("qwen3", "fp8", False)],
+)  # fmt: skip
 def test_a_cache_in_fp8_of_a_model_with_a_key_bias_is_a_finding(
     own: dict[str, Any], model_type: str, dtype: str, expected: bool
 ) -> None:

@@ -79,6 +79,21 @@ def test_a_reason_that_allows_nothing_is_a_finding(arguments: tuple[str, ...]) -
     assert ("server-opened" in problems) is ("--middleware=x.Y" in arguments)
 
 
+@pytest.mark.parametrize(("ranks", "reasons", "told"), [
+    (2, {}, ("tp8-on-one-gpu-model", "error")),
+    (2, {"--tensor-parallel-size": "users wait for single answers"}, ("tp8-on-one-gpu-model", "note")),
+    (2, {"--tensor_parallel_size": "users wait for single answers"}, ("tp8-on-one-gpu-model", "note")),
+    (1, {"--tensor-parallel-size": "users wait for single answers"}, ("reason-without-option", "warning")),
+])  # fmt: skip
+def test_a_reason_allows_a_split_of_a_model_that_fits_one_gpu(
+    ranks: int, reasons: dict[str, str], told: tuple[str, str]
+) -> None:
+    engine = {"tensorParallelSize": ranks, "dataParallelSize": 8 // ranks}
+    server = {"replicas": 1, "profile": "serve-chat", "engine": engine, "reasons": reasons}
+    ids = ("tp8-on-one-gpu-model", "reason-without-option")
+    assert [(one.id, one.severity) for one in check(make_settings(server=server)) if one.id in ids] == [told]
+
+
 def test_a_canary_has_the_servers_reasons() -> None:
     canary = {"canary": {"engine": {"extraArgs": [CODE]}}}
     told = found({CODE: TEXT}, rollout=canary)
