@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from facts.production import LABELS, PRODUCTION, by_name
+from google_provider import PROVIDER, default_labels
 from pods import GKE, all_servers
 from rule import Resource, Setting, Settings, dig
 
@@ -51,6 +52,8 @@ def _labels(resource: Resource) -> Iterator[tuple[str, str]]:
             places.append(dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair))
     elif resource.type.startswith("gcp:"):
         places += [dig(resource.props, "resourceLabels"), dig(resource.props, "labels")]
+    elif resource.type == PROVIDER:
+        places.append(default_labels(resource))
     for place in places:
         for key in LABELS:
             if (value := dig(place, key)) is not None:

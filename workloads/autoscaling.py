@@ -14,7 +14,6 @@ from settings.derived.scaling import BATCH_COOLDOWN_SECONDS, BATCH_POLL_SECONDS,
 from workloads import names
 from workloads.manifest import Manifest
 from workloads.server.server import Server
-from workloads.space import Space
 
 KEDA_API: Final = "keda.sh/v1alpha1"
 AUTHENTICATION: Final = "gmp"
@@ -37,8 +36,6 @@ zero in one step once no trigger is active, so only the schedule decides. Source
 class AutoscalingArgs:
     """Arguments of `Autoscaling`."""
 
-    space: Space
-    """Namespace of the servers; labels."""
     server: Server
     """Servers to scale. `ServerArgs.replicas` must be None."""
     policy: ScalingPolicy
@@ -59,7 +56,7 @@ class Autoscaling(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Autoscaling", name, None, opts)
         self._name, self._args = name, args
         server, policy = args.server.name, args.policy
-        query = pulumi.Output.from_input(args.space.namespace).apply(lambda known: in_flight(server, known))
+        query = pulumi.Output.from_input(args.server.namespace).apply(lambda known: in_flight(server, known))
         needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
         if policy.mode == "batch":
             triggers.append(batch_trigger())
@@ -71,9 +68,8 @@ class Autoscaling(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> Manifest:
-        space = self._args.space
-        labels = names.labels(space.labels, self._args.server.name)
-        metadata = {"name": called, "namespace": space.namespace, "labels": labels}
+        server = self._args.server
+        metadata = {"name": called, "namespace": server.namespace, "labels": names.own_labels(server.name)}
         return metadata if annotations is None else {**metadata, "annotations": dict(annotations)}
 
     def _annotations(self) -> dict[str, str] | None:

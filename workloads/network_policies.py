@@ -7,8 +7,8 @@ no flow. Policies apply after Service address translation, so flows name pods, n
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pulumi
@@ -34,6 +34,7 @@ from workloads.names import (
     epp_name,
     epp_selector,
     selector,
+    stack_labels,
 )
 
 if TYPE_CHECKING:
@@ -476,9 +477,7 @@ class NetworkPoliciesArgs:
     traffic: Traffic
     """Workloads and required connections; all others are denied."""
     ranges: pulumi.Input[VpcRanges] | None = None
-    """VPC ranges from another stack; override those of `traffic`."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every policy."""
+    """The VPC's ranges, which another stack may supply; they override those of `traffic`."""
     table: Callable[[Traffic], Iterable[Flow]] = flows
     """The allowed flows."""
 
@@ -490,16 +489,17 @@ class NetworkPolicies(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
-        made = policies(args.table(args.traffic))
-        for policy, spec in made.items():
-            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
+        known = args.ranges if isinstance(args.ranges, VpcRanges) else None
+        specs = policies(args.table(args.traffic if known is None else replace(args.traffic, ranges=known)))
+        for policy, spec in specs.items():
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": stack_labels()}
             k8s.networking.v1.NetworkPolicy(
                 f"{name}-{policy}",
                 metadata=metadata,
-                spec=spec if args.ranges is None else _within(args, args.ranges, policy),
+                spec=spec if args.ranges is None or known is not None else _within(args, args.ranges, policy),
                 opts=pulumi.ResourceOptions(parent=self),
             )
-        self.names = tuple(made)
+        self.names = tuple(specs)
         self.register_outputs({})
 
 

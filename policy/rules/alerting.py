@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from environment import ENVIRONMENT, why_production
 from facts.finding import Finding
+from google_provider import projects
 from objects import number
 from promql import never_fires, seconds
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known_items, listed
@@ -51,7 +52,7 @@ def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
     written = dig(policy.props, "notificationChannels")
     if not written:
         return "notificationChannels is empty: an incident opens in the console and no one is notified"
-    foreign = [why for id_ in known_items(written) if (why := _foreign(id_, policy))]
+    foreign = [why for id_ in known_items(written) if (why := _foreign(id_, policy, resources))]
     if len(foreign) == len(written):
         return foreign[0]
     # By dependencies: before the first update, the ids of this stack's channels are unknown.
@@ -61,8 +62,9 @@ def _untold(policy: Resource, resources: Sequence[Resource]) -> str:
     return mine[0] if mine and "" not in mine and len(written) <= len(mine) else ""
 
 
-def _foreign(id_: Any, policy: Resource) -> str:
-    match, project = _CHANNEL_ID.fullmatch(str(id_)), str(dig(policy.props, "project") or "")
+def _foreign(id_: Any, policy: Resource, resources: Sequence[Resource]) -> str:
+    match = _CHANNEL_ID.fullmatch(str(id_))
+    project = str(dig(policy.props, "project") or next(iter(projects(resources)), ""))
     if match is None:
         return f"notificationChannels has {id_}, which is no channel"
     # A project has an id and a number.

@@ -113,7 +113,8 @@ def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
 
 DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
 """Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
-PLATFORM = "vllm-fleet:infra:OwnPlatform"
+PROJECT = ":vllm-fleet::"
+"""This program, in a URN: only its own stacks must have that component."""
 
 
 def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
@@ -135,7 +136,7 @@ def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> I
     for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
         if not order.is_before(cluster, lock):
             yield finding(f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
-    if any(resource.type == PLATFORM for resource in resources) and not locks:
+    if not locks and any(PROJECT in one.urn for one in kept):
         yield finding(f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
 
 

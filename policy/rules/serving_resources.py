@@ -11,6 +11,7 @@ from engines import Engine, each_engine
 from facts import pickers, releases
 from facts.finding import Finding
 from facts.lessons.words import CONCURRENCY_ANNOTATION, CONTEXT_ANNOTATION
+from google_provider import projects
 from pods import pods
 from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, known, listed
 
@@ -146,9 +147,10 @@ def _own_registries(resources: Sequence[Resource]) -> Iterator[str]:
     """Repositories that the stack makes, and the one from which its published server image comes."""
     for resource in resources:
         if resource.type == "gcp:artifactregistry/repository:Repository" and dig(resource.props, "format") == "DOCKER":
-            place = [str(dig(resource.props, key) or "") for key in ("location", "project", "repositoryId")]
-            if all(place):
-                yield f"{place[0]}-docker.pkg.dev/{place[1]}/{place[2]}/"
+            location, project, name = (dig(resource.props, key) for key in ("location", "project", "repositoryId"))
+            for owner in [project] if project else projects(resources):
+                if location and name:
+                    yield f"{location}-docker.pkg.dev/{owner}/{name}/"
         for _path, image in _images(resource):
             name, _at, digest = image.partition("@")
             if digest in _PUBLISHED.values() and "-docker.pkg.dev/" in name:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from facts.finding import Finding
+from google_provider import projects
 from objects import by_key, named, namespace_of, number, of_kind, own_name, selects_by_text, shown
 from pods import all_servers, quantity
 from promql import is_constant
@@ -53,11 +54,7 @@ CONCURRENCY: Final = "vllm-fleet.dev/concurrency-per-replica"
 
 def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
     allowed = {str(one) for one in listed(settings["addresses"])}
-    projects = {
-        str(dig(resource.props, "project"))
-        for resource in resources
-        if resource.type.startswith("gcp:") and has(resource.props, "project")
-    }
+    own_projects = projects(resources)
     spaces = {own_name(resource) for resource in of_kind(resources, "Namespace")}
     known = {kind: by_key(resources, kind) for kind in ("TriggerAuthentication", "ClusterTriggerAuthentication")}
     for resource in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "ScaledJob", KEDA)):
@@ -78,7 +75,7 @@ def _elsewhere(resources: Sequence[Resource], settings: Settings) -> Iterator[Fi
             if kind not in _WITHOUT_ADDRESS and not addresses:
                 yield finding(f"{where} names no address that this rule can read", urn=resource.urn)
             for key, address in addresses:
-                if address not in allowed and (why := _foreign(address, projects, spaces, reference)):
+                if address not in allowed and (why := _foreign(address, own_projects, spaces, reference)):
                     yield finding(f"{where}.metadata.{key} is {_short(address)}: {why}", urn=resource.urn)
                 elif (
                     MONITORING in address
@@ -106,7 +103,7 @@ def _short(text: str) -> str:
     return re.sub(r"//[^/]*@", "//…@", text)[:120]
 
 
-def _foreign(address: str, projects: set[str], spaces: set[str], reference: Any) -> str:
+def _foreign(address: str, own_projects: set[str], spaces: set[str], reference: Any) -> str:
     """Why an address is not the cloud's or the cluster's own; empty where it is."""
     try:
         parts = urlsplit(address if "//" in address else f"//{address}")
@@ -119,7 +116,11 @@ def _foreign(address: str, projects: set[str], spaces: set[str], reference: Any)
         match = _PATH.fullmatch(parts.path)
         if match is None or parts.query or parts.fragment:
             return "its path is not that of Cloud Monitoring's Prometheus API"
-        return f"the stack is in project {', '.join(sorted(projects))}" if projects and match[1] not in projects else ""
+        return (
+            f"the stack is in project {', '.join(sorted(own_projects))}"
+            if own_projects and match[1] not in own_projects
+            else ""
+        )
     if host == MONITORING:
         return "Cloud Monitoring is asked by https, without another port"
     service = _IN_CLUSTER.fullmatch(host)

@@ -10,7 +10,8 @@ from facts import prices
 from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
 from facts.releases import number_of
-from facts.signals.model import Elsewhere, Watched
+from facts.signals.catalogue import catalogue
+from facts.signals.model import Catalogue, Elsewhere, Watched
 from facts.time_to_serve import step_seconds, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
@@ -85,6 +86,11 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         if node_usd is None or not tokens
         else settings.nodes * node_usd / (tokens * 3600 / 1e6),
     )
+
+
+def signals(settings: Settings, figures: Figures) -> Catalogue:
+    """Recordings, alerts and panels of one stack."""
+    return catalogue(watched(settings, figures))
 
 
 def _autoscaler(settings: Settings) -> str | None:

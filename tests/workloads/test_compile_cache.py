@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recording import Recording
-from settings.derived.compile_cache import server_account
+from settings.derived.compile_cache import KeptCache, server_account
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, needs, objects, recorded_component
@@ -17,12 +17,12 @@ from tests.support.settings import make_settings
 from tests.workloads.args import server_args
 from workloads.server import compile_cache
 from workloads.server import keep_compile_cache as program
-from workloads.server.compile_cache import PATH, KeptCache
+from workloads.server.compile_cache import PATH
 from workloads.server.pod import pod_template
 from workloads.server.server import Server
 from workloads.server.vllm_args import writable_environment
 
-KEPT = KeptCache(bucket="the-bucket", key="0123abcd")
+KEPT = KeptCache(bucket="the-bucket", key="0123abcd", account="vllm-server-0123abcd")
 
 
 def pod(**sections: Any) -> dict[str, Any]:

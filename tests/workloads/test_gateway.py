@@ -116,11 +116,6 @@ def test_a_host_name_has_an_https_listener_with_its_certificate_at_its_address()
     assert {key: said for key, said in found.items() if said} == {}
 
 
-def test_a_host_name_without_a_certificate_is_refused_before_anything_is_created() -> None:
-    with pytest.raises(ProgramError, match="certificate"):
-        record(gateway={"hostname": "llm.acme.dev"})
-
-
 def test_an_address_without_a_host_name_is_kept() -> None:
     spec = made("Gateway/inference-gateway", gateway={"address": "door"})["spec"]
     assert [one["name"] for one in spec["listeners"]] == ["http"]

@@ -174,7 +174,7 @@ def _pod_spec(
                 measurement,
                 image,
                 name="clients",
-                command=_client_command(guarded=key is not None),
+                command=_client_command(has_key=key is not None),
                 args=options,
                 env=_identity(),
                 mounts=[] if key is None else [api_key.mount()],
@@ -220,9 +220,9 @@ def _dataset_file(measurement: Measurement) -> str:
     return f"{_WORK}/dataset.jsonl" if measurement.run["workload"]["kind"] == "trace" else f"{_WORK}/dataset.json"
 
 
-def _client_command(*, guarded: bool) -> list[str]:
+def _client_command(*, has_key: bool) -> list[str]:
     plain = ["python3", "-m", "pod_scripts.launch_clients"]
-    return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
+    return api_key.command_with_key("OPENAI_API_KEY", plain) if has_key else plain
 
 
 _IN_CLUSTER: Final = ".svc.cluster.local"
@@ -246,7 +246,7 @@ def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Te
 
 
 def _joined(first: Text, second: Text) -> Text:
-    """Two texts joined: text if both are plain, else an Output."""
+    """Two texts as one: text if both are plain, else an Output."""
     if isinstance(first, str) and isinstance(second, str):
         return first + second
     import pulumi

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +13,8 @@ from facts.names import KEDA_NAMESPACE, KEDA_VERSION
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
-from workloads.namespace import restricted
-from workloads.space import once_created
+from workloads.names import once_created, stack_labels
+from workloads.namespace import pod_security_labels
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -36,8 +36,6 @@ class KedaArgs:
 
     ranges: VpcRanges = field(default_factory=VpcRanges)
     """The VPC's ranges."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object outside the chart."""
 
 
 class Keda(pulumi.ComponentResource):
@@ -49,10 +47,10 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Keda", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        labels = {key: value for key, value in args.labels.items() if key != "app"}
+        labels = stack_labels()
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **restricted()}},
+            metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **pod_security_labels()}},
             opts=child,
         )
         inside = once_created(namespace, KEDA_NAMESPACE)

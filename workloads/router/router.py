@@ -17,7 +17,6 @@ from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
 from workloads.small_pod import NONROOT
-from workloads.space import Space, once_created
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
@@ -42,10 +41,10 @@ UPDATE_MINUTES: Final = 30
 class RouterArgs:
     """Arguments of `Router`."""
 
-    space: Space
-    """Namespace, labels, image source. The namespace's `Traffic` has `router`, for account and network policies."""
     server: Server
-    """The servers to choose from."""
+    """The servers to choose from. Their namespace's `Traffic` has `router`, for network policies."""
+    image: pulumi.Input[str]
+    """Full name of `IMAGE`."""
     router: RouterSection = field(default_factory=RouterSection)
     """Replicas, resources, limits and timeouts."""
     max_in_flight: int
@@ -66,9 +65,9 @@ class Router(pulumi.ComponentResource):
     def __init__(self, name: str, args: RouterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Router", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace, marks = args.space.namespace, names.labels(args.space.labels, ROUTER_APP)
+        namespace, labels = args.server.namespace, names.own_labels(ROUTER_APP)
         self.drain_seconds = ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds
-        metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": marks}
+        metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": labels}
         # Pulumi would wait for ready servers, which a paused fleet has not.
         at_once = {"pulumi.com/skipAwait": "true"}
         for index in range(len(args.server.ports)):
@@ -87,12 +86,13 @@ class Router(pulumi.ComponentResource):
         data = {CONFIG_FILE: haproxy.config(haproxy_args(args))}
         config = pod_programs.named_by_content(ROUTER_APP, data)
         needed: list[pulumi.Resource] = [
+            names.service_account(name, ROUTER_APP, namespace, child),
             k8s.core.v1.ConfigMap(
                 f"{name}-config", metadata=metadata | {"name": config}, immutable=True, data=data, opts=child
-            )
+            ),
         ]
         versions: dict[str, pulumi.Input[str]] = {}
-        key = args.server.stored_key
+        key = args.server.key
         if reads_key(args) and key is not None:
             needed.append(key.object)
             if key.version is not None:
@@ -119,7 +119,7 @@ class Router(pulumi.ComponentResource):
                 "revision_history_limit": 3,
                 "progress_deadline_seconds": UPDATE_MINUTES * 60,
                 "template": {
-                    "metadata": {"labels": marks, "annotations": versions},
+                    "metadata": {"labels": labels, "annotations": versions},
                     "spec": pod_spec(args, config, domain),
                 },
             },
@@ -140,18 +140,21 @@ class Router(pulumi.ComponentResource):
             opts=child,
         )
         self.endpoint = pulumi.Output.format(
-            "http://{0}.{1}.svc.cluster.local:{2}", once_created(self.service, ROUTER_APP), namespace, names.HTTP_PORT
+            "http://{0}.{1}.svc.cluster.local:{2}",
+            names.once_created(self.service, ROUTER_APP),
+            namespace,
+            names.HTTP_PORT,
         )
         self.register_outputs({"endpoint": self.endpoint})
 
 
 def reads_key(args: RouterArgs) -> bool:
     """Whether the routers check the servers' key: a router in the pods checks none."""
-    return args.server.key_store is not None and args.server.has_pod_router
+    return args.server.key is not None and args.server.has_pod_router
 
 
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
-    """What HAProxy is told."""
+    """What HAProxy's configuration is made of."""
     chosen, is_split = args.router, args.server.has_pod_router
     return haproxy.Haproxy(
         servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports),
@@ -163,7 +166,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
         timeout_seconds=chosen.timeout_seconds,
         drain_seconds=chosen.drain_seconds,
         # The pods' router has paths of its own that change its servers.
-        v1_only=args.server.key_store is not None or is_split,
+        v1_only=args.server.key is not None or is_split,
         key_file=api_key.PATH if reads_key(args) else None,
         hides_errors=is_split,
         one_answer=is_split,
@@ -210,7 +213,7 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
     }
     return {
         "name": "haproxy",
-        "image": args.space.image(IMAGE),
+        "image": args.image,
         "command": ["haproxy", "-db", "-f", f"{_CONFIG_DIR}/{CONFIG_FILE}"],
         "env": [{"name": haproxy.DOMAIN_VARIABLE, "value": domain}],
         "ports": [
@@ -233,6 +236,6 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
 
 def _volumes(args: RouterArgs, config: str) -> list[VolumeArgsDict]:
     volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": config}}]
-    if reads_key(args) and args.server.key_store is not None:
-        volumes.append(api_key.volume(args.server.key_store))
+    if reads_key(args) and args.server.key is not None:
+        volumes.append(api_key.volume(args.server.key.store))
     return volumes

@@ -32,7 +32,7 @@ def _policy(**props: Any) -> Edit:
         "notificationChannels": ["projects/p/notificationChannels/1"],
         "documentation": {"content": "kubectl get pods"},
     }
-    return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="platform-network-vpc")
+    return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="network-vpc")
 
 
 def _everywhere(path: str, value: Any, *, severity: str = "CRITICAL") -> Edit:
@@ -52,7 +52,7 @@ def _without_alerts(resources: Resources) -> None:
 
 def _budget(**props: Any) -> Edit:
     whole = {"billingAccount": "a", "thresholdRules": [{"thresholdPercent": 0.5}]}
-    return new("a-budget", _BUDGET, whole | props, beside="platform-network-vpc")
+    return new("a-budget", _BUDGET, whole | props, beside="network-vpc")
 
 
 _SILENT = {

@@ -7,7 +7,7 @@ from typing import Any
 from tests.policy.case import Case, Edit, Props, append, drop, new, of_resource, put, sound, twin
 
 _LEASES, _NEW, _READS = (f"access-batch-{what}" for what in ("leases", "new-results", "batches"))
-_BUCKET, _SCALER = "platform-batches-bucket", "autoscaling-scaled-object"
+_BUCKET, _SCALER = "batches-bucket", "autoscaling-scaled-object"
 _GRANTS, _KEPT, _CEILING = "batch-results-replaceable", "batch-documents-kept", "batch-without-ceiling"
 _ANNOTATIONS = "metadata.annotations"
 

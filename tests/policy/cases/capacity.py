@@ -66,7 +66,7 @@ def _class(*rungs: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
 
 
 def _google(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props, beside="platform-network-vpc")
+    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props, beside="network-vpc")
 
 
 _NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}

@@ -207,6 +207,12 @@ CASES = (
         _environment("production"),
         stack="gateway",
     ),
+    of_resource(
+        "benchmark-in-production",
+        "by the labels of the Google provider",
+        put("google", "defaultLabels", value='{"environment": "production"}'),
+        stack="gateway",
+    ),
     of_resource("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
     *(
         of_resource("gpu-quota-above-plan", what, put(_QUOTA, f"spec.{key}", value=scope))

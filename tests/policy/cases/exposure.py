@@ -18,13 +18,13 @@ from tests.policy.case import (
     sound,
 )
 
-_CLUSTER, _FIREWALL, _BUCKET = "platform-cluster-autopilot", "platform-network-from-proxies", "platform-results-bucket"
-_SERVER, _WRITER = "namespace-network-policies-server", "namespace-network-policies-weights-writer"
+_CLUSTER, _FIREWALL, _BUCKET = "cluster-autopilot", "proxies-firewall", "results-bucket"
+_SERVER, _WRITER = "network-policies-server", "network-policies-weights-writer"
 _NAMED = "masterAuthorizedNetworksConfig"
 _BY_IP = put(_CLUSTER, "controlPlaneEndpointsConfig.ipEndpointsConfig.enabled", value=True)
 _STACK_LOCK = "deletion-protection"
 _CONTAINERS = 'resource.type="k8s_container"'
-_PROVIDER = "platform-kubernetes"
+_PROVIDER = "cluster-kubernetes"
 _NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 
 
@@ -33,7 +33,7 @@ def _networks(*cidrs: str, **more: Any) -> Edit:
 
 
 def _logging(kind: str, **props: Any) -> Edit:
-    return new("a-route", f"gcp:logging/{kind}", {"name": "a-route"} | props, beside="platform-network-vpc")
+    return new("a-route", f"gcp:logging/{kind}", {"name": "a-route"} | props, beside="network-vpc")
 
 
 def _sink(**props: Any) -> Edit:
@@ -199,7 +199,7 @@ CASES = (
     of_resource(
         "api-off-on-destroy",
         "Compute goes with the stack",
-        put("platform-services-compute", "disableOnDestroy", value=True),
+        put("services-compute", "disableOnDestroy", value=True),
     ),
     of_resource(
         "bucket-loses-results",

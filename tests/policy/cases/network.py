@@ -27,7 +27,7 @@ from tests.policy.case import (
 
 _program, _broken, _sound = (partial(one, stack="gateway") for one in (of_program, of_resource, sound))
 _GATEWAY, _POOL, _ROUTE, _SERVICE = "gateway-gateway", "gateway-pool", "gateway-route", "server-service"
-_CLUSTER, _PROXIES = "platform-cluster-autopilot", "platform-network-proxy-only"
+_CLUSTER, _PROXIES = "cluster-autopilot", "proxies-subnet"
 _BACKEND, _HEALTH = "gateway-backend", "gateway-health-check"
 _EXTERNAL = "gke-l7-regional-external-managed"
 _EPP = "values.inferenceExtension"
@@ -96,7 +96,7 @@ def _split(*options: str) -> Edit:
 
 _SPLIT = _split()
 _ON_LOOPBACK = flag(DEPLOYMENT, "--host=127.0.0.1")
-_SERVERS_POLICY = "namespace-network-policies-server"
+_SERVERS_POLICY = "network-policies-server"
 
 
 _FROM_CLIENTS = {"podSelector": {"matchLabels": {"app": "client"}}}
@@ -158,7 +158,7 @@ _RULES = (
     "unguarded-paths-public",
     "public-in-clear-text",
 )
-_PLATFORM = delete("platform-services-networkservices", _CLUSTER, "platform-network-nodes", _PROXIES)
+_PLATFORM = delete("services-networkservices", _CLUSTER, "network-nodes", _PROXIES)
 _WITHOUT_POLICIES = delete(_HEALTH, _BACKEND)
 
 
@@ -264,7 +264,7 @@ CASES = (
         "no network policies",
         _SPLIT,
         _ON_LOOPBACK,
-        delete(_SERVERS_POLICY, "namespace-network-policies-default-deny", "namespace-network-policies-every-pod"),
+        delete(_SERVERS_POLICY, "network-policies-default-deny", "network-policies-every-pod"),
         stack="dev",
     ),
     *(

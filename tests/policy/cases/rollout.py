@@ -56,7 +56,7 @@ _WEB = new(
     },
 )
 """Pods without GPUs, which change as they like."""
-_CLUSTER = "platform-cluster-autopilot"
+_CLUSTER = "cluster-autopilot"
 _SCOPES = put(_CLUSTER, "nodeConfig", value={"oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"]})
 _RULES = (
     "surge-on-whole-node-pods",

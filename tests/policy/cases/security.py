@@ -23,8 +23,8 @@ from tests.policy.case import (
     variable,
 )
 
-_DENY = "namespace-network-policies-default-deny"
-_BUCKET = "platform-results-bucket"
+_DENY = "network-policies-default-deny"
+_BUCKET = "results-bucket"
 # Put together here: a checker of the repository must not take them for real ones.
 _TOKEN = "hf_" + "aBcDeFgH" * 5
 _KEY = "correct-horse-" + "battery-staple"
@@ -272,7 +272,7 @@ ACCESS = (
     of_resource(
         "broad-roles",
         "nodes that read every bucket",
-        put("platform-nodes-telemetry", "role", value="roles/storage.admin"),
+        put("nodes-telemetry", "role", value="roles/storage.admin"),
         stack="cud",
     ),
     of_resource("broad-roles", "a role for storage", _grant("roles/storage.admin", _NODES)),
@@ -311,7 +311,7 @@ ACCESS = (
     of_resource(
         "node-account-default",
         "the account removed",
-        drop("platform-cluster-autopilot", "clusterAutoscaling.autoProvisioningDefaults.serviceAccount"),
+        drop("cluster-autopilot", "clusterAutoscaling.autoProvisioningDefaults.serviceAccount"),
         stack="spot",
     ),
     sound(
@@ -353,7 +353,7 @@ ACCESS = (
         "namespace-egress-open",
         "servers reach the internet",
         put(
-            "namespace-network-policies-weights-writer",
+            "network-policies-weights-writer",
             "spec.podSelector",
             value={"matchLabels": {"app": "qwen35-server"}},
         ),

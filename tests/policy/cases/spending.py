@@ -20,7 +20,7 @@ from tests.policy.case import (
 )
 
 _GUARD, _ROLE, _BINDING, _JOB = "spending-deployment", "spending-role", "spending-binding", "weights-download"
-_QUOTA, _CLUSTER = "namespace-gpu-quota", "platform-cluster-autopilot"
+_QUOTA, _CLUSTER = "namespace-gpu-quota", "cluster-autopilot"
 
 
 def _told(**terms: Any) -> Edit:

@@ -46,7 +46,7 @@ def _labels(text: str) -> Edit:
 def _disk(**props: Any) -> Edit:
     """A disk that is made without Kubernetes."""
     inputs = {"type": "hyperdisk-ml", "size": 64.0, "provisionedThroughput": 4800.0, **props}
-    return new("by-hand", "gcp:compute/disk:Disk", inputs, beside="platform-network-vpc")
+    return new("by-hand", "gcp:compute/disk:Disk", inputs, beside="network-vpc")
 
 
 def _image(deletion_policy: str) -> Edit:

@@ -17,7 +17,7 @@ from tests.policy.case import (
     sound,
 )
 
-_MONITOR, _RULES, _CLUSTER = "monitoring-server", "monitoring-rules", "platform-cluster-autopilot"
+_MONITOR, _RULES, _CLUSTER = "monitoring-server", "monitoring-rules", "cluster-autopilot"
 _LOG, _ALERT = "alerting-prod_spending", "alerting-NothingServes"
 _PRICE, _WARNED = "alerting-prod_machines_usd_per_hour", "alerting-SpendingWarned"
 _ENDPOINT: Final = "spec.endpoints.0"
