@@ -33,7 +33,7 @@ OF_STACKS = [
 ]
 CANNOT_BE_KNOWN = {"public-grant", "compile-cache-writers"}
 """They ask who gets a role: service accounts that Google has still to name."""
-DENY = "namespace-network-policies-default-deny"
+DENY = "network-policies-default-deny"
 RULES = "monitoring-rules"
 
 

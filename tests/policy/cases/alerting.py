@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from settings.checks.placeholders import STAND_IN_PROJECT
 from tests.policy.case import (
     Case,
     Edit,
@@ -29,7 +30,7 @@ def _policy(**props: Any) -> Edit:
         "combiner": "OR",
         "conditions": [{"displayName": "a condition", "conditionPrometheusQueryLanguage": {"query": "up == 0"}}],
         "severity": "CRITICAL",
-        "notificationChannels": ["projects/p/notificationChannels/1"],
+        "notificationChannels": [f"projects/{STAND_IN_PROJECT}/notificationChannels/1"],
         "documentation": {"content": "kubectl get pods"},
     }
     return new("an-alert", "gcp:monitoring/alertPolicy:AlertPolicy", whole | props, beside="network-vpc")

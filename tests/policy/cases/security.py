@@ -61,7 +61,7 @@ _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
 _NODES = "serviceAccount:dev-vllm-nodes@offline-preview.iam.gserviceaccount.com"
 _BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
 _SILENT = drop(DEPLOYMENT, f"{POD}.automountServiceAccountToken")
-_NO_ACCOUNT = delete("namespace-vllm-server")
+_NO_ACCOUNT = delete("server-account")
 
 
 def _rights(namespace: str) -> Edit:
@@ -150,7 +150,7 @@ PODS = (
         "token-mounted-for-nothing",
         "an account that mounts it, and a pod that does not refuse",
         drop("weights-download", f"{POD}.automountServiceAccountToken"),
-        put("namespace-weights-writer", "automountServiceAccountToken", value=True),
+        put("weights-account", "automountServiceAccountToken", value=True),
         stack="spot",
     ),
     of_resource("token-mounted-for-nothing", "nothing said, and no account", _SILENT, _NO_ACCOUNT),
