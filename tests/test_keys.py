@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from fleet.preview.record.recorder import StackOutputs, record
+from fleet.preview.record.values import reveal
 from settings.sections.section import SECRET_KEYS
 from settings.stack import Settings
 from tests.support.recorded import BASE_STACK, ROOT, unchecked, without_positions
@@ -96,6 +97,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "budget.thresholds": [0.25],
             "results.retentionDays": 40,
             "labels": {"team": "inference"},
+            "platform.stack": BASE_STACK,
             "apiKey": "a-key",
         },
     ),
@@ -252,7 +254,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "gateway.epp.cpu": 9,
             "gateway.epp.memoryGib": 9,
             "gateway.epp.replicas": 3,
-            "gateway.epp.onC4": False,
+            "gateway.epp.onC4": True,
             "network.proxyOnly.cidr": "10.9.0.0/23",
             "network.existing": {**NAMES, "project": "host-project"},
         },
@@ -362,7 +364,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "platform.kubeconfig": None,
             "platform.imagePrefix": "registry.example.com/b",
             "platform.resultsBucket": "other-results",
-            "platform.stack": BASE_STACK,
         },
     ),
 }
@@ -444,7 +445,7 @@ def resources(case: str, key: str = "") -> Mapping[str, Any]:
             secret_keys=[f"vllm-fleet:{name}" for name in SECRET_KEYS if name in sections],
             stack_outputs=lambda _: StackOutputs(values=None, source="this test"),
         )
-    return {one.urn: (repr(one.inputs), one.protect, one.custom_timeouts) for one in made.resources}
+    return {one.urn: (reveal(dict(one.inputs)), one.protect, one.custom_timeouts) for one in made.resources}
 
 
 def _set(sections: Any, path: list[str], value: Any) -> None:
