@@ -83,14 +83,14 @@ def once_created(resource: pulumi.Resource, name: str) -> pulumi.Output[str]:
 def service_account(
     name: str, account: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> pulumi.Resource:
-    """A service account without a Kubernetes API token; `name` is the component's.
+    """A service account without a Kubernetes API token; `name` is the Pulumi resource's.
 
     Workload Identity and the Secret Manager driver need no token in the pod: the node's metadata server and driver fetch their own.
     """
     import pulumi_kubernetes as k8s
 
     return k8s.core.v1.ServiceAccount(
-        f"{name}-account",
+        name,
         metadata={"name": account, "namespace": namespace, "labels": stack_labels()},
         automount_service_account_token=False,
         opts=opts,

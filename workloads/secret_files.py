@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import VolumeArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 DRIVER: Final = "secrets-store-gke.csi.k8s.io"
 """CSI driver of GKE's add-on; the upstream driver's name does not work. Source: GKE documentation, Secret Manager add-on."""
 
 
-def volume(name: str, provider_class: str) -> Manifest:
+def volume(name: str, provider_class: str) -> VolumeArgsDict:
     """The pod's volume `name`, filled by the SecretProviderClass of that name."""
     return {
         "name": name,
-        "csi": {"driver": DRIVER, "readOnly": True, "volumeAttributes": {"secretProviderClass": provider_class}},
+        "csi": {"driver": DRIVER, "read_only": True, "volume_attributes": {"secretProviderClass": provider_class}},
     }
 
 

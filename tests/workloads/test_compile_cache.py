@@ -75,11 +75,16 @@ def test_what_stores_reads_the_caches_and_holds_the_pod_back_until_it_has_tried(
     assert saver["image"] == vllm["image"]
 
 
-def recorded() -> Recording:
+def recorded(name: str = "server") -> Recording:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        Server("server", server_args(settings, compile_cache=KEPT), opts)
+        Server(name, server_args(settings, compile_cache=KEPT, service_account=KEPT.account), opts)
 
     return recorded_component(build)
+
+
+def test_a_canarys_account_stays_the_same_resource_when_the_servers_take_its_release_over() -> None:
+    account = f"ServiceAccount/{KEPT.account}"
+    assert objects(recorded("server-canary"))[account].urn == objects(recorded())[account].urn
 
 
 def test_the_pods_wait_for_their_program_and_a_new_one_restarts_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,9 @@ class Batch(pulumi.ComponentResource):
             # Between batches no server has an address.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
-        names.service_account(name, names.BATCH_ACCOUNT, args.server.namespace, pulumi.ResourceOptions(parent=self))
+        names.service_account(
+            f"{name}-account", names.BATCH_ACCOUNT, args.server.namespace, pulumi.ResourceOptions(parent=self)
+        )
         k8s.core.v1.Service(
             f"{name}-server-pods",
             metadata=metadata,

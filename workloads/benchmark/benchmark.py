@@ -6,7 +6,7 @@ The Job itself is plain data of workloads/benchmark/job.py, so that `fleet bench
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -20,7 +20,6 @@ from workloads.benchmark.job import (
     job_name,
     server_pods_service,
 )
-from workloads.manifest import Manifest
 from workloads.server.server import Server
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Benchmark(pulumi.ComponentResource):
             spec=names.server_pods_spec(args.server.name),
             opts=child,
         )
-        account = names.service_account(name, names.BENCHMARK_ACCOUNT, args.server.namespace, child)
+        account = names.service_account(f"{name}-account", names.BENCHMARK_ACCOUNT, args.server.namespace, child)
         self.job = None if args.measurement is None else self._job(name, args, args.measurement, account)
         self.register_outputs({"job": self.job.metadata.name if self.job is not None else None})
 
@@ -97,13 +96,12 @@ class Benchmark(pulumi.ComponentResource):
             labels=names.stack_labels(),
         )
         # The next `pulumi up` repeats a failed run instead of reporting it forever.
-        metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
-        spec: Manifest = job["spec"]
+        metadata: Any = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
         minutes = deadline_seconds(measurement) // 60
         return k8s.batch.v1.Job(
             f"{name}-job",
             metadata=metadata,
-            spec=spec,
+            spec=job["spec"],
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=[args.server, account, scripts],

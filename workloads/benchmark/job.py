@@ -15,6 +15,7 @@ from facts.capacity import PROVISIONING_MINUTES
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
+from workloads.manifest import sent
 from workloads.server import api_key, vllm_args
 from workloads.server.pod import USER_ID
 from workloads.weights import hf_token
@@ -151,9 +152,9 @@ def _pod_spec(
         {"name": "tmp", "emptyDir": {}},
     ]
     if token is not None:
-        volumes.append(hf_token.token_volume(token))
+        volumes.append(sent(hf_token.token_volume(token)))
     if key is not None:
-        volumes.append(api_key.volume(key))
+        volumes.append(sent(api_key.volume(key)))
     return {
         "serviceAccountName": names.BENCHMARK_ACCOUNT,
         "automountServiceAccountToken": False,
@@ -161,7 +162,7 @@ def _pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": c4_nodes.node_selector(),
-        "tolerations": [c4_nodes.toleration()],
+        "tolerations": [sent(c4_nodes.toleration())],
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -177,7 +178,7 @@ def _pod_spec(
                 command=_client_command(has_key=key is not None),
                 args=options,
                 env=_identity(),
-                mounts=[] if key is None else [api_key.mount()],
+                mounts=[] if key is None else [sent(api_key.mount())],
             )
         ],
         "volumes": volumes,
@@ -200,7 +201,7 @@ def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
             name="tokenizer",
             command=["python3", "-m", "pod_scripts.fetch_tokenizer", model.id, model.revision, _TOKENIZER],
             env=[{"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH}] if needs_token else [],
-            mounts=[hf_token.token_mount()] if needs_token else [],
+            mounts=[sent(hf_token.token_mount())] if needs_token else [],
         )
     ]
     if dataset is not None:

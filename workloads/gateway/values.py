@@ -128,7 +128,7 @@ def chart_values(server: str, epp: EppSettings, ports: Sequence[int] = (names.HT
             # policies admit only the collectors.
             monitoring=EppMonitoring(prometheus=Prometheus(enabled=False, auth=Switch(enabled=False))),
             affinity=c4_nodes.node_affinity() if epp.on_c4 else None,
-            tolerations=(c4_nodes.toleration(),) if epp.on_c4 else None,
+            tolerations=({key: str(value) for key, value in c4_nodes.toleration().items()},) if epp.on_c4 else None,
         ),
         provider=Provider(name="none"),
     )

@@ -86,7 +86,7 @@ class Router(pulumi.ComponentResource):
         data = {CONFIG_FILE: haproxy.config(haproxy_args(args))}
         config = pod_programs.named_by_content(ROUTER_APP, data)
         needed: list[pulumi.Resource] = [
-            names.service_account(name, ROUTER_APP, namespace, child),
+            names.service_account(f"{name}-account", ROUTER_APP, namespace, child),
             k8s.core.v1.ConfigMap(
                 f"{name}-config", metadata=metadata | {"name": config}, immutable=True, data=data, opts=child
             ),

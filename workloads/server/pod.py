@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from facts.engines import KEEP_ALIVE
 from settings.derived.compile_cache import KeptCache
 from settings.derived.drain import Drain
 from settings.sections.server import PodResources
 from workloads import names, secret_files
-from workloads.manifest import Manifest
 from workloads.server import api_key, compile_cache, ranks, split, vllm_args
 from workloads.weights import hf_token
 
@@ -208,7 +207,7 @@ def pod_template(args: ServerArgs, key_version: pulumi.Input[str] | None = None)
 def pod_spec(args: ServerArgs, every: Sequence[PodPart]) -> PodSpecArgsDict:
     """The pod spec."""
     placement = args.placement
-    tolerations: Manifest = [dict(toleration) for toleration in placement.tolerations]
+    tolerations: Any = [dict(toleration) for toleration in placement.tolerations]
     spec: PodSpecArgsDict = {
         "service_account_name": args.service_account,
         "automount_service_account_token": False,

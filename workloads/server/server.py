@@ -66,7 +66,9 @@ class Server(pulumi.ComponentResource):
         }
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
         if args.creates_account:
-            needed.append(names.service_account(name, args.service_account, args.namespace, child))
+            # That of a release by its own name: a canary's stays the same resource when the servers take its release over.
+            resource = f"{name}-account" if args.compile_cache is None else args.service_account
+            needed.append(names.service_account(resource, args.service_account, args.namespace, child))
         self.key = None
         if args.api_key is not None:
             self.key = secret_files.stored(
