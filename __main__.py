@@ -14,19 +14,14 @@ from infra.bucket import Bucket, BucketArgs
 from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
 from infra.dashboard import Dashboard, DashboardArgs
-from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs
-from infra.existing_cluster import (
-    ExistingCluster,
-    ExistingClusterArgs,
-    Needs,
-    cluster_of_kubeconfig,
-    cluster_of_stack,
-)
+from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs, everything_from_now_on
+from infra.existing_cluster import ExistingCluster, ExistingClusterArgs, cluster_of_kubeconfig
 from infra.gateway_name import GatewayName, GatewayNameArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
 from infra.network import ExistingNetwork, Network, NetworkArgs, ProxyOnlySubnet, ProxyOnlySubnetArgs
 from infra.services import Services, ServicesArgs
+from infra.stack_cluster import Needs, cluster_of_stack
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.derived import compile_cache, figures, google_cloud_needs, readme, watched
 from settings.derived.canary import weights_ending
@@ -56,7 +51,7 @@ from workloads.weights.weights import WRITER_IMAGE, Weights, WeightsArgs
 
 settings, secrets = load()
 project, region, vpc, canary = settings.project, settings.region, settings.network, settings.as_canary
-connections = traffic(settings)
+connections, everything = traffic(settings), everything_from_now_on()
 
 # Google Cloud. Everything depends on the buckets: a destroy that finds results in one stops when all that costs money is gone.
 google = gcp.Provider("google", project=project, region=region, default_labels=settings.google_labels)
@@ -143,6 +138,14 @@ namespace = Namespace("namespace", quota, on_cluster)
 allowed = NetworkPoliciesArgs(namespace=namespace.name, traffic=connections, ranges=known.ranges)
 policies = NetworkPolicies("network-policies", allowed, on_cluster)
 in_namespace = ResourceOptions.merge(on_cluster, ResourceOptions(depends_on=[namespace, policies]))
+
+
+def after(*needed: pulumi.Resource | None) -> ResourceOptions:
+    """In the namespace, after what is given, too."""
+    return ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=[one for one in needed if one is not None]))
+
+
+ladder = trial = router = gateway = keda = dashboard = None
 release = WeightsArgs(
     namespace=namespace.name,
     image=known.image(WRITER_IMAGE),
@@ -154,7 +157,6 @@ release = WeightsArgs(
     disk_labels=settings.labels,
 )
 weights = Weights("weights", release, in_namespace)
-built: list[pulumi.Resource] = [*first, cluster, access, namespace, policies, weights]
 if settings.spending is not None:
     # Not after the servers: a renewed limit must reach the guard while the update waits for paused servers.
     limit = SpendingGuardArgs(
@@ -166,8 +168,7 @@ if settings.spending is not None:
         rates=rates(settings),
         placement=settings.placement,
     )
-    built.append(SpendingGuard("spending", limit, in_namespace))
-on_nodes = in_namespace
+    SpendingGuard("spending", limit, in_namespace)
 if isinstance(settings.capacity, Ladder):
     modes = CapacityLadderArgs(
         namespace=settings.namespace,
@@ -177,10 +178,7 @@ if isinstance(settings.capacity, Ladder):
         returns=settings.returns,
     )
     # After the weights: GKE may install ComputeClass long after the cluster.
-    after_weights = ResourceOptions.merge(on_cluster, ResourceOptions(depends_on=[weights]))
-    ladder = CapacityLadder("ladder", modes, after_weights)
-    on_nodes = ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=[ladder]))
-    built.append(ladder)
+    ladder = CapacityLadder("ladder", modes, after(weights))
 account = compile_cache.server_account(settings)
 servers = ServerArgs(
     **server_arguments(settings),
@@ -191,33 +189,29 @@ servers = ServerArgs(
     api_key=settings.api_key_secret or secrets.api_key,
     compile_cache=caches.get(account),
 )
-server = Server("server", servers, on_nodes)
-trial = router = gateway = keda = None
+server = Server("server", servers, after(ladder))
 if settings.makes_keda:
     keda = Keda("keda", KedaArgs(ranges=connections.ranges), on_cluster)
 if (policy := scaling_policy(settings)) is not None:
     scaled = AutoscalingArgs(server=server, policy=policy, project=project)
-    after_keda = ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=[] if keda is None else [keda]))
-    built.append(Autoscaling("autoscaling", scaled, after_keda))
+    Autoscaling("autoscaling", scaled, after(keda))
 if canary is not None:
     # Separate resources: adding or removing them changes nothing of the servers.
     mount, its_account = weights.mount, compile_cache.server_account(canary)
     if (ending := weights_ending(settings)) is not None:
         volume, model = settings.weights.model_copy(update={"name_ending": ending}), canary.serving.model
         other = replace(release, model=model, volume=volume, hf_token=weights.token, creates_account=False)
-        built.append(its_weights := Weights("weights-canary", other, in_namespace))
-        mount = its_weights.mount
-    candidates = ServerArgs(
+        mount = Weights("weights-canary", other, in_namespace).mount
+    candidates = replace(
+        servers,
         **server_arguments(canary),
-        namespace=namespace.name,
         image=known.image(canary.serving.image.reference),
         weights=mount,
-        hf_token=weights.token,
         api_key=server.key,
         compile_cache=caches.get(its_account),
         creates_account=its_account != account,
     )
-    trial = Server("server-canary", candidates, on_nodes)
+    trial = Server("server-canary", candidates, after(ladder))
 if (routing := router_needs(settings)) is not None:
     router = Router("router", RouterArgs(server=server, image=known.image(HAPROXY_IMAGE), **routing), in_namespace)
 if settings.gateway.enabled:
@@ -232,18 +226,17 @@ if settings.gateway.enabled:
         certificate=None if host is None else host.certificate_name,
     )
     # A route to routers that do not run yet would answer 503.
-    after_router = ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=[] if router is None else [router]))
-    gateway = Gateway("gateway", entrance, after_router)
+    gateway = Gateway("gateway", entrance, after(router))
 endpoint = (gateway or router or server).endpoint
 if settings.benchmark.enabled:
     run = measurement(settings) if settings.benchmark.run_on_update else None
     clients = BenchmarkArgs(server=server, endpoint=endpoint, results_bucket=known.results_bucket, measurement=run)
-    built.append(Benchmark("benchmark", clients, in_namespace))
+    Benchmark("benchmark", clients, in_namespace)
 if settings.batch.enabled:
-    built.append(Batch("batch", BatchArgs(server=server), in_namespace))
+    Batch("batch", BatchArgs(server=server), in_namespace)
 
 # Cloud Monitoring.
-numbers, dashboard = figures.figures(settings), None
+numbers = figures.figures(settings)
 signals = watched.signals(settings, numbers)
 if settings.monitoring.enabled:
     scrapes = MonitoringArgs(
@@ -255,9 +248,7 @@ if settings.monitoring.enabled:
         interval_seconds=settings.monitoring.interval_seconds,
     )
     # Without servers at the start, KEDA's pods are the first that have a node.
-    first_pods = [] if keda is None or not servers.starts_empty else [keda]
-    after_pods = ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=first_pods))
-    built.append(Monitoring("monitoring", scrapes, after_pods))
+    Monitoring("monitoring", scrapes, after(keda if servers.starts_empty else None))
 if settings.monitoring.has_dashboard:
     dashboard = Dashboard("dashboard", DashboardArgs(project=project, signals=signals), on_google)
     pulumi.export("dashboard", dashboard.url)
@@ -269,10 +260,9 @@ if settings.monitoring.alerts is not None:
         user_labels=settings.google_labels,
         dashboard_url=None if dashboard is None else dashboard.url,
     )
-    built.append(Alerting("alerting", messages, on_google))
+    Alerting("alerting", messages, on_google)
 if settings.owns_platform:
-    built += [one for one in (host, server, keda, trial, router, gateway, dashboard) if one is not None]
-    whole = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=built)
+    whole = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=everything)
     DeletionProtection("deletion-protection", whole)
 
 # Outputs for people, for `fleet` and for other stacks.

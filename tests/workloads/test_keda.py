@@ -7,7 +7,7 @@ import pytest
 
 from facts.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
 from fleet.preview.record.recorder import Recording
-from infra.existing_cluster import Needs, joinable
+from infra.stack_cluster import Needs, joinable
 from settings.derived.traffic import VpcRanges
 from settings.stack import Settings
 from tests.support.recorded import all_of, goes_before, named, recorded_component, recorded_platform

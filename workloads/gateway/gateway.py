@@ -194,7 +194,7 @@ class Gateway(pulumi.ComponentResource):
             namespace=args.server.namespace,
             chart=CHART,
             version=gateway.chart_version,
-            values=chart_values(server.name, gateway.epp, server.ports).rendered(),
+            values=chart_values(server.name, gateway.epp, server.ports),
             timeout=PICKER_SECONDS,
             atomic=False,
             # Standby pickers are not ready by design, so waiting for all replicas would never end.

@@ -67,7 +67,7 @@ class Keda(pulumi.ComponentResource):
             chart=CHART,
             version=KEDA_VERSION,
             repository_opts={"repo": REPOSITORY},
-            values=chart_values().rendered(),
+            values=chart_values(),
             timeout=READY_SECONDS,
             atomic=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=policies),
@@ -83,12 +83,10 @@ def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
     around = Traffic(server=OPERATOR, ranges=ranges)
     yield from net.name_resolution(around)
     for pods in (operator, metrics, webhooks):
-        yield net.Flow(
-            from_=pods, to=net.vpc(around), port=443, why="the Kubernetes API, at a private address that GKE chooses"
-        )
+        yield net.Flow(pods, net.vpc(around), 443, "the Kubernetes API, at a private address that GKE chooses")
     for caller in (net.vpc(around), GOOGLES_PODS):
-        yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler reads external metrics")
-        yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server validates ScaledObjects")
-    yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server reads values from the operator")
-    yield net.Flow(from_=operator, to=net.METADATA, port=80, why="the access token, by Workload Identity")
-    yield net.Flow(from_=operator, to=net.internet(around), port=443, why="PromQL from Cloud Monitoring")
+        yield net.Flow(caller, metrics, METRICS_PORT, "the autoscaler reads external metrics")
+        yield net.Flow(caller, webhooks, WEBHOOK_PORT, "the API server validates ScaledObjects")
+    yield net.Flow(metrics, operator, GRPC_PORT, "the metrics server reads values from the operator")
+    yield net.Flow(operator, net.METADATA, 80, "the access token, by Workload Identity")
+    yield net.Flow(operator, net.internet(around), 443, "PromQL from Cloud Monitoring")

@@ -76,7 +76,7 @@ class Place:
             self.api.apply(one, field_manager="helm")
 
     def chart_of(self, **values: Any) -> list[Manifest]:
-        given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp).rendered(), **values}
+        given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp), **values}
         inputs = {"chart": CHART, "version": pinned()[MODULE], "values": given}
         return self.charts.objects(Release(name=POOL, namespace=self.name, inputs=inputs))
 
