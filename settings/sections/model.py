@@ -35,7 +35,7 @@ Repository = Annotated[
 SizeGb = Annotated[float, Field(gt=0, le=70_000)]
 """At most what the largest Hyperdisk ML holds, 64 TiB."""
 KvBytesPerToken = Annotated[int, Field(gt=0, le=2**24)]
-"""Assumed: at least ten times that of any public model; Llama 3.1 405B has 516,096 with 16 bits."""
+"""Assumed: at least ten times that of any public model; Llama 3.1 405B has 504 KiB with 16 bits."""
 
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:

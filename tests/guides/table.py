@@ -409,7 +409,9 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     RUNBOOK: Page(
         (
+            Elsewhere("pulumi cancel --stack STACK", FIRST_UP, "pulumi cancel --stack dev"),
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
+            *as_on(OPERATE, "dev", "STACK", "pulumi up --stack STACK", "pulumi up --stack STACK"),
             Typed("pulumi config set --path vllm-fleet:benchmark.runOnUpdate false --stack STACK"),
             *as_on(
                 OPERATE,
