@@ -111,7 +111,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     except ValidationError as error:
         from settings.explain import explain
 
-        problems += explain(error, Engine, "server.engine")
+        problems += explain(error, Engine, f"{NAMESPACE}:server.engine")
     if listed and listed.why_own_code(engine.version) and not _names(engine, TRUST):
         engine = engine.but({"extraArgs": (*engine.extra_args, TRUST)})
     if server.shape is not None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from facts.finding import Finding
-from settings.sections.section import NAMESPACE, SECRET_KEYS, Section, key
+from settings.sections.section import NAMESPACE, Section, key
 
 RUNG: Final = "flexStartSeconds"
 """The only key outside `engine` whose null is a choice: it removes the rung."""
@@ -44,18 +44,13 @@ def blanks(path: str, value: Any) -> Iterator[Finding]:
 
 def blank(path: str, value: Any = None) -> Finding:
     """The refusal of one empty key."""
-    from settings.examples import line, listed_example
-
-    is_secret = path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS
-    how = f"pulumi config set --secret {path}" if is_secret else line(path, listed_example(path) or "VALUE")
-    last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
     return Finding(
         id="empty-key",
         subject=path,
         found="(empty)" if value is None else value,
         allowed="a value, or no such key",
         why="an empty key looks like a forgotten value, and its default may be expensive or unsafe",
-        write=f"{how}, or remove {last}",
+        write="a value, or remove the key",
     )
 
 

@@ -169,12 +169,11 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
     assert [one.id for one in check(settings) if "benchmark" in one.subject and one.severity != "note"] == []
 
 
-def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
+def test_a_wrong_load_is_told_once() -> None:
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[0])
     (problem,) = caught.value.problems
     assert (problem.subject, problem.found, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
-    assert problem.write == "concurrency: [500, 1000, 2000]"
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[])
     (problem,) = caught.value.problems

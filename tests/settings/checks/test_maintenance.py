@@ -58,9 +58,8 @@ def test_a_time_that_no_calendar_has_is_refused_where_it_stands(moment: str) -> 
 
 @pytest.mark.parametrize("recurrence", ["FREQ=HOURLY", "FREQ=WEEKLY;BYDAY=XX", "FREQ=DAILY;COUNT=1", "FREQ=", "weekly"])
 def test_a_recurrence_that_is_not_by_the_day_or_week_is_refused(recurrence: str) -> None:
-    with pytest.raises(SettingsError, match=r"vllm-fleet:cluster\.maintenance\.recurrence") as refusal:
+    with pytest.raises(SettingsError, match=r"vllm-fleet:cluster\.maintenance\.recurrence"):
         make_settings(cluster={"maintenance": {"recurrence": recurrence}})
-    assert refusal.value.problems[0].write == 'recurrence: "FREQ=WEEKLY;BYDAY=SA,SU"'
 
 
 @pytest.mark.parametrize(
