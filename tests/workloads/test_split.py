@@ -196,14 +196,6 @@ def test_every_refusal_of_a_split_says_the_same_possible_one(asked: tuple[int, i
     assert {one.write for one in wrong} == {told}
 
 
-@each_row("shape", [{"prefillGpus": 0, "decodeGpus": 8}, {"prefillGpus": 3}, {"decodeGpus": 5}])
-def test_what_the_schema_suggests_adds_up(shape: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError) as refused:
-        settings(shape={**shape, "router": {"image": IMAGE}})
-    suggested = yaml.safe_load("\n".join(str(one.write) for one in refused.value.problems))
-    assert {**shape, **suggested} == {"prefillGpus": 3, "decodeGpus": 5}
-
-
 def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
     from settings.checks.shape import split_problems
     from settings.derived.scaling import scaling_policy
