@@ -194,7 +194,7 @@ _OF_V0: Final = "remove it: it belongs to an engine (V0) that vLLM no longer has
 _BY_DEFAULT: Final = "remove it: vLLM does this by default"
 _PREFILLS: Final = "remove it: vLLM splits prompts by default"
 INSTEAD: Final[Mapping[str, str]] = {
-    "disable-log-requests": "requests are not logged unless enableLogRequests is true",
+    "disable-log-requests": "requests are not logged unless --enable-log-requests is given",
     "calculate-kv-scales": "remove it: scales come from the checkpoint",
     "override-attention-dtype": "remove it and use kvCacheDtype",
     "swap-space": "remove it: this vLLM preempts by recomputing and does not swap to CPU memory",

@@ -110,8 +110,8 @@ class Network(pulumi.ComponentResource):
             # Nodes start with few ports and get more while they download. A fixed number would be too few for the
             # weights writer or waste addresses on idle nodes. Endpoint-independent mapping excludes dynamic ports.
             enable_dynamic_port_allocation=True,
-            min_ports_per_vm=args.network.nat.min_ports_per_vm,
-            max_ports_per_vm=args.network.nat.max_ports_per_vm,
+            min_ports_per_vm=1_024,
+            max_ports_per_vm=16_384,
             enable_endpoint_independent_mapping=False,
             # Errors only: dropped connections, the only sign that ports ran out.
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
@@ -131,7 +131,7 @@ class ExistingNetwork:
     place: Place
     """Project, region and labels of the cluster."""
     network: NetworkSection
-    """Names in `existing`; the ranges that the subnet has, for network policies and firewall rules. `nat` is ignored."""
+    """Names in `existing`; the ranges that the subnet has, for network policies and firewall rules."""
 
     def __post_init__(self) -> None:
         refuse(self, existing_problems("network", self.network, gateway=False))

@@ -105,7 +105,7 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
-        if ladder.has_long_notice(args.long_notice):
+        if args.long_notice:
             shutdown = {
                 "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,

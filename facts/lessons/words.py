@@ -33,7 +33,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "cpu": ("server.resources.cpu", "the CPU request"),
     "image-tag": ("server.image.tag", "the image's tag"),
-    "entrypoint": ("server.engine.entrypoint", "the entry point"),
+    "entrypoint": ("server.engine", "the entry point"),
     "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),

@@ -51,7 +51,7 @@ class EngineServer(Served):
         for name, path in list(self.served_model.adapter_paths(MOUNT_PATH).items())[:1]:
             options["lora-modules"] = f"{name}={path}"
         extra = parse(self.engine.extra_args)
-        return Flags(self.engine.entrypoint, options={**options, **extra.options}, written=extra.written)
+        return Flags("serve", options={**options, **extra.options}, written=extra.written)
 
     @property
     def model_names(self) -> tuple[str, ...]:

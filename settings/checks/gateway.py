@@ -89,17 +89,8 @@ def gateway_problems(settings: Settings) -> Iterator[Finding]:
 
 
 def _llm_d(settings: Settings) -> Iterator[Finding]:
-    """What llm-d's picker leaves without effect, and the length of its pool's name."""
+    """The length of the name of llm-d's pool."""
     gateway = settings.gateway
-    if "chart_version" in gateway.model_fields_set:
-        yield Finding(
-            id="chart-without-effect",
-            subject=key("gateway.chartVersion"),
-            found=gateway.chart_version,
-            allowed=f"left out with gateway.epp.release {gateway.epp.release}",
-            why="this program installs llm-d's picker by objects of its own, so it has no effect",
-            write="remove chartVersion, or epp: {release: inference-extension-v1.4.0}",
-        )
     # A canary's longer name has a refusal of its own.
     if len(gateway.pool_name) > MAX_POOL_NAME:
         yield Finding(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import disks
 from facts.finding import Finding, Severity
 from facts.ledger import value
 from facts.lessons.deliberate import exception_for
@@ -54,7 +53,6 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
         *_release_of_the_profile(settings),
         *_image_by_tag(settings),
         *_swept_load(settings),
-        *_weights_writer(settings),
         *_gateway(settings),
         *_benchmark(settings),
     )
@@ -151,22 +149,6 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
             allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",
             why=f"a higher load only measures the queue: {stack_file().text(rule.evidence)}",
             write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
-        )
-
-
-def _weights_writer(settings: Settings) -> Iterator[Finding]:
-    family = settings.weights.writer.machine_family
-    reason = disks.cannot_attach(disks.TYPE, family)
-    if not reason and family not in disks.ARM_FAMILIES:
-        reason = f"{family.upper()} machines have no Arm processors, which the writer's pods require"
-    if settings.weights.is_written and reason:
-        yield Finding(
-            id="writer-cannot-attach",
-            subject=key("weights.writer.machineFamily"),
-            found=family,
-            allowed="c4a",
-            why=f"{reason}, so the writer pod would stay Pending",
-            write="machineFamily: c4a",
         )
 
 

@@ -12,6 +12,7 @@ from facts.regions import nearest_region, zones
 from facts.sizing import POD_ROUTER_DISK_GIB
 from settings.sections.capacity import Ladder
 from settings.sections.section import key
+from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB
 
 if TYPE_CHECKING:
     from settings.sections.server import PodResources
@@ -205,8 +206,8 @@ def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int,
     """The pods' requests: key, amount, maximum for a pod on that machine, unit."""
     share = node_room.of_machine(machine, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, machine.gpus)
     asked: PodResources = settings.resources
-    router = None if settings.server.shape is None else settings.server.shape.router
-    cpu, memory_gib, disk_gib = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
+    of_router = (POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, POD_ROUTER_DISK_GIB)
+    cpu, memory_gib, disk_gib = (0, 0, 0) if settings.server.shape is None else of_router
     return (
         ("cpu", asked.cpu, share.cpu - cpu, " vCPU"),
         ("memoryGib", asked.memory_gib, share.memory_gib - memory_gib, " GiB"),

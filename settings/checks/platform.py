@@ -15,7 +15,7 @@ from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.sections.cluster import IpEndpoint
-    from settings.sections.network import Nat, Network
+    from settings.sections.network import Network
     from settings.stack import Settings
 
 LARGEST_OWN_PREFIX = 8
@@ -32,7 +32,6 @@ def _network(settings: Settings) -> Iterator[Finding]:
     network = settings.network
     if network.existing is None:
         yield from keyed(range_problems("network", network, settings.proxy_only_subnet))
-        yield from nat_problems(network.nat)
     else:
         yield from keyed(existing_problems("network", network, gateway=settings.proxy_only_subnet))
     ranges = dict(_valid(_ranges("network", network, settings.proxy_only_subnet)))
@@ -181,15 +180,6 @@ def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator
             why="GKE gives pods and Services separate ranges",
             write="the name of the Services' range",
         )
-    if "nat" in given:
-        yield Finding(
-            id="existing-network-nat",
-            subject=f"{path}.nat",
-            found=network.nat.model_dump(by_alias=True, exclude_unset=True),
-            allowed="left out with network.existing",
-            why="the existing VPC's NAT belongs to its owner, and is not changed",
-            write=f"remove {path}.nat",
-        )
     if has_proxies and network.proxy_only.enabled is not None:
         yield Finding(
             id="existing-network-proxies-twice",
@@ -198,33 +188,6 @@ def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator
             allowed="left out with existing.proxyOnlySubnet",
             why="a VPC has one active proxy-only subnet in a region, and this one exists",
             write=f"remove {path}.proxyOnly.enabled, or {path}.existing.proxyOnlySubnet",
-        )
-
-
-def nat_problems(nat: Nat) -> Iterator[Finding]:
-    """Problems with the minimum and maximum ports of a node."""
-    low, high = (
-        (key("network.nat.minPortsPerVm"), nat.min_ports_per_vm),
-        (key("network.nat.maxPortsPerVm"), nat.max_ports_per_vm),
-    )
-    for name, ports in (low, high):
-        if ports & (ports - 1):
-            yield Finding(
-                id="nat-ports-power-of-two",
-                subject=name,
-                found=ports,
-                allowed="a power of two",
-                why="Cloud NAT's dynamic port allocation requires it",
-                write=str(1 << (ports.bit_length() - 1)),
-            )
-    if high[1] <= low[1]:
-        yield Finding(
-            id="nat-ports-order",
-            subject=high[0],
-            found=high[1],
-            allowed=f"more than {low[0].rpartition('.')[2]} ({low[1]})",
-            why="dynamic port allocation grows from the minimum to the maximum",
-            write=str(low[1] * 2),
         )
 
 

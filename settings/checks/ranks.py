@@ -71,12 +71,12 @@ def rank_port_problems(path: str, wanted: bool, engine: Engine) -> Iterator[Find
             why="a pod with one rank has one port already",
             write="remove it",
         )
-    if engine.entrypoint != "serve" or engine.api_server_count not in (None, engine.data_parallel_size):
+    if engine.api_server_count not in (None, engine.data_parallel_size):
         yield Finding(
             id="rank-ports-with-api-servers",
             subject=path,
             found=True,
-            allowed="true with entrypoint serve and without apiServerCount",
+            allowed="true without apiServerCount",
             why="each rank is a server of its own with one API server",
-            write="remove apiServerCount and entrypoint from server.engine, or remove rankPorts",
+            write="remove apiServerCount from server.engine, or remove rankPorts",
         )

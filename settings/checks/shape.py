@@ -97,14 +97,14 @@ def shape_problems(
             why="behind the pod's router no engine has a port of its own for clients",
             write="remove rankPorts",
         )
-    if engine.entrypoint != "serve" or engine.api_server_count not in (None, engine.data_parallel_size):
+    if engine.api_server_count not in (None, engine.data_parallel_size):
         yield Finding(
             id="shape-with-api-servers",
             subject=path,
             found="(set)",
-            allowed="entrypoint serve, without apiServerCount",
+            allowed="left out with apiServerCount",
             why="each engine is a server of its own with one API server",
-            write="remove apiServerCount and entrypoint from server.engine, or remove shape",
+            write="remove apiServerCount from server.engine, or remove shape",
         )
     if model is not None and EXPERTS in model.parts:
         yield Finding(

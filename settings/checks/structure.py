@@ -199,19 +199,9 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
             id="ladder-without-rungs",
             subject=key("capacity"),
             found="spot only" if capacity.spot else "nothing",
-            allowed=f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, known or by longNotice: true",
+            allowed=f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, by cluster.minVersion",
             why="from that version on a class gives Spot a longer notice; before, a class of Spot alone is one more object that can fail",
             write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
-        )
-    if isinstance(capacity, Ladder) and capacity.long_notice is not None and not capacity.spot:
-        yield Finding(
-            id="long-notice-without-spot",
-            subject=key("capacity.longNotice"),
-            found=capacity.long_notice,
-            allowed="left out with spot: false",
-            why="only Spot nodes get a notice, and this ladder has no Spot rung",
-            write="remove capacity.longNotice, or spot: true",
-            severity="warning",
         )
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
         yield Finding(

@@ -114,9 +114,6 @@ class Ladder(_Mode):
     """Run duration of the flex-start rung in seconds; null removes the rung."""
     spot: bool = True
     """Use Spot as the last rung."""
-    long_notice: bool | None = None
-    """Whether Spot nodes take 120 s to shut down, so that servers have 105 s after a notice instead of 15. Default: if the stack's own
-    cluster is known to have GKE 1.35.0-gke.1171000. `false`: for a cluster that refuses the class for it, e.g. one still at 1.34."""
 
     @property
     def is_recycled(self) -> bool:
@@ -127,10 +124,6 @@ class Ladder(_Mode):
     def has_unsized_reservation(self) -> bool:
         """Whether a reservation is paid of which no key says how many nodes it holds."""
         return self.reservation is not None and self.reservation.nodes is None
-
-    def has_long_notice(self, known: bool) -> bool:
-        """`long_notice`, where it is left out whether the cluster is known to give it."""
-        return known if self.long_notice is None else self.long_notice
 
 
 AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder

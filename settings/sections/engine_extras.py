@@ -57,7 +57,6 @@ _OF_THE_POD = frozenset(
         "LIBRARY_PATH",
         "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
         "VLLM_USE_DEEP_GEMM",
-        "VLLM_ENGINE_READY_TIMEOUT_S",
     }
 )
 """Variables that the server or a field of `Engine` sets."""

@@ -23,7 +23,7 @@ from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
-from settings.sections.shape import Shape, ShapeRouter
+from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, Shape
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecimal digits in lowercase")]
 
@@ -138,13 +138,14 @@ class Resources(Section):
     """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
     def of_pod(
-        self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, router: ShapeRouter | None = None
+        self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, has_router: bool = False
     ) -> PodResources:
         """Requests of the servers in a pod with this number of the machine's GPUs. `downloaded_gb`: weights that it downloads to its own
-        disk. `router`: in the same pod.
+        disk. `has_router`: whether vllm-router runs in the same pod.
         """
         share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
-        cpu, memory, disk = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
+        of_router = (POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, POD_ROUTER_DISK_GIB)
+        cpu, memory, disk = of_router if has_router else (0, 0, 0)
         memory_gib = self.memory_gib or max(1, min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib - memory))
         disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
         if machine.local_ssd == "always":

@@ -12,7 +12,7 @@ from infra.naming import Place
 from infra.network import ExistingNetwork
 from infra.network import Network as Vpc
 from settings.sections.cluster import AuthorizedNetwork, Cluster, IpEndpoint
-from settings.sections.network import ExistingVpc, Nat, Network
+from settings.sections.network import ExistingVpc, Network
 
 PLACE = Place(project="a-project", region="europe-west4", name_prefix="mine")
 UNMADE: Any = (object.__new__(Vpc), object.__new__(NodeIdentity))
@@ -31,7 +31,6 @@ OFFICE = {
     ("changed", "path"),
     [
         ({"pod_cidr": "10.1.8.0/21"}, "network.pod_cidr"),
-        ({"nat": Nat()}, "network.nat"),
     ],
 )
 def test_an_existing_network_of_contradictory_ranges_is_refused(changed: dict[str, Any], path: str) -> None:

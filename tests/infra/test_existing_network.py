@@ -91,7 +91,6 @@ def _problems(network: dict[str, Any], **sections: Any) -> list[Finding]:
             "existing-network-without-range",
             "vllm-fleet:network.proxyOnly.cidr",
         ),
-        "NAT of another's": ({**OWN, "nat": {"minPortsPerVm": 2048}}, "existing-network-nat", "vllm-fleet:network.nat"),
         "one range for both": (
             {**RANGES, "existing": {**NAMES, "serviceRange": "gke-pods"}},
             "existing-network-one-range",

@@ -33,7 +33,6 @@ def networks(*given: dict[str, str]) -> dict[str, Any]:
     return {"cluster": {"ipEndpoint": {"enabled": True, "authorizedNetworks": list(given)}}}
 
 
-FREEZE = {"name": "a", "startTime": "2020-01-01T00:00:00Z", "endTime": "2020-01-05T00:00:00Z", "scope": "NO_UPGRADES"}
 OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101)]
 
 
@@ -51,7 +50,6 @@ OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101
         ({"platform": {"kubeconfig": "a", "resultsBucket": "goog-mine"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a", "resultsBucket": "10.0.0.1"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a/"}}, "platform.kubeconfig"),
-        ({"cluster": {"maintenance": {"exclusions": [FREEZE]}}}, "cluster.maintenance.exclusions[0].endTime"),
         (alerts(*({"type": "email", "address": f"a{i}@example.com"} for i in range(MOST_CHANNELS + 1))), "monitoring.alerts.channels"),
         (alerts({"type": "slack", "channel": "#a"}), "slackToken"),
         (alerts({"type": "slack", "channel": "#A b"}), "monitoring.alerts.channels[0].channel"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -141,19 +140,9 @@ def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can
     assert shutdown == (expected if long else {})
 
 
-@pytest.mark.parametrize(
-    ("stated", "long"), [({}, False), ({"longNotice": False}, False), ({"longNotice": True}, True)]
-)
-def test_the_version_of_another_stacks_cluster_is_not_known_but_stated(stated: dict[str, bool], long: bool) -> None:
-    *_, spot = spec(capacity=FULL | stated, platform={"stack": "org/vllm-fleet/base"})["priorities"]
-    assert ("nodeSystemConfig" in spot) == long
-
-
-@pytest.mark.parametrize("channel", ["RAPID", "REGULAR"])
-def test_a_cluster_that_is_older_than_its_channel_can_do_without_the_long_notice(channel: str) -> None:
-    made = make_settings(capacity=FULL | {"longNotice": False}, cluster={"releaseChannel": channel})
-    for args in (ladder_args(made), replace(ladder_args(made), long_notice=True)):
-        assert not any("nodeSystemConfig" in rung for rung in compute_class_spec(args)["priorities"])
+def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
+    *_, spot = spec(capacity=FULL, platform={"stack": "org/vllm-fleet/base"})["priorities"]
+    assert "nodeSystemConfig" not in spot
 
 
 def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:

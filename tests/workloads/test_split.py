@@ -12,9 +12,7 @@ import yaml
 
 from settings.derived.router import router_needs
 from settings.load import check
-from settings.problems import SettingsError
 from settings.sections.server import Resources
-from settings.sections.shape import ShapeRouter
 from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
@@ -141,7 +139,7 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
 
     machine = MACHINES["g2-standard-24"]
     alone = Resources().of_pod(machine, 2)
-    beside = Resources().of_pod(machine, 2, router=ShapeRouter(image=IMAGE, cpu=4, memory_gib=4))
+    beside = Resources().of_pod(machine, 2, has_router=True)
     assert (alone.cpu - beside.cpu, alone.memory_gib - beside.memory_gib) == (4, 4)
 
 

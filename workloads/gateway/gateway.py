@@ -14,7 +14,7 @@ from settings.arguments import refuse
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
-from workloads.gateway.values import CHART, chart_values
+from workloads.gateway.values import CHART, CHART_VERSION, chart_values
 from workloads.server.server import Server
 from workloads.space import Space
 
@@ -226,7 +226,7 @@ class Gateway(pulumi.ComponentResource):
             name=pool,
             namespace=args.space.namespace,
             chart=CHART,
-            version=gateway.chart_version,
+            version=CHART_VERSION,
             values=chart_values(server.name, gateway.epp, server.ports).rendered(),
             timeout=PICKER_SECONDS,
             atomic=False,

@@ -16,6 +16,8 @@ from pydantic.alias_generators import to_camel
 from settings.sections.gateway import Epp as EppSettings
 from workloads import c4_nodes, names
 
+CHART_VERSION = "v1.4.0"
+"""Values differ between releases."""
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
 
 

@@ -77,7 +77,7 @@ class Haproxy:
     """Client connections; further ones wait in the kernel."""
     max_in_flight: int
     """Requests in flight at one server (each port is one) through this router; further ones wait here."""
-    max_queued: int
+    max_queued: int = 1_000
     """Waiting requests in this router, 1 or more; further ones get 429."""
     queue_seconds: int = 30
     """How long a request waits before it gets 503."""

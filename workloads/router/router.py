@@ -10,7 +10,7 @@ import pulumi_kubernetes as k8s
 
 from facts.names import ROUTER_APP
 from settings.derived.router import CONNECTIONS_PER_GIB
-from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
+from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
 from workloads import names, pod_programs, vllm_router
 from workloads.router import haproxy
@@ -47,7 +47,7 @@ class RouterArgs:
     server: Server
     """The servers to choose from."""
     router: RouterSection = field(default_factory=RouterSection)
-    """Replicas, resources, limits and timeouts."""
+    """Replicas and resources."""
     max_in_flight: int
     """Requests in flight at one server through one router."""
     slots: int = 32
@@ -67,7 +67,7 @@ class Router(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Router", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         namespace, marks = args.space.namespace, names.labels(args.space.labels, ROUTER_APP)
-        self.drain_seconds = ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds
+        self.drain_seconds = ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS
         metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": marks}
         # Pulumi would wait for ready servers, which a paused fleet has not.
         at_once = {"pulumi.com/skipAwait": "true"}
@@ -158,10 +158,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
         threads=chosen.cpu,
         max_connections=chosen.memory_gib * CONNECTIONS_PER_GIB,
         max_in_flight=args.max_in_flight,
-        max_queued=chosen.max_queued,
-        queue_seconds=chosen.queue_seconds,
-        timeout_seconds=chosen.timeout_seconds,
-        drain_seconds=chosen.drain_seconds,
+        drain_seconds=ROUTER_DRAIN_SECONDS,
         # The pods' router has paths of its own that change its servers.
         v1_only=args.server.key_store is not None or is_split,
         key_file=api_key.PATH if reads_key(args) else None,
@@ -177,7 +174,7 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
         "service_account_name": ROUTER_APP,
         "automount_service_account_token": False,
         "enable_service_links": False,
-        "termination_grace_period_seconds": ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds + ROUTER_EXIT_SECONDS,
+        "termination_grace_period_seconds": ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS + ROUTER_EXIT_SECONDS,
         "security_context": {
             "run_as_non_root": True,
             "run_as_user": NONROOT,

@@ -176,9 +176,11 @@ class ServerPod:
     def asks_for(self) -> PodResources:
         """Resource requests of the pod except GPUs."""
         downloaded_gb = self.model.size_gb if self.weights is None else 0.0
-        router = None if self.shape is None else self.shape.router
         return self.resources.of_pod(
-            self.placement.machine, self.placement.gpus, downloaded_gb=downloaded_gb, router=router
+            self.placement.machine,
+            self.placement.gpus,
+            downloaded_gb=downloaded_gb,
+            has_router=self.shape is not None,
         )
 
     @property
@@ -347,7 +349,7 @@ def arguments(args: ServerPod) -> list[str]:
 
 def command(args: ServerPod) -> list[pulumi.Input[str]]:
     """The entry point, wrapped by the programs that restore the caches and read the API key."""
-    plain = vllm_args.command(args.engine)
+    plain = list(vllm_args.COMMAND)
     if args.rank_ports:
         # Without one of them, ranks that share experts answer nothing.
         leave = [] if args.shares_experts else [f"--leave={ranks.LEAVE_SECONDS}"]

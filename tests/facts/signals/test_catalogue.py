@@ -277,7 +277,7 @@ def test_no_section_undoes_a_change_behind_pulumi(fleet: Watched) -> None:
     [
         ({"mode": "spot"}, {}, "15"),
         ({"mode": "ladder"}, {"minVersion": "1.35.0-gke.1171000"}, "105"),
-        ({"mode": "ladder", "longNotice": False}, {}, "15"),
+        ({"mode": "ladder"}, {"minVersion": "1.34.0-gke.1626000"}, "15"),
     ],
 )
 def test_a_section_names_the_stacks_own_spot_notice(

@@ -80,8 +80,8 @@ def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
 
 
 def test_a_queue_for_no_request_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"maxQueued"):
-        make_settings(endpoint={**LEAST, "router": {"maxQueued": 0}})
+    with pytest.raises(SettingsError, match=r"replicas"):
+        make_settings(endpoint={**LEAST, "router": {"replicas": 0}})
 
 
 @each_row("kind", ["clusterIp", "leastRequest"])

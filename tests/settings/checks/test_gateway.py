@@ -35,7 +35,6 @@ def named(**keys: Any) -> dict[str, Any]:
         ({"hostname": HOST}, "name-without-gateway", "gateway.hostname"),
         ({"address": "door"}, "name-without-gateway", "gateway.address"),
         ({"enabled": True, "tls": {"certificate": "c"}}, "certificate-without-hostname", "gateway.tls.certificate"),
-        ({**LLM_D, "chartVersion": "v1.4.0"}, "chart-without-effect", "gateway.chartVersion"),
         ({**LLM_D, "pool": "p" * 35}, "pool-name-too-long", "gateway.pool"),
     ],
 )

@@ -258,11 +258,6 @@ def test_extra_arguments_count() -> None:
     assert DeclaredServer(settings).flags.engines == 2
 
 
-@pytest.mark.parametrize("family", ["c4", "n4", "e2"])
-def test_a_writer_that_cannot_attach_the_volume_is_refused(family: str) -> None:
-    assert found(weights={"writer": {"machineFamily": family}})["writer-cannot-attach"].severity == "error"
-
-
 def test_a_gateway_without_its_subnet_is_refused() -> None:
     problems = found(gateway={"enabled": True}, network={"proxyOnly": {"enabled": False}})
     assert problems["gateway-without-proxy-only-subnet"].severity == "error"

@@ -109,7 +109,7 @@ def about_states(machine: str, **server: Any) -> Any:
         (H100, {"profile": "record", "engine": {"version": "0.33.0"}}, "error"),
         (H100, {"profile": "record", "engine": {"version": "0.18.1"}}, "note"),
         (H100, {"engine": {"maxNumSeqs": 850}}, "warning"),
-        (H100, {"engine": {"maxNumSeqs": 900, "enforceEager": True}}, "note"),
+        (H100, {"engine": {"maxNumSeqs": 900, "extraArgs": ["--enforce-eager"]}}, "note"),
         (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 0}}, "note"),
         (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 1}}, "note"),
         (H100, {"engine": {"maxNumSeqs": 900, "optimizationLevel": 3}}, "error"),

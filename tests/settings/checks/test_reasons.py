@@ -62,13 +62,6 @@ def test_a_reason_for_a_json_option_holds_for_its_parts() -> None:
     assert "option-without-reason" in found({"--kv-transfer-config.kv_role": TEXT}, *arguments)
 
 
-def test_a_typed_setting_of_the_class_needs_a_reason() -> None:
-    settings = make_settings(server={"profile": "serve-chat", "engine": {"enableLogRequests": True}})
-    assert ("option-without-reason", "vllm-fleet:server.engine.enableLogRequests") in {
-        (one.id, one.subject) for one in check(settings)
-    }
-
-
 @pytest.mark.parametrize(
     "arguments", [(), ("--middleware=x.Y",), ("--no-trust-remote-code",), ("--long-prefill-token-threshold=4",)]
 )
