@@ -7,10 +7,9 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from facts.names import CANARY_ENDING
-from settings.sections.model import ChosenModel, Config, KvBytesPerToken, Model, Repository, Revision, SizeGb
-from settings.sections.parser_names import ReasoningParser, ToolCallParser
+from settings.sections.model import ChosenModel, Model, Repository, Revision, SizeGb
 from settings.sections.section import NAMESPACE, Section, like
-from settings.sections.server import ImageChoice, Resources, Server
+from settings.sections.server import ImageChoice, Server
 
 _OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
 """What another revision of a model has in common with it."""
@@ -26,14 +25,6 @@ class CanaryModel(Section):
     """Commit id in that repository. Default: the servers'; the catalog's for another model."""
     size_gb: SizeGb | None = None
     """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
-    config: Config | None = None
-    """Path of the model's config.json, relative to the stack file. Default: the servers'; the catalog's for another model."""
-    kv_bytes_per_token: KvBytesPerToken | None = None
-    """Instead of `config`, as in `model`. Default: the servers'; none for another model."""
-    reasoning_parser: ReasoningParser | None = None
-    """vLLM's parser of the model's reasoning. Default: the servers'; for another model as in `model`."""
-    tool_call_parser: ToolCallParser | None = None
-    """vLLM's parser of the model's tool calls. Default: the servers'; for another model as in `model`."""
 
 
 class Canary(Section):
@@ -47,8 +38,6 @@ class Canary(Section):
     """The vLLM image, with tag and digest. Default: the image of the canary's `engine.version`, else the servers'."""
     model: CanaryModel | None = None
     """Another revision or model, whose weights get a separate volume."""
-    resources: Resources | None = None
-    """CPU, memory and disk of a pod, replacing the servers' completely. Default: the servers'."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """Pods of the canary. One is enough to compare with one server."""
     weight: Annotated[int, Field(ge=0, le=50)] | None = None
@@ -75,7 +64,7 @@ class Canary(Section):
             reasons=server.reasons,
             needs=server.needs,
             image=image,
-            resources=self.resources or server.resources,
+            resources=server.resources,
             startup_minutes=server.startup_minutes,
             drain_seconds=server.drain_seconds,
             compile_cache=server.compile_cache,
@@ -108,6 +97,6 @@ def canary_path(path: str) -> str:
     section, _, rest = path.removeprefix(f"{NAMESPACE}:").partition(".")
     if section == "model":
         return ".".join(filter(None, (f"{_PATH}.model", rest)))
-    if section == "server" and rest.partition(".")[0] in ("profile", "engine", "image", "resources"):
+    if section == "server" and rest.partition(".")[0] in ("profile", "engine", "image"):
         return f"{_PATH}.{rest}"
     return path
