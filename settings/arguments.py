@@ -10,6 +10,7 @@ from typing import Final
 from pydantic.alias_generators import to_snake
 
 from facts.finding import Finding, raise_refused
+from settings.sections.section import NAMESPACE
 
 _CAMEL: Final = re.compile(r"\b[a-z]+(?:[A-Z][a-z]+)+\b")
 _KEY: Final = re.compile(rf"({_CAMEL.pattern}): ")
@@ -22,7 +23,7 @@ def refuse(args: object, problems: Iterable[Finding]) -> None:
     refusals = [
         replace(
             problem,
-            subject=f"{type(args).__name__}.{_CAMEL.sub(lambda found: to_snake(found[0]), problem.subject)}",
+            subject=f"{type(args).__name__}.{_CAMEL.sub(lambda found: to_snake(found[0]), problem.subject.removeprefix(f'{NAMESPACE}:'))}",
             write=_KEY.sub(lambda found: f"{to_snake(found[1])}=", problem.write),
         )
         for problem in problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -197,7 +197,7 @@ def _checked(
 
 def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
-    problems = _with_one_fix((*structural_problems(settings), *lessons(settings)))
+    problems = (*structural_problems(settings), *lessons(settings))
     return (
         *problems,
         *unused_reasons(settings),
@@ -205,21 +205,6 @@ def check(settings: Settings) -> tuple[Finding, ...]:
         *long_acceptances(settings),
         *rollout_problems(settings, problems),
     )
-
-
-_SAYS_IT_ALL: Final = {
-    "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
-    "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
-    "heads-not-divisible": ("partial-node",),
-    "shape-release": ("kv-connector-on-hybrid",),
-}
-"""Errors whose fix is the one to follow, and those left out beside them: each would say to write something else."""
-
-
-def _with_one_fix(problems: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    errors = {problem.id for problem in problems if problem.blocks}
-    left_out = {id_ for first in errors for id_ in _SAYS_IT_ALL.get(first, ())}
-    return tuple(problem for problem in problems if problem.id not in left_out)
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:

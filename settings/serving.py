@@ -13,7 +13,7 @@ from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.model_config import LINEAR
 from facts.models import CATALOGUE, ModelShape, part_for
-from facts.releases import CURRENT, of_tag
+from facts.releases import CURRENT, number_of, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
 from settings.problems import SettingsError
@@ -22,7 +22,7 @@ from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
-from settings.shaped_engine import shaped
+from settings.shaped_engine import FIRST_RELEASE, shaped
 
 TRUST: Final = "--trust-remote-code"
 """Runs Python code of the model's repository."""
@@ -114,7 +114,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         problems += explain(error, Engine, f"{NAMESPACE}:server.engine")
     if listed and listed.why_own_code(engine.version) and not _names(engine, TRUST):
         engine = engine.but({"extraArgs": (*engine.extra_args, TRUST)})
-    if server.shape is not None:
+    if server.shape is not None and engine.release.number >= number_of(FIRST_RELEASE):
         engine = shaped(engine, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong

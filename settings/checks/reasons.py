@@ -12,13 +12,27 @@ from facts.lessons.serving_advisories import reaching
 from facts.lessons.serving_judged import key_of, needs_reason, parts
 from facts.prices import today
 from settings.checks.declared_server import DeclaredServer
-from settings.sections.section import key
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 _LONGEST_ACCEPTANCE: Final = timedelta(days=365)
 """Assumed: releases come every few weeks, so one without the advisory is there long before."""
+_NO_ADVISORY = Row(
+    "acceptance-without-advisory",
+    "the release is free of it, or the server does not have what it is about",
+    "acceptedAdvisories without it",
+    "warning",
+)
+_LONG = Row(
+    "acceptance-too-long",
+    "from the day after, the advisory is a finding again and somebody decides again",
+    "an earlier day",
+)
+_NO_OPTION = Row(
+    "reason-without-option", "nothing here needs it, or no reason allows it", "reasons without it", "warning"
+)
 
 
 def unused_acceptances(settings: Settings) -> Iterator[Finding]:
@@ -27,15 +41,8 @@ def unused_acceptances(settings: Settings) -> Iterator[Finding]:
     there = {advisory.id for server in servers for advisory in reaching(server)}
     for id_, accepted in settings.server.accepted_advisories.items():
         if id_ not in there:
-            yield Finding(
-                id="acceptance-without-advisory",
-                subject=key(f"server.acceptedAdvisories.{id_}"),
-                found=accepted.until,
-                allowed="advisories that reach this stack's servers",
-                why="the release is free of it, or the server does not have what it is about",
-                write=f"acceptedAdvisories: without {id_}",
-                severity="warning",
-            )
+            allowed = "advisories that reach this stack's servers"
+            yield _NO_ADVISORY(f"server.acceptedAdvisories.{id_}", accepted.until, allowed)
 
 
 def long_acceptances(settings: Settings) -> Iterator[Finding]:
@@ -43,14 +50,8 @@ def long_acceptances(settings: Settings) -> Iterator[Finding]:
     latest = (today() + _LONGEST_ACCEPTANCE).isoformat()
     for id_, accepted in settings.server.accepted_advisories.items():
         if accepted.until > latest:
-            yield Finding(
-                id="acceptance-too-long",
-                subject=key(f"server.acceptedAdvisories.{id_}.until"),
-                found=accepted.until,
-                allowed=f"up to {latest}, a year from today",
-                why="from the day after, the advisory is a finding again and somebody decides again",
-                write=f'until: "{latest}", or an earlier day',
-            )
+            allowed = f"up to {latest}, a year from today"
+            yield _LONG(f"server.acceptedAdvisories.{id_}.until", accepted.until, allowed)
 
 
 def unused_reasons(settings: Settings) -> Iterator[Finding]:
@@ -73,12 +74,5 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
     for written, reason in settings.server.reasons.items():
         found = {needed for name, needed in judged if name == key_of(written) or name.startswith(f"{key_of(written)}.")}
         if True not in found:
-            yield Finding(
-                id="reason-without-option",
-                subject=key(f"server.reasons.{written}"),
-                found=reason,
-                allowed="a reason for an option or variable that this stack sets and that needs one",
-                why="a reason does not allow what is refused" if found else "nothing here needs it",
-                write=f"reasons: without {written}",
-                severity="warning",
-            )
+            allowed = "a reason for an option or variable that this stack sets and that needs one"
+            yield _NO_OPTION(f"server.reasons.{written}", reason, allowed)

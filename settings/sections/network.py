@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
 from typing import Annotated
+
+from pydantic import AfterValidator
 
 from settings.sections.section import Name, ProjectId, Section, like
 
-Cidr = Annotated[str, like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20")]
+
+def _is_a_range(text: str) -> str:
+    """The text. Raises ValueError for a range that does not exist or whose host bits are set."""
+    try:
+        IPv4Network(text)
+    except ValueError:
+        raise ValueError("an IPv4 range whose host bits are zero, such as 10.0.0.0/20") from None
+    return text
+
+
+Cidr = Annotated[
+    str,
+    like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20"),
+    AfterValidator(_is_a_range),
+]
 """An IPv4 range such as "10.0.0.0/20"."""
 
 

@@ -129,6 +129,8 @@ ACCEPTED = {"until": "2027-01-31", "reason": "no such client"}
         ({"server": {"model": {"id": "Qwen/Qwen3-32B"}}}, "server.model", "vllm-fleet:model, a section of its own"),
         ({"server": {"graceSeconds": 60}}, "server.graceSeconds", "vllm-fleet:capacity.graceSeconds"),
         ({"server": {"maxModelLen": 4_096}}, "server.maxModelLen", "vllm-fleet:server.engine.maxModelLen"),
+        ({"server": {"profile": "chat"}}, "server.profile", "profile: serve-chat"),
+        ({"server": {"profile": "Code"}}, "server.profile", "profile: serve-code"),
         ({"server": {"enabled": True}}, "server.enabled", "one of these keys, or remove it"),
         ({"server": {"engine": {"extraArgs": ["--port=9000"]}}}, "server.engine.extraArgs", "extraArgs: without --port"),
         ({"model": {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "adapters": [ADAPTER]}}, "model.adapters[0].rank", ""),

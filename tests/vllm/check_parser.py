@@ -193,7 +193,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield "an adapter of Qwen3.5's linear layers is loaded", _loads_a_linear_adapter
     else:
         cannot = partial(_must_raise, _loads_a_linear_adapter, (RuntimeError,))
-        yield "an adapter of Qwen3.5's linear layers is not loaded, as adapters-on-linear-layers says", cannot
+        yield "an adapter of Qwen3.5's linear layers is not loaded, as adapters-on-old-release says", cannot
     yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
     if find(version).number >= FOUR_BITS_SINCE:
         yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)

