@@ -63,8 +63,6 @@ _SECTIONS = frozenset(
         "labels",
     }
 )
-_MOST_TEXT = 32 * 1024
-"""Characters of one key's value. Assumed: three times a hundred authorized networks."""
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
@@ -143,13 +141,9 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
             values[SECRET_KEYS[name]] = True
         elif name in _SCALARS:
             values[name] = text
-        elif len(text) > _MOST_TEXT:
-            problems.append(_too_large(key, text))
         elif name in _SECTIONS:
             try:
                 section = tuples(strict_json.loads(text, strict_json.MOST_ITEMS))
-            except strict_json.TooLargeError:
-                problems.append(_too_large(key, text))
             except ValueError:
                 problems.append(_not_structured(key, text))
             else:
@@ -263,17 +257,6 @@ def _not_structured(key: str, text: str) -> Finding:
         write=f'{key}: ["europe-west4-b"]'
         if is_list
         else f"{key}: {{KEY: VALUE}}; settings/stack.schema.json lists its keys",
-    )
-
-
-def _too_large(key: str, text: str) -> Finding:
-    return Finding(
-        id="too-large",
-        subject=key,
-        found=text,
-        allowed=f"up to {_MOST_TEXT:,} characters, and {strict_json.MOST_ITEMS:,} keys and values",
-        why="no section of a fleet is that long, and each entry would be checked and reported",
-        write=f"{key}: fewer entries",
     )
 
 

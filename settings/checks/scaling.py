@@ -166,7 +166,7 @@ def _surroundings(settings: Settings) -> Iterator[Finding]:
         yield _NO_METRICS("monitoring.enabled", False, "true with server.scaling.mode load")
     if settings.owns_platform and settings.cluster.keda is False:
         yield _NO_KEDA("cluster.keda", False, "true, or left out, with server.scaling")
-    if settings.platform.kubeconfig is not None:
+    if not settings.owns_platform:
         yield _NEEDS_KEDA(f"{_PATH}.mode", scaling.mode, "any, if the cluster has KEDA")
     if isinstance(settings.capacity, Reservation | Calendar):
         yield _NO_SAVING(f"{_PATH}.mode", scaling.mode, "any; on reserved capacity it frees nodes but saves no money")
