@@ -175,6 +175,10 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         from settings.checks.rollout import with_canarys_keys
 
         raise SettingsError(stack, map(with_canarys_keys, error.problems)) from None
+    except ValidationError as error:
+        from settings.explain import explain
+
+        raise SettingsError(stack, explain(error, Server, f"{NAMESPACE}:server")) from None
     return settings
 
 

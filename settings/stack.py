@@ -457,8 +457,9 @@ class Settings(Section):
 
     def _but(self, without: Container[str], **changes: Any) -> Settings:
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
-        # Not model_copy, which copies cached properties.
-        return Settings.model_construct(**{**given, "namespace": self.namespace, "server": self.server, **changes})
+        # Not model_copy, which copies cached properties and validates nothing.
+        whole = {**given, "namespace": self.namespace, "server": self.server, **changes}
+        return Settings.model_validate(whole, by_alias=False, by_name=True)
 
     @cached_property
     def canary(self) -> Serving | None:

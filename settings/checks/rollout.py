@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from facts.names import CANARY_ENDING, MAX_SERVER_NAME
 from settings.checks.lessons import lessons
 from settings.checks.row import Row
 from settings.checks.structure import server_problems
@@ -18,11 +17,6 @@ from settings.sections.rollout import canary_path
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_LONG_NAME = Row(
-    "name-too-long-for-canary",
-    "the canary has the server's name and an ending",
-    "a canary in a stack whose server has a shorter name: renaming a server replaces the fleet",
-)
 _NO_PICKER = Row(
     "canary-weight-without-gateway",
     "only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which `fleet rollout judge` measures",
@@ -87,9 +81,6 @@ def _identity(problem: Finding) -> tuple[str, str, str, str]:
 
 def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Finding]:
     rollout, capacity = settings.rollout, settings.capacity
-    if len(canary.server.name) > MAX_SERVER_NAME:
-        allowed = f"up to {MAX_SERVER_NAME - len(CANARY_ENDING)} characters with rollout.canary"
-        yield _LONG_NAME("server.name", settings.server.name, allowed)
     weight = None if rollout.canary is None else rollout.canary.weight
     if weight is not None and not settings.has_picker:
         yield _NO_PICKER("rollout.canary.weight", weight, "a weight with endpoint.kind inferenceGateway only")

@@ -40,6 +40,8 @@ KvBytesPerToken = Annotated[int, Field(gt=0, le=2**24)]
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:
     """The model shape in a config.json. Raises ValueError for an invalid file or an unknown architecture."""
+    if isinstance(path, ModelShape):
+        return path
     if not isinstance(path, str):
         raise ValueError("the path of the model's config.json, relative to the stack file")
     try:

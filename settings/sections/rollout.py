@@ -13,6 +13,17 @@ from settings.sections.server import ImageChoice, Server
 
 _OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
 """What another revision of a model has in common with it."""
+_OF_THE_SERVER: Final = (
+    "gpus",
+    "reasons",
+    "needs",
+    "resources",
+    "startup_minutes",
+    "drain_seconds",
+    "compile_cache",
+    "api_key_secret",
+)
+"""What a canary has in common with the servers."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
 
@@ -44,7 +55,10 @@ class Canary(Section):
     """Percent of the users' requests that the gateway sends to the canary; 0 after a halt. Default: an offline trial, without users."""
 
     def server(self, server: Server) -> Server:
-        """The canary's server, from the stack's `server`: without clients and without an autoscaler."""
+        """The canary's server, from the stack's `server`: without clients and without an autoscaler.
+
+        Raises pydantic.ValidationError for a name that has no room for the ending.
+        """
         engine, image = {**server.engine, **self.engine}, server.image
         if self.image is not None:
             image = self.image
@@ -54,22 +68,14 @@ class Canary(Section):
                 engine.pop("version", None)
         elif "version" in self.engine:
             image = ImageChoice(repository=server.image.repository)
-        # Without validation: settings/checks/rollout.py reports a name that is too long.
-        return Server.model_construct(
-            name=server.name + CANARY_ENDING,
-            profile=self.profile or server.profile,
-            replicas=self.replicas,
-            gpus=server.gpus,
-            engine=engine,
-            reasons=server.reasons,
-            needs=server.needs,
-            image=image,
-            resources=server.resources,
-            startup_minutes=server.startup_minutes,
-            drain_seconds=server.drain_seconds,
-            compile_cache=server.compile_cache,
-            api_key_secret=server.api_key_secret,
-        )
+        given = {name: getattr(server, name) for name in _OF_THE_SERVER}
+        given |= {
+            "profile": self.profile or server.profile,
+            "replicas": self.replicas,
+            "engine": engine,
+            "image": image,
+        }
+        return Server.model_validate({**given, "name": server.name + CANARY_ENDING}, by_alias=False, by_name=True)
 
     def chosen_model(self, own: ChosenModel | None, served: Model) -> ChosenModel | None:
         """The canary's model as a section `model`. `own`: the stack's section; `served`: the servers' model."""
@@ -80,7 +86,7 @@ class Canary(Section):
             known = {} if own is None else {name: getattr(own, name) for name in _OF_THE_MODEL}
             known |= {"id": served.id, "revision": served.revision, "size_gb": served.size_gb}
             given = {**known, **given}
-        return ChosenModel.model_construct(**{**dict.fromkeys(ChosenModel.model_fields), "adapters": (), **given})
+        return ChosenModel.model_validate(given, by_alias=False, by_name=True)
 
 
 class Rollout(Section):
