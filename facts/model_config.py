@@ -79,7 +79,8 @@ _MOST_WIDE: Final = 2**18
 """Of every other size, which is a width. The largest is 53,248."""
 MOST_BYTES: Final = 4 * 2**20
 """Largest config.json that is read. Assumed: forty times the largest of the catalog, with its list of layers that were not quantized."""
-# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128.
+# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128,
+# unless the checkpoint names its groups.
 FORMAT_BYTES: Final[Mapping[str, float]] = {
     "bf16": 2,
     "fp8": 1,
@@ -200,6 +201,7 @@ class _Reader:
             )
         self._dense_layers = frozenset(self._dense())
         self._format, self._kept = self._number_format()
+        self._weight_bytes = self._bytes_of_a_weight()
 
     def shape(self) -> ModelShape:
         """The model's shape."""
@@ -488,7 +490,7 @@ class _Reader:
 
     def _blocks(self, dense: Sequence[bool]) -> Blocks | None:
         given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
-        sizes = given.get("weight_block_size") or _block_structure(given.get("config_groups"))
+        sizes = given.get("weight_block_size") or _weights(given.get("config_groups")).get("block_structure")
         if not sizes or self._format != "fp8":
             return None
         if not isinstance(sizes, list) or len(sizes) != 2:
@@ -505,8 +507,16 @@ class _Reader:
             head_size=self._head_size if has_heads and not keeps else 0,
         )
 
+    def _bytes_of_a_weight(self) -> float:
+        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
+        weights = _weights(given.get("config_groups"))
+        size = weights.get("group_size")
+        if self._format != "int4" or isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            return FORMAT_BYTES[self._format]
+        return 0.5 + (2 if weights.get("symmetric") is True else 2.5) / size
+
     def _bytes(self, module: str = "") -> float:
-        return 2 if module in self._kept else FORMAT_BYTES[self._format]
+        return 2 if module in self._kept else self._weight_bytes
 
     def _section(self, of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         value = of.get(key)
@@ -548,11 +558,11 @@ def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _block_structure(groups: object) -> object:
-    """The block of compressed-tensors' first group; None without blocks."""
+def _weights(groups: object) -> Mapping[str, Any]:
+    """What compressed-tensors' first group says of its weights."""
     first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
     weights = first.get("weights") if isinstance(first, Mapping) else None
-    return weights.get("block_structure") if isinstance(weights, Mapping) else None
+    return weights if isinstance(weights, Mapping) else {}
 
 
 def _compressed(groups: object) -> str | None:

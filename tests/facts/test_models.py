@@ -46,7 +46,10 @@ PUBLISHED = {
     "zai-org/GLM-4.7-FP8": (355, 32),
     "zai-org/GLM-5.1-FP8": (744, 40),
     "moonshotai/Kimi-K2-Instruct": (1_026, 32),
+    "moonshotai/Kimi-K2.5": (1_026, 32),
     "MiniMaxAI/MiniMax-M2.5": (230, 10),
+    "MiniMaxAI/MiniMax-M2.7": (230, 10),
+    "Qwen/Qwen3.8-27B-FP8": (27, 27),
 }
 
 
@@ -146,6 +149,23 @@ def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split(
 def test_a_shape_that_is_not_known_is_refused_with_its_key(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         from_config({**GPT_OSS, **changes}, "m")
+
+
+@each_row(
+    ("weights", "each"),
+    [({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": True}, 0.5625),
+     ({"num_bits": 4, "type": "int", "group_size": 32}, 0.578125),
+     ({"num_bits": 4, "type": "int", "group_size": -1}, 0.51953125),
+     ({"num_bits": 4, "type": "float", "group_size": 16}, 0.5625)],
+)  # fmt: skip
+def test_bytes_of_a_weight_by_the_group_of_its_scale(weights: dict[str, Any], each: float) -> None:
+    quantization = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": weights}}}
+    plain, packed = (
+        from_config({**full_entry("Qwen/Qwen3-32B")["config"], "quantization_config": found}, "m")
+        for found in (None, quantization)
+    )
+    tables = 2 * plain.vocabulary * 5_120
+    assert (packed.text_weights_gib * GIB - 2 * tables) / (plain.parameters - tables) == pytest.approx(each)
 
 
 @pytest.mark.parametrize(
