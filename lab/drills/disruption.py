@@ -159,7 +159,7 @@ def _flex_recycled(stage: Stage, proof: Proof) -> None:
     node = _on_flex_start(stage, servers)
     nodes, began = stage.meter.gpu_nodes.now, stage.clock.now_seconds()
     with requests_during(stage, proof, planned=True):
-        stage.provisioner.ends_in(node, RECYCLE_LEAD_SECONDS)
+        ends = stage.provisioner.ends_in(node, RECYCLE_LEAD_SECONDS)
         stage.until(
             "the node's replicas to leave it",
             lambda: all(pod["spec"].get("nodeName") != node for pod in stage.pods()),
@@ -169,9 +169,7 @@ def _flex_recycled(stage: Stage, proof: Proof) -> None:
         most = stage.meter.gpu_nodes.highest(began)
         full_again = stage.until_ready(servers)
     proof.check("another node is there before", most > nodes, f"at most {plural(most, 'node')}, {nodes} before")
-    proof.check(
-        "its replicas leave it ahead of its end", left_after < RECYCLE_LEAD_SECONDS, f"after {left_after / 60:.0f} min"
-    )
+    proof.check("its replicas leave it ahead of its end", began + left_after < ends, f"after {left_after / 60:.0f} min")
     at_most_one_down(stage, proof, servers, began)
     proof.figure("left the node after", round(left_after / 60, 1), "min", f"of {RECYCLE_LEAD_SECONDS // 60}")
     proof.figure("all Ready again after", round((full_again - began) / 60, 1), "min")
