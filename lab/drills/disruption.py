@@ -176,19 +176,20 @@ def _flex_recycled(stage: Stage, proof: Proof) -> None:
 
 
 def _on_flex_start(stage: Stage, servers: int) -> str:
-    """A flex-start node with a replica. Where all are on reserved nodes, the reservation shrinks, and one of these is drained."""
+    """A flex-start node with a replica. Where all are on earlier rungs, these take no more, and one of their nodes is drained."""
 
     def node() -> str:
         return next((name for pod in stage.ready_pods() if _is_flex_start(stage, name := _node_of(pod))), "")
 
     if already := node():
         return already
-    machines, reserved = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
+    machines, earlier = stage.machines_for(servers), _node_of(stage.ready_pods()[0])
+    stage.stock.spot_nodes = 0
     for name in stage.stock.reservations:
         stage.stock.resize(name, machines - 1)
-    cordon(stage, reserved)
-    _empty(stage, reserved, servers)
-    stage.until("the drained node to go", lambda: stage.world.nodes.get(reserved) is None, 2 * IDLE_SECONDS)
+    cordon(stage, earlier)
+    _empty(stage, earlier, servers)
+    stage.until("the drained node to go", lambda: stage.world.nodes.get(earlier) is None, 2 * IDLE_SECONDS)
     return stage.until("a replica on flex-start", node, GONE_SECONDS)
 
 
