@@ -66,6 +66,8 @@ class Watched:
     spot: bool = False
     ladder: bool = False
     """Whether nodes come from a capacity ladder."""
+    flex_start: bool = False
+    """Whether a node may be waited for at flex-start."""
     reserved: bool = False
     """Whether nodes are billed that do not run: a reservation, alone or as a ladder's first rung, or a calendar's window."""
     elsewhere: tuple[Elsewhere, ...] = ("zone",)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.names import ROUTER_APP, epp_name, spending_namespace
 from facts.signals.model import Watched
 
@@ -49,6 +50,7 @@ def section(alert: str, watched: Watched) -> str:
     named["POD"] = LABEL.format("pod_name" if alert == "Restarted" else "pod")
     named |= {"NODE": LABEL.format("node"), "REASON": LABEL.format("reason"), "NOTICE": str(watched.notice_seconds)}
     named |= {"GRACE": str(watched.grace_seconds), "START": str(watched.start_seconds // 60)}
+    named["FLEX_WAIT"] = str(FLEX_START_WAIT_SECONDS // 60)
     named["IDLE"] = str(watched.idle_hours + 1)
     for word, value in named.items():
         text = re.sub(rf"\b{word}\b", value, text)
@@ -61,6 +63,7 @@ def _cases(watched: Watched) -> dict[str, bool]:
     return {
         "batches": watched.only_batches,
         "drafts": watched.speculative,
+        "flex": watched.flex_start,
         "gateway": watched.gateway,
         "ladder": watched.ladder,
         "lingering": watched.only_batches and not watched.reserved,

@@ -7,18 +7,20 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.finding import Finding, Severity
 from settings.checks.row import Row
-from settings.derived.scaling import load_of_a_server
-from settings.sections.capacity import Calendar, Reservation
+from settings.derived.scaling import lead_minutes, load_of_a_server
+from settings.sections.capacity import Calendar, Reservation, has_flex_start
 
 if TYPE_CHECKING:
     from settings.sections.scaling import ScalingWindow
     from settings.stack import Settings
 
 START_MINUTES: Final = (10, 18)
-"""Minimum and maximum time from a scale-up of a running fleet to the new server's first response. Source: facts/time_to_serve.py."""
-_START: Final = f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start"
+"""Minimum and maximum time from a scale-up of a running fleet to the new server's first response, without a wait at flex-start. Source:
+facts/time_to_serve.py."""
+_START: Final = "a server takes minutes to start, and more where a node is waited for at flex-start"
 _PATH: Final = "server.scaling"
 _TWO_OWNERS = Row(
     "replicas-beside-scaling",
@@ -33,7 +35,7 @@ _BOUNDS = Row(
 _LEAD = Row(
     "scaling-lead-short",
     f"{_START}: windows would open without servers, and twice the lead of low load would remove servers that are soon needed again",
-    "remove leadMinutes: it is then 20",
+    "remove leadMinutes",
     "warning",
 )
 _TARGET = Row(
@@ -124,12 +126,19 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
         yield _TWO_OWNERS("server.replicas", server.replicas, "left out with server.scaling; 0 pauses", severity)
     if scaling.min >= scaling.max and scaling.mode != "batch":
         yield _BOUNDS(f"{_PATH}.max", scaling.max, f"more than min ({scaling.min})")
-    if scaling.lead_minutes < START_MINUTES[0]:
-        yield _LEAD(f"{_PATH}.leadMinutes", scaling.lead_minutes, f"{START_MINUTES[0]} or more, 20 by default")
+    (least, most), lead = _start_minutes(settings), lead_minutes(settings)
+    if lead < least:
+        yield _LEAD(f"{_PATH}.leadMinutes", lead, f"{least} or more: a start takes {least} to {most} min")
     proven = load_of_a_server(settings)
     if scaling.target_in_flight is not None and scaling.target_in_flight > proven:
         allowed = f"up to {proven}, the load of each server (needs.concurrencyPerReplica)"
         yield _TARGET(f"{_PATH}.targetInFlight", scaling.target_in_flight, allowed)
+
+
+def _start_minutes(settings: Settings) -> tuple[int, int]:
+    """`START_MINUTES`, with the wait at flex-start."""
+    least, most = START_MINUTES
+    return least, most + has_flex_start(settings.capacity) * FLEX_START_WAIT_SECONDS // 60
 
 
 def _windows(settings: Settings) -> Iterator[Finding]:
@@ -149,11 +158,11 @@ def _windows(settings: Settings) -> Iterator[Finding]:
 
 
 def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Finding]:
-    scaling = settings.server.scaling
+    scaling, (least, most) = settings.server.scaling, _start_minutes(settings)
     if window.start_minute >= window.end_minute:
         yield _BACKWARDS(f"{path}.end", window.end, f"later than its start, {window.start}")
-    elif window.end_minute - window.start_minute < START_MINUTES[1]:
-        yield _SHORT(path, f"{window.start} to {window.end}", f"{START_MINUTES[1]} min or more")
+    elif window.end_minute - window.start_minute < most:
+        yield _SHORT(path, f"{window.start} to {window.end}", f"{most} min or more: a start takes {least} to {most}")
     if not scaling.min < window.replicas <= scaling.max:
         yield _REPLICAS(
             f"{path}.replicas", window.replicas, f"more than min ({scaling.min}), up to max ({scaling.max})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ from facts.capacity import LONG_NOTICE_SECONDS, SPOT_NOTICE_SECONDS
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Elsewhere, Watched
-from facts.time_to_serve import step_seconds, time_to_serve
+from facts.time_to_serve import Step, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
-from settings.sections.capacity import Ladder, Spot
+from settings.sections.capacity import Ladder, Spot, has_flex_start
 
 if TYPE_CHECKING:
     from settings.derived.figures import Figures
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SLACK = 1.25
 """Factor of a slow start. Assumed: an alert that fires at every slow start would be disabled."""
+TO_PULL = ("flex-start", "gpu-node", "image-pull")
+"""Steps of a pod that is Pending."""
 
 
 def watched(settings: Settings, figures: Figures) -> Watched:
@@ -30,6 +32,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
     promised = settings.monitoring.objectives
     pods_per_node = max(1, settings.machine.gpus // settings.gpus_per_replica)
     counted = rates(settings)
+    start = time_to_serve(replica_start(settings)).steps
     node_usd, tokens = figures.bill.nodes.unit_price_usd, figures.output_tokens_per_s
     return Watched(
         server=settings.server.name,
@@ -56,6 +59,7 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         prefix_caching=settings.serving.caches_prefixes,
         spot=isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot),
         ladder=isinstance(capacity, Ladder),
+        flex_start=has_flex_start(capacity),
         reserved=counted.paid_anyway or counted.reserved_first,
         elsewhere=tuple(_elsewhere(settings)) or ("region",),
         # Only a ComputeClass can ask for it.
@@ -75,8 +79,8 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         ttft_seconds=promised.ttft_seconds,
         tpot_seconds=promised.tpot_ms / 1000,
         objective=promised.objective,
-        node_seconds=_minutes(step_seconds("gpu-node", "high") + step_seconds("image-pull", "high")),
-        start_seconds=_minutes(time_to_serve(replica_start(settings)).high_seconds),
+        node_seconds=_slow(step for step in start if step.id in TO_PULL),
+        start_seconds=_slow(start),
         interval_seconds=settings.monitoring.interval_seconds,
         node_usd_per_hour=node_usd,
         reserved_usd_per_hour=counted.reserved_nodes * counted.per_reserved_node,
@@ -111,6 +115,6 @@ def _elsewhere(settings: Settings) -> Iterator[Elsewhere]:
         yield "ladder"
 
 
-def _minutes(seconds: float) -> int:
-    """Seconds with slack, rounded up to whole minutes, as Cloud Monitoring requires."""
-    return ceil(SLACK * seconds / 60) * 60
+def _slow(steps: Iterable[Step]) -> int:
+    """Seconds of slow steps, rounded up to whole minutes, as Cloud Monitoring requires. The wait at flex-start has an end, and no slack."""
+    return ceil(sum(step.high_seconds * (1 if step.id == "flex-start" else SLACK) for step in steps) / 60) * 60

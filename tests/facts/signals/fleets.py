@@ -43,7 +43,9 @@ FLEETS = {
         EVERYTHING, node_usd_per_hour=None, priced_by_guard=False, planned_usd_per_million_output=None
     ),
     "without a published figure": replace(EVERYTHING, planned_usd_per_million_output=None),
-    "a ladder with a reservation": replace(EVERYTHING, ladder=True, reserved=True, reserved_usd_per_hour=177.86),
+    "a ladder with a reservation": replace(
+        EVERYTHING, ladder=True, flex_start=True, reserved=True, reserved_usd_per_hour=177.86
+    ),
     "a ladder that no guard counts": replace(
         EVERYTHING, ladder=True, reserved_usd_per_hour=177.86, spending=None, priced_by_guard=False
     ),

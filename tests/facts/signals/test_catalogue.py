@@ -137,7 +137,7 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert re.match(r"```\n(kubectl|gcloud|fleet|pulumi) .+\n```\n", text), name
         assert len(text) <= runbook.MOST_CHARACTERS
         assert not re.search(
-            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|UNDO|MORE|ELSEWHERE|GRACE|START)\b|<!--",
+            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|UNDO|MORE|ELSEWHERE|GRACE|START|FLEX_WAIT)\b|<!--",
             text,
         ), name
 
@@ -536,6 +536,25 @@ def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_title_says_b
         assert ["user_test_machines_usd_per_hour_sum{" in query.expr for query in panel.queries] == [is_counted]
     assert {one.panel for one in every.alerts if one.name == "GpusIdle"} <= {title}
     assert ("test_machines_usd_per_hour" in {one.name for one in every.logs}) is is_counted
+
+
+@each_row(
+    ("capacity", "waits"),
+    [
+        ({"mode": "spot"}, False),
+        ({"mode": "ladder", "flexStartSeconds": None}, False),
+        ({"mode": "ladder"}, True),
+        ({"mode": "flex-start", "runDurationSeconds": 86_400}, True),
+    ],
+)
+def test_a_pod_may_wait_at_flex_start_before_an_alert_tells_of_it(capacity: dict[str, Any], waits: bool) -> None:
+    settings = make_settings(capacity=capacity)
+    fleet, record = watched(settings, figures(settings)), watched(make_settings(), figures(make_settings()))
+    late = next(one for one in catalogue(fleet).alerts if one.name == "PodLate")
+    assert late.for_seconds == fleet.node_seconds == (28 if waits else 13) * 60
+    assert fleet.start_seconds == record.start_seconds + waits * 900
+    for name in ("PodLate", "StockOut"):
+        assert ("15 minutes" in runbook.section(name, fleet)) is waits
 
 
 def test_a_reservation_of_known_size_is_the_least_that_a_ladder_costs() -> None:

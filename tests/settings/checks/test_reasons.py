@@ -32,6 +32,7 @@ def test_an_option_with_a_reason_is_a_note() -> None:
     ("model", "version", "arguments"),
     [
         ("moonshotai/Kimi-K2-Instruct", "0.33.0", (CODE,)),
+        ("moonshotai/Kimi-K2.5", "0.33.0", (CODE,)),
         ("MiniMaxAI/MiniMax-M2.5", "0.24.0", (CODE,)),
         ("MiniMaxAI/MiniMax-M2.5", "0.33.0", ()),
         ("deepseek-ai/DeepSeek-V3.1", "0.33.0", ()),

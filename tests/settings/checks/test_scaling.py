@@ -153,3 +153,25 @@ def test_a_window_without_length_is_refused() -> None:
 def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
     assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].severity == "warning"
     assert "replicas-beside-scaling" not in found({"mode": "none"}, {"replicas": "external"})
+
+
+@each_row(
+    ("capacity", "lead", "start"),
+    [
+        ({"mode": "spot"}, 20, 18),
+        ({"mode": "flex-start", "runDurationSeconds": 86_400}, 35, 33),
+        ({"mode": "ladder", "spot": False}, 35, 33),
+        # Spot before it: the wait is the exception, not what load is led by.
+        ({"mode": "ladder"}, 20, 33),
+        ({"mode": "ladder", "flexStartSeconds": None}, 20, 18),
+    ],
+)
+def test_a_start_takes_longer_where_the_autoscaler_waits_at_flex_start(
+    capacity: dict[str, Any], lead: int, start: int
+) -> None:
+    made = scaling_policy(make_settings(server={"scaling": LOAD}, capacity=capacity))
+    assert made is not None
+    assert made.lead_seconds == lead * 60
+    ends = {short: WINDOW | {"end": f"07:{start - short}"} for short in (0, 1)}
+    said = {short: found(LOAD | {"windows": [end]}, capacity=capacity) for short, end in ends.items()}
+    assert ["scaling-window-short" in said[short] for short in (0, 1)] == [False, True]
