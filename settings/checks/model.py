@@ -198,7 +198,7 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
 def _sequences_above_states(path: str, server: EngineServer, limit: int, most: int) -> Iterator[Finding]:
     """More sequences than recurrent states. `limit`: states by the estimate of memory for startup; `most`: without it."""
     if server.sequences <= limit or (server.has_measured_states and "max-num-seqs" in server.flags):
-        # Lessons max-num-seqs-refused and max-num-seqs-above-state have the measured limit.
+        # The lesson max-num-seqs-refused has the measured limit.
         return
     release, certain = server.read_as.version, server.sequences > most
     offered, admitted = server.offered_concurrency, limit * server.answering_engines
