@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -110,9 +110,6 @@ inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventori
 
 goldens: setup-test ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
 	@$(PYTEST) -q -m golden --write-goldens
-
-mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
-	@PYTHONPATH=policy $(BIN)/python -m tests.policy.mutation $(RULES)
 
 workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from facts.production import LABELS, PRODUCTION, by_name
-from pods import GKE, all_servers
+from pods import all_servers
 from rule import Resource, Setting, Settings, dig
+from tokens import RESERVATION_NAME
 
 ENVIRONMENT: Final = Setting(
     name="environment",
@@ -36,7 +37,7 @@ def why_production(resources: Sequence[Resource], settings: Settings) -> str:
     if by_name(stack):
         return f"the stack's name is {stack}"
     for server in () if labels else all_servers(resources):
-        if name := server.pod.selector(f"{GKE}/reservation-name"):
+        if name := server.pod.selector(RESERVATION_NAME):
             return f"{server.pod.resource.label} uses the reservation {name}, and no environment label is set"
     return ""
 

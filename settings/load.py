@@ -19,7 +19,7 @@ from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
 from settings.checks.lessons import lessons
 from settings.checks.placeholders import placeholders
-from settings.checks.reasons import long_acceptances, unused_acceptances, unused_reasons
+from settings.checks.reasons import unused_reasons
 from settings.checks.rollout import rollout_problems
 from settings.checks.structure import structural_problems
 from settings.problems import (
@@ -199,8 +199,6 @@ def check(settings: Settings) -> tuple[Finding, ...]:
     return (
         *problems,
         *unused_reasons(settings),
-        *unused_acceptances(settings),
-        *long_acceptances(settings),
         *rollout_problems(settings, problems),
     )
 

@@ -45,7 +45,6 @@ class ServerArguments(TypedDict):
     internal_load_balancer: bool
     annotations: Mapping[str, str]
     reasons: Mapping[str, str]
-    accepted_advisories: Mapping[str, Mapping[str, str]]
 
 
 def server_arguments(settings: Settings) -> ServerArguments:
@@ -71,5 +70,4 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
         "reasons": reasons(settings),
-        "accepted_advisories": {id_: one.model_dump() for id_, one in settings.server.accepted_advisories.items()},
     }

@@ -149,11 +149,6 @@ class DeclaredServer(EngineServer):
         return reasons(self._settings)
 
     @property
-    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
-        """`server.acceptedAdvisories`."""
-        return {id_: one.model_dump() for id_, one in self._settings.server.accepted_advisories.items()}
-
-    @property
     def why_production(self) -> str:
         """By the stack's labels or name, or by a reservation without an environment label."""
         labels, capacity = self._settings.labels, self._settings.capacity

@@ -190,7 +190,7 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
 def _sequences_above_states(path: str, server: EngineServer, limit: int, most: int) -> Iterator[Finding]:
     """More sequences than recurrent states. `limit`: states by the estimate of memory for startup; `most`: without it."""
     if server.sequences <= limit or (server.has_measured_states and "max-num-seqs" in server.flags):
-        # Lessons max-num-seqs-refused and max-num-seqs-above-state have the measured limit.
+        # The lesson max-num-seqs-refused has the measured limit.
         return
     certain = server.sequences > most
     allowed = f"up to {most:,}" if certain else f"up to about {limit:,}, by an estimate of the memory for startup"

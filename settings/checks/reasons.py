@@ -1,22 +1,20 @@
-"""Checks of `server.reasons` and `server.acceptedAdvisories` that allow nothing; facts/lessons judges what they are for."""
+"""Checks of `server.reasons` that allow nothing; facts/lessons judges what they are for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
-from facts.lessons.serving_advisories import reaching
 from facts.lessons.serving_judged import key_of, needs_reason, parts
-from facts.prices import today
 from settings.checks.declared_server import DeclaredServer
 from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
+<<<<<<< HEAD
 _LONGEST_ACCEPTANCE: Final = timedelta(days=365)
 """Assumed: releases come every few weeks, so one without the advisory is there long before."""
 _NO_ADVISORY = Row(
@@ -53,6 +51,8 @@ def long_acceptances(settings: Settings) -> Iterator[Finding]:
             allowed = f"up to {latest}, a year from today"
             yield _LONG(f"server.acceptedAdvisories.{id_}.until", accepted.until, allowed)
 
+=======
+>>>>>>> w/pack
 
 def unused_reasons(settings: Settings) -> Iterator[Finding]:
     """Reasons for options and variables that neither the servers nor the canary have, or that no reason allows."""

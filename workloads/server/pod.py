@@ -124,10 +124,6 @@ class ServerPod:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons for flags and variables of `engine` that need one, by `--flag` or variable: an annotation of the Deployment, so that a new
     reason restarts no pod."""
-    accepted_advisories: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Security advisories of the release that are accepted, by id, each with `until` (a day) and `reason`: an annotation of the Deployment,
-    too."""
-
     def __post_init__(self) -> None:
         gpu, gpus, listed = self.placement.machine.gpu, self.placement.gpus, CATALOGUE.get(self.model.id)
         # The catalogue's shape is of its commit; what another one holds is not known here.

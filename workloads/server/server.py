@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
+from facts.lessons.words import REASONS_ANNOTATION
 from settings.derived.drain import Drain
 from settings.sections.engine import Engine
 from settings.sections.secret_stores import SecretStore
@@ -139,8 +139,7 @@ class Server(pulumi.ComponentResource):
         k8s.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget", metadata=metadata, spec=disruption_budget(args.name), opts=child
         )
-        said = {REASONS_ANNOTATION: args.reasons, ADVISORIES_ANNOTATION: args.accepted_advisories}
-        stated = {name: json.dumps(dict(value)) for name, value in said.items() if value}
+        stated = {REASONS_ANNOTATION: json.dumps(dict(args.reasons))} if args.reasons else {}
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
             metadata=metadata | {"annotations": {**args.annotations, **stated}},
