@@ -19,7 +19,7 @@ from tests.policy.case import (
 
 _MONITOR, _RULES, _CLUSTER = "monitoring-server", "monitoring-rules", "platform-cluster-autopilot"
 _LOG, _ALERT = "alerting-prod_spending", "alerting-NothingServes"
-_PRICE, _WARNED = "alerting-prod_machines_usd_per_hour", "alerting-SpendingWarned"
+_PRICE, _WARNED = "alerting-prod_machines_usd_per_hour", "alerting-SpendingOver"
 _ENDPOINT: Final = "spec.endpoints.0"
 _SCALED, _TRIGGER, _RUNNING = "autoscaling-scaled-object", "spec.triggers.0.metadata.query", "sum(vllm:{})"
 _QUERY: Final = "conditions.0.conditionPrometheusQueryLanguage.query"
