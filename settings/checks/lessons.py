@@ -20,7 +20,6 @@ from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX, IN_PRODUCTION
-from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
@@ -31,7 +30,7 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-NOTES: Final = (OPTION_WITH_REASON, ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX)
+NOTES: Final = (ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX)
 """Lessons that tell a reviewer something and ask for nothing."""
 _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
 

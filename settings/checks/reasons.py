@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_advisories import reaching
-from facts.lessons.serving_judged import key_of, needs_reason, parts
+from facts.lessons.serving_judged import key_of, refused
 from facts.prices import today
 from settings.checks.declared_server import DeclaredServer
 from settings.sections.section import key
@@ -58,11 +58,7 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
     if not settings.server.reasons:
         return
     servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
-    judged = [
-        (name, verdict.trust == "unknown" or needs_reason(server, verdict))
-        for server in servers
-        for name, _, verdict in parts(server)
-    ]
+    judged = [(name, False) for server in servers for name, _, _ in refused(server)]
     judged += [
         (breach.option, True)
         for server in servers
