@@ -26,7 +26,7 @@ def of(type_: str) -> list[RecordedResource]:
 
 def test_each_alert_is_a_policy_with_one_condition_and_its_section_of_the_runbook() -> None:
     policies = of("alertPolicy:AlertPolicy")
-    assert len(policies) == 15
+    assert len(policies) == 17
     for one in policies:
         (condition,) = one.inputs["conditions"]
         query = condition["conditionPrometheusQueryLanguage"]
