@@ -206,14 +206,12 @@ def _meant(watched: Watched, of: Series) -> str:
 
 
 def _nothing_serves(watched: Watched, of: Series) -> str:
-    nothing = f"{_available(of)} == 0 and {_meant(watched, of)}"
-    if watched.only_batches:
-        return nothing
     # Traffic of the day before and of the last hours, none now: a name, a certificate or a client broke, and no server sees it.
     now, before = (of.of("vllm:request_success_total"), f"{TRAFFIC_LEFT:g} * (sum(rate({{}})) > {TRAFFIC_FLOOR:g})")
     yesterday, lately = (before.format(f"{now}[{window}") for window in ("30m] offset 1d", "4h] offset 15m"))
     finished = f"sum(rate({now}[15m]))"
-    return _any(nothing, f"{finished} < {yesterday} and {finished} < {lately}")
+    stopped = "" if watched.only_batches else f"{finished} < {yesterday} and {finished} < {lately}"
+    return f"({_any(f'{_available(of)} == 0', stopped)}) and {_meant(watched, of)}"
 
 
 def _replicas_missing(watched: Watched, of: Series) -> str:

@@ -355,6 +355,7 @@ def _serving() -> Iterator[Case]:
         yield Case(share, False, shape("0+97x120", "0+3x120"))
         yield Case(share, True, shape("0+2x120", "0+2x120"))
         yield Case(share, False, shape("0+1x120", "0+1x120"))  # too few to tell
+    serving = deployment("2x312", "2x312")
     for fires, hours in (
         (True, ((25, 4), (1, 0))),
         (True, ((25, 1.5), (1, 0))),
@@ -364,7 +365,10 @@ def _serving() -> Iterator[Case]:
         (False, ((20, 4), (6, 0.3))),  # a quiet day after a busy one
         (False, ((20, 0.3), (5, 4), (1, 0))),  # a benchmark
     ):
-        yield Case("NothingServes", fires, finished(*hours), minutes=1555, every=300)
+        yield Case("NothingServes", fires, [*serving, *finished(*hours)], minutes=1555, every=300)
+    # It is paused on purpose.
+    stops = [*deployment("2x300 0x12", "2x300 0x12"), *finished((25, 4), (1, 0))]
+    yield Case("NothingServes", False, stops, minutes=1555, every=300)
     serves = deployment("2x140", "2x140")
     for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
         yield Case("BalancerFails", fires, [*serves, *balanced(f"0+{good}x120", f"0+{bad}x120")], decoys=False)
