@@ -236,24 +236,3 @@ class Catalogue:
                 for recording in self.recordings
             ],
         }
-
-    def rule_groups(self) -> dict[str, Any]:
-        """Recordings and alerts in Prometheus' rules format.
-
-        Recordings get the label `namespace`, which managed Prometheus adds to those of a `Rules` object.
-        """
-        records = self.recording_group()
-        namespace = {"namespace": self.watched.namespace}
-        records["rules"] = [{**rule, "labels": {**rule["labels"], **namespace}} for rule in records["rules"]]
-        alerts = [
-            {
-                "alert": alert.name,
-                "expr": alert.expr,
-                "for": f"{alert.for_seconds}s",
-                "labels": {"severity": alert.severity, "app": self.watched.server, **namespace},
-                "annotations": {"summary": alert.summary, "panel": alert.panel},
-            }
-            for alert in self.alerts
-        ]
-        interval = f"{RULES_INTERVAL_SECONDS}s"
-        return {"groups": [records, {"name": f"{self.watched.server}-alerts", "interval": interval, "rules": alerts}]}

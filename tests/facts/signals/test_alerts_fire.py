@@ -11,6 +11,7 @@ import pytest
 
 from facts.signals.catalogue import catalogue
 from facts.signals.model import Watched
+from tests.facts.signals import rules
 from tests.facts.signals.alert_cases import APART, BY_REPLICAS, CASES, EIGHT, RUNNING, SHAPES, Case, dear, of, one
 from tests.support.promtool import Expectation, wrong
 
@@ -45,11 +46,9 @@ def series(case: Case, watched: Watched) -> list[str]:
 
 def expectation(case: Case, watched: Watched, exprs: Sequence[str] = ()) -> Expectation:
     """One alert, or one for each of the given expressions in place of its own, with the recordings it reads, of others too."""
-    [rule] = [one for one in catalogue(watched).rule_groups()["groups"][1]["rules"] if one["alert"] == case.alert]
+    [rule] = [one for one in rules.alerts(catalogue(watched)) if one["alert"] == case.alert]
     alerts = [{**rule, "alert": f"{case.alert}_{number}", "expr": expr} for number, expr in enumerate(exprs)] or [rule]
-    records = (
-        one for server in (watched, *others(watched)) for one in catalogue(server).rule_groups()["groups"][0]["rules"]
-    )
+    records = (one for server in (watched, *others(watched)) for one in rules.recordings(catalogue(server)))
     return Expectation(
         recordings=[one for one in records if any(one["record"] in alert["expr"] for alert in alerts)],
         alerts=alerts,
@@ -99,12 +98,8 @@ def test_without_an_autoscaler_two_hours_are_idle() -> None:
 
 def test_every_selector_names_a_metric() -> None:
     """Cloud Monitoring refuses one without."""
-    exprs = [
-        rule["expr"]
-        for watched in SHAPES.values()
-        for group in catalogue(watched).rule_groups()["groups"]
-        for rule in group["rules"]
-    ]
+    every = [catalogue(watched) for watched in SHAPES.values()]
+    exprs = [one.expr for each in every for one in (*each.recordings, *each.alerts)]
     assert [one for one in exprs if re.search(r"(?<![\w:]){", re.sub(r'"[^"]*"', "", one))] == []
 
 
