@@ -28,8 +28,8 @@ NAT_GATEWAY_VMS = 32
 """Maximum number of VMs that a NAT gateway is billed for. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
 
 CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
-LADDER_STEPS = ("reservation", "flex-start", "spot")
-"""The rungs of a ladder, in order."""
+LADDER_STEPS = ("reservation", "spot", "flex-start")
+"""The rungs of a ladder, in order: Spot first, because the autoscaler waits at flex-start (`capacity.FLEX_START_WAIT_SECONDS`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from facts.capacity import (
     LONG_SHUTDOWN_SECONDS,
     RECYCLE_LEAD_SECONDS,
 )
+from facts.cost import LADDER_STEPS
 from facts.machines import DRIVER_VERSION, Machine
 from settings.sections.capacity import Ladder
 
@@ -89,20 +90,20 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
-    rungs: list[dict[str, Any]] = []
+    rungs: dict[str, dict[str, Any]] = {}
     if ladder.reservation is not None:
         reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
         if ladder.reservation.project is not None:
             reservation["project"] = ladder.reservation.project
         # A specific reservation implies its zones; the class is refused if `location.zones` is set too.
-        rungs.append({**node, "reservations": {"affinity": "Specific", "specific": [reservation]}})
+        rungs["reservation"] = {**node, "reservations": {"affinity": "Specific", "specific": [reservation]}}
     # The weights exist only in these zones.
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
         if ladder.is_recycled:
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
-        rungs.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
+        rungs["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
         if ladder.has_long_notice(args.long_notice):
@@ -111,5 +112,5 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,
             }
             spot["nodeSystemConfig"] = {"kubeletConfig": shutdown}
-        rungs.append(spot)
-    return rungs
+        rungs["spot"] = spot
+    return [rungs[step] for step in LADDER_STEPS if step in rungs]

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.names import ROUTER_APP, epp_name, spending_namespace
 from facts.signals.model import Watched
 
@@ -50,6 +51,7 @@ def _names(watched: Watched) -> dict[str, str]:
         "NODE": LABEL.format("node"),
         "REASON": LABEL.format("reason"),
         "STEP": LABEL.format("step"),
+        "FLEX_WAIT": str(FLEX_START_WAIT_SECONDS // 60),
         "GRACE": str(watched.grace_seconds),
         "START": str(watched.start_seconds // 60),
         "IDLE": str(watched.idle_hours + 1),

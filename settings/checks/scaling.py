@@ -7,9 +7,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 from zoneinfo import available_timezones
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.finding import Finding, Severity
-from settings.derived.scaling import default_target, load_of_a_server
-from settings.sections.capacity import Calendar, Reservation
+from settings.derived.scaling import default_target, lead_minutes, load_of_a_server
+from settings.sections.capacity import Calendar, Reservation, has_flex_start
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 START_MINUTES: Final = (10, 18)
-"""Minimum and maximum time from a scale-up of a running fleet to the new server's first response. Source: facts/time_to_serve.py."""
+"""Minimum and maximum time from a scale-up of a running fleet to the new server's first response, without a wait at flex-start. Source:
+facts/time_to_serve.py."""
 
 
 def scaling_problems(settings: Settings) -> Iterator[Finding]:
@@ -75,15 +77,16 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
             why="with equal bounds the autoscaler never scales",
             write=f"max: {scaling.min + 1} or more, or mode: none with server.replicas",
         )
-    if scaling.lead_minutes < START_MINUTES[0]:
+    lead, (least, most) = lead_minutes(settings), _start_minutes(settings)
+    if lead < least:
         yield _problem(
             "scaling-lead-short",
             "leadMinutes",
-            scaling.lead_minutes,
-            allowed=f"{START_MINUTES[0]} or more, 20 by default",
-            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start: windows would open without servers, and "
-            f"{2 * scaling.lead_minutes} minutes of low load would remove servers that are soon needed again",
-            write="remove leadMinutes, or leadMinutes: 20",
+            lead,
+            allowed=f"{least} or more",
+            why=f"a server takes {least} to {most} min to start: windows would open without servers, and "
+            f"{2 * lead} minutes of low load would remove servers that are soon needed again",
+            write="remove leadMinutes",
             severity="warning",
         )
     proven = load_of_a_server(settings)
@@ -94,10 +97,16 @@ def _bounds(settings: Settings) -> Iterator[Finding]:
             scaling.target_in_flight,
             allowed=f"up to {proven}, the load of each server (needs.concurrencyPerReplica)",
             why="the autoscaler would add servers only when the running ones are overloaded, and a server takes "
-            f"{START_MINUTES[0]} to {START_MINUTES[1]} min to start",
+            f"{least} to {most} min to start",
             write=f"targetInFlight: {default_target(proven)}",
             severity="warning",
         )
+
+
+def _start_minutes(settings: Settings) -> tuple[int, int]:
+    """`START_MINUTES`, with the wait at flex-start."""
+    least, most = START_MINUTES
+    return least, most + has_flex_start(settings.capacity) * FLEX_START_WAIT_SECONDS // 60
 
 
 def _windows(settings: Settings) -> Iterator[Finding]:
@@ -140,7 +149,7 @@ def _windows(settings: Settings) -> Iterator[Finding]:
 
 
 def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Finding]:
-    scaling = settings.server.scaling
+    scaling, (least, most) = settings.server.scaling, _start_minutes(settings)
     if window.start_minute >= window.end_minute:
         yield _problem(
             "scaling-window-backwards",
@@ -152,13 +161,13 @@ def _window(settings: Settings, path: str, window: ScalingWindow) -> Iterator[Fi
             if window.start_minute == window.end_minute
             else f'two windows, until "24:00" and from "00:00" of the next day, or end: "{window.start}" with start: "{window.end}"',
         )
-    elif window.end_minute - window.start_minute < START_MINUTES[1]:
+    elif window.end_minute - window.start_minute < most:
         yield _problem(
             "scaling-window-short",
             path,
             f"{window.start} to {window.end}",
-            allowed=f"{START_MINUTES[1]} min or more",
-            why=f"a server takes {START_MINUTES[0]} to {START_MINUTES[1]} min to start, and its node idles for ten before its removal: "
+            allowed=f"{most} min or more",
+            why=f"a server takes {least} to {most} min to start, and its node idles for ten before its removal: "
             "most of the cost would be outside the window",
             write=f'end: "{_clock(min(window.start_minute + 60, 24 * 60))}"',
             severity="warning",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.names import cluster_name
 from facts.releases import number_of
 from facts.signals.model import Front, Price, Watched
-from facts.time_to_serve import step_seconds, time_to_serve
+from facts.time_to_serve import Step, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
 from settings.sections.capacity import Ladder
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 SLACK = 1.25
 """Factor of a slow start. Assumed: an alert that fires at every slow start would be disabled."""
+TO_PULL = ("flex-start", "gpu-node", "image-pull")
+"""Steps of a pod that is Pending."""
 
 
 def watched(settings: Settings, figures: Figures) -> Watched:
     """The monitored fleet of one stack."""
     engine, promised = settings.serving.engine, settings.monitoring.objectives
-    shape = settings.server.shape
+    shape, start = settings.server.shape, time_to_serve(replica_start(settings)).steps
     return Watched(
         server=settings.server.name,
         namespace=settings.namespace,
@@ -46,8 +49,8 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         ttft_seconds=promised.ttft_seconds,
         tpot_seconds=promised.tpot_ms / 1000,
         objective=promised.objective,
-        node_seconds=_minutes(step_seconds("gpu-node", "high") + step_seconds("image-pull", "high")),
-        start_seconds=_minutes(time_to_serve(replica_start(settings)).high_seconds),
+        node_seconds=_slow(step for step in start if step.id in TO_PULL),
+        start_seconds=_slow(start),
         grace_seconds=settings.placement.grace_seconds,
         interval_seconds=settings.monitoring.interval_seconds,
     )
@@ -82,6 +85,6 @@ def _autoscaler(settings: Settings) -> str | None:
     return f"keda-hpa-{settings.server.name}"
 
 
-def _minutes(seconds: float) -> int:
-    """Seconds with slack, rounded up to whole minutes, as Cloud Monitoring requires."""
-    return ceil(SLACK * seconds / 60) * 60
+def _slow(steps: Iterable[Step]) -> int:
+    """Seconds of slow steps, rounded up to whole minutes, as Cloud Monitoring requires. The wait at flex-start has an end, and no slack."""
+    return ceil(sum(step.high_seconds * (1 if step.id == "flex-start" else SLACK) for step in steps) / 60) * 60

@@ -137,7 +137,8 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert len(text) <= runbook.MOST_CHARACTERS
         assert len([line for line in text.splitlines() if line]) <= 10, name
         assert not re.search(
-            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|STEP|UNDO|GRACE|START|IDLE)\b", text
+            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|STEP|UNDO|GRACE|START|IDLE|FLEX_WAIT)\b",
+            text,
         ), name
 
 
@@ -399,6 +400,23 @@ def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_legend_says_
         assert ["user_test_machines_usd_per_hour_sum{" in query.expr for query in panel.queries] == [is_counted]
     assert ["dearest rung" in query.legend for query in of_cost[0].queries] == [by_dearest_rung]
     assert ("test_machines_usd_per_hour" in {one.name for one in every.logs}) is is_counted
+
+
+@each_row(
+    ("capacity", "waits"),
+    [
+        ({"mode": "spot"}, False),
+        ({"mode": "ladder", "flexStartSeconds": None}, False),
+        ({"mode": "ladder"}, True),
+        ({"mode": "flex-start", "runDurationSeconds": 86_400}, True),
+    ],
+)
+def test_a_pod_may_wait_at_flex_start_before_an_alert_tells_of_it(capacity: dict[str, Any], waits: bool) -> None:
+    settings = make_settings(capacity=capacity)
+    fleet, record = watched(settings, figures(settings)), watched(make_settings(), figures(make_settings()))
+    late = next(one for one in catalogue(fleet).alerts if one.name == "PodLate")
+    assert late.for_seconds == fleet.node_seconds == (28 if waits else 13) * 60
+    assert fleet.start_seconds == record.start_seconds + waits * 900
 
 
 def test_a_reservation_of_known_size_is_the_least_that_a_ladder_costs() -> None:

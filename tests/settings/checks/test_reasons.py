@@ -26,6 +26,7 @@ def found(reasons: dict[str, str], *arguments: str, **sections: Any) -> dict[str
     ("model", "version", "arguments"),
     [
         ("moonshotai/Kimi-K2-Instruct", "0.33.0", (CODE,)),
+        ("moonshotai/Kimi-K2.5", "0.33.0", (CODE,)),
         ("MiniMaxAI/MiniMax-M2.5", "0.24.0", (CODE,)),
         ("MiniMaxAI/MiniMax-M2.5", "0.33.0", ()),
         ("deepseek-ai/DeepSeek-V3.1", "0.33.0", ()),
