@@ -34,7 +34,7 @@ def _panels(watched: Watched, of: Series) -> Mapping[str, tuple[str, Lines, *tup
     busy = ((f"avg by (Hostname) {of.gpus('DCGM_FI_PROF_SM_ACTIVE')}", "{{Hostname}}"),)
     documents = ((_mean(logs.batch_rate(watched)), "of the batch"),) if watched.batch else ()
     planned = watched.price.planned_per_million if watched.price else None
-    dear = () if planned is None else (round(planned, 6), round(limits.DEAR * planned, 6))
+    dear: tuple[float, ...] = () if planned is None else (round(planned, 6), round(limits.DEAR * planned, 6))
     return {
         "Replicas": ("{replica}", _replicas(watched, of)),
         "Output tokens by engine": ("{token}/s", engines),
