@@ -11,7 +11,6 @@ LONG_SHUTDOWN_SECONDS: Final = 120
 LONG_SHUTDOWN_CRITICAL_SECONDS: Final = 15
 """Shutdown of a Spot node of a ComputeClass that says so, and its last part, for critical pods; other pods have the rest, 105 s. From GKE
 `gke_releases.LONG_NOTICE` on. Source: GKE docs, Spot VMs; the definition of ComputeClass, kubeletConfig (0, 30 or 120)."""
-LONG_NOTICE_SECONDS: Final = LONG_SHUTDOWN_SECONDS - LONG_SHUTDOWN_CRITICAL_SECONDS
 MAX_GRACE_SECONDS: Final = 600
 """Maximum grace period that Autopilot honors at scale-down, on Spot nodes too; a pod with a longer one is extended-duration, which
 Spot does not support. Source: GKE cluster autoscaler, extended-duration pods; GKE docs, Extend the run time of Autopilot Pods."""

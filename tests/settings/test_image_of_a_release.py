@@ -78,12 +78,8 @@ def test_a_profile_on_a_release_that_it_does_not_hold_for_is_a_finding() -> None
 
 @pytest.mark.parametrize("old", [{}, {"image": {"tag": "v0.18.0"}}])
 def test_what_a_release_of_the_article_is_told_to_write_has_no_further_finding(old: dict[str, object]) -> None:
-<<<<<<< HEAD
-    written = {one.id: one.write for one in lessons(stack("record", **old))}["release-with-advisories"]
-=======
     told = {one.id: one.write for one in lessons(stack("record", **old))}
     written = told.get("deepgemm-accuracy") or told["profile-of-another-release"]
->>>>>>> w/pack
     assert "profile: tuned" in written
     assert ("without" in written) is bool(old)
     assert {one.severity for one in check(stack("tuned"))} == {"note"}

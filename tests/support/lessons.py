@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.words import REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
@@ -315,52 +314,6 @@ CASES = (
     _broken("server-opened", "a connector's module", {"kv-transfer-config": {"kv_connector_module_path": "x"}}),
     _broken("server-opened", "all files for clients", {"allowed-local-media-path": "/"}, stack="code"),
     _sound("server-opened", "one kind of executor", {"distributed-executor-backend": "mp"}),
-    _broken("option-without-reason", "code of the model", {"trust-remote-code": True}),
-    _broken("option-without-reason", "a proxy", {"HTTPS_PROXY": "http://proxy:3128"}, stack="cud"),
-    _broken(
-        "option-without-reason",
-        "a reason for another",
-        {"trust-remote-code": True},
-        reasons={"--enable-log-requests": "debugging until Friday"},
-        stack="code",
-    ),
-    _sound("option-without-reason", "code of the model, switched off", {"trust-remote-code": False}),
-    _sound(
-        "option-without-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _sound(
-        "option-with-reason",
-        "the program's own",
-        _connector(role="kv_producer"),
-        reasons={"--kv-transfer-config": APART_IN_A_POD},
-        stack="cud",
-    ),
-    _broken(
-        "option-with-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _broken(
-        "option-with-reason",
-        "a variable's",
-        {"VLLM_PLUGINS": "ours"},
-        reasons={"VLLM_PLUGINS": "our own scheduler"},
-        stack="code",
-    ),
-    _sound("option-with-reason", "nothing that needs one"),
-    _broken("option-not-judged", "a variable of nobody", {"SOME_LIBRARY_MODE": "fast"}),
-    _broken("option-not-judged", "a variable of a later release", {"VLLM_USE_TACHYONS": 1}, stack="code"),
-    _sound(
-        "option-not-judged",
-        "a variable with a reason",
-        {"SOME_LIBRARY_MODE": "fast"},
-        reasons={"SOME_LIBRARY_MODE": "ours, for its cache"},
-    ),
-    _sound("option-not-judged", "a variable that is known", {"NCCL_DEBUG": "WARN"}),
     _sound("server-opened", "development switched off", {"VLLM_SERVER_DEV_MODE": 0}),
     _broken("experts-write-into-image", "asked for", {"moe-backend": "flashinfer_trtllm"}),
     _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),

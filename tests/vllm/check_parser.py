@@ -50,7 +50,7 @@ ADAPTERS = {name: f"/weights/adapters/{name}/team/{name}-lora" for name in ("sup
 DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
 VARIABLES = Path(__file__).parent
-"""Where the variables of each release are; tests/facts/test_judged.py wants a class for each."""
+"""Where the variables of each release are; tests/facts/test_refused_options.py reads them."""
 
 FOUR_BITS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first with a 4-bit cache."""

@@ -164,36 +164,10 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
 def test_in_production_an_advisory_that_a_later_release_fixes_is_refused() -> None:
     production = {"labels": {"environment": "production"}}
     old = {"profile": "serve-chat", "engine": {"version": "0.18.1"}}
-<<<<<<< HEAD
-    assert found(server=old)["release-with-advisories"].severity == "warning"
-    refused = found(server=old, **production)
-    assert refused["advisories-in-production"].severity == "error"
-    assert "release-with-advisories" not in refused
-    assert found(server={"profile": "record"}, **production)["advisories-in-production"].severity == "error"
-    here = [one.id for one in of_release(find("0.18.1").number) if not one.vision and not one.option]
-    accepted = {id_: {"until": "2027-08-20", "reason": "no stranger reaches it"} for id_ in here}
-    lived_with = found(server={**old, "acceptedAdvisories": accepted}, **production)
-    assert "advisories-in-production" not in lived_with
-    assert lived_with["advisory-accepted"].severity == "note"
-    assert "no stranger reaches it" in lived_with["advisory-accepted"].text()
-    assert "acceptance-too-long" not in lived_with
-    for_ever = {**accepted, here[0]: {**accepted[here[0]], "until": "2027-08-21"}}
-    too_long = found(server={**old, "acceptedAdvisories": for_ever}, **production)["acceptance-too-long"]
-    assert (too_long.severity, "2027-08-20" in too_long.allowed) == ("error", True)
-    but_one = {**accepted, here[0]: {"until": "2026-01-01", "reason": "no stranger reached it"}}
-    again = found(server={**old, "acceptedAdvisories": but_one}, **production)["advisories-in-production"]
-    assert here[0] in again.why
-    assert here[1] not in again.why
-    free = found(server={"profile": "serve-chat", "acceptedAdvisories": accepted}, **production)
-    assert free["acceptance-without-advisory"].severity == "warning"
-    with pytest.raises(SettingsError, match="acceptedAdvisories"):
-        make_settings(server={"acceptedAdvisories": {"CVE-1": {"until": "2999-12-31", "reason": "a wrong number"}}})
-=======
     for server in (old, {"profile": "record"}):
         assert "advisories-in-production" not in found(server=server)
         assert found(server=server, **production)["advisories-in-production"].severity == "error"
     assert "advisories-in-production" not in found(server={"profile": "serve-chat"}, **production)
->>>>>>> w/pack
 
 
 def other_model(**engine: Any) -> set[str]:
