@@ -133,9 +133,8 @@ $(VLLM)/.installed $(VLLM_NEW)/.installed:
 	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
 
-bench-routers: setup-rehearsal ## HAProxy, vllm-router and the endpoint picker on loopback: a quarter of an hour; writes facts/data/routers.yaml
+bench-routers: setup-rehearsal ## HAProxy on loopback, by fewest requests and by the prompt's beginning: nine minutes; prints YAML
 	@$(BIN)/python -m lab.routers
-	@$(BIN)/python -m docs.generate.routers_page
 
 bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against a server that counts every token (9 GB once)
 	@$(PYTEST) -q -m slow tests/fleet/bench/test_true_client.py

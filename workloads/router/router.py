@@ -9,10 +9,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import ROUTER_APP
-from settings.derived.router import CONNECTIONS_PER_GIB
 from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
-from workloads import names, pod_programs, vllm_router
+from workloads import names, pod_programs
 from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
@@ -24,10 +23,11 @@ if TYPE_CHECKING:
         ContainerArgsDict,
         PodSpecArgsDict,
         ProbeArgsDict,
-        VolumeArgsDict,
         VolumeMountArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
+
+    from settings.sections.secret_stores import SecretStore
 
 IMAGE: Final = "library/haproxy:3.2.25-alpine@sha256:5d97434a423c2533cfeb42874d45cf6d69a840b60334582dfbfd5008e94c80be"
 """The official image of HAProxy's long-term line 3.2; its stop signal is SIGUSR1, which lets streams finish. Source: Docker Hub, as four
@@ -93,7 +93,7 @@ class Router(pulumi.ComponentResource):
         ]
         versions: dict[str, pulumi.Input[str]] = {}
         key = args.server.stored_key
-        if reads_key(args) and key is not None:
+        if checked_key(args) is not None and key is not None:
             needed.append(key.object)
             if key.version is not None:
                 versions["vllm-fleet.dev/api-key-version"] = key.version
@@ -145,31 +145,28 @@ class Router(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint})
 
 
-def reads_key(args: RouterArgs) -> bool:
-    """Whether the routers check the servers' key: a router in the pods checks none."""
-    return args.server.key_store is not None and args.server.has_pod_router
+def checked_key(args: RouterArgs) -> SecretStore | None:
+    """The servers' key, if the routers check it: a router in the pods checks none."""
+    return args.server.key_store if args.server.has_pod_router else None
 
 
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
-    """What HAProxy is told."""
-    chosen, is_split = args.router, args.server.has_pod_router
+    """The arguments of the configuration."""
     return haproxy.Haproxy(
-        servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports),
-        threads=chosen.cpu,
-        max_connections=chosen.memory_gib * CONNECTIONS_PER_GIB,
+        slots=args.slots,
+        ports=args.server.ports,
+        router=args.router,
         max_in_flight=args.max_in_flight,
-        drain_seconds=ROUTER_DRAIN_SECONDS,
         # The pods' router has paths of its own that change its servers.
-        v1_only=args.server.key_store is not None or is_split,
-        key_file=api_key.PATH if reads_key(args) else None,
-        hides_errors=is_split,
-        one_answer=is_split,
-        health_path=vllm_router.HEALTH_PATH if is_split else haproxy.HEALTH_PATH,
+        v1_only=args.server.key_store is not None or args.server.has_pod_router,
+        key_file=None if checked_key(args) is None else api_key.PATH,
+        has_pod_router=args.server.has_pod_router,
     )
 
 
 def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpecArgsDict:
     """Spec of a router's pod. `config`: name of its ConfigMap. `domain`: DNS suffix of the namespace's Services."""
+    key = checked_key(args)
     return {
         "service_account_name": ROUTER_APP,
         "automount_service_account_token": False,
@@ -191,13 +188,16 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
             }
         ],
         "containers": [_haproxy(args, domain)],
-        "volumes": _volumes(args, config),
+        "volumes": [
+            {"name": "config", "config_map": {"name": config}},
+            *([] if key is None else [api_key.volume(key)]),
+        ],
     }
 
 
 def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
     mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": _CONFIG_DIR, "read_only": True}]
-    if reads_key(args):
+    if checked_key(args) is not None:
         mounts.append(api_key.mount())
     amounts = {"cpu": str(args.router.cpu), "memory": f"{args.router.memory_gib}Gi", "ephemeral-storage": "1Gi"}
     health: ProbeArgsDict = {
@@ -226,10 +226,3 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
         # Load balancers remove the router first; the stop signal then closes its listeners, and its streams finish.
         "lifecycle": {"pre_stop": {"sleep": {"seconds": ROUTER_PRE_STOP_SECONDS}}},
     }
-
-
-def _volumes(args: RouterArgs, config: str) -> list[VolumeArgsDict]:
-    volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": config}}]
-    if reads_key(args) and args.server.key_store is not None:
-        volumes.append(api_key.volume(args.server.key_store))
-    return volumes

@@ -124,6 +124,7 @@ class ServerPod:
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reasons for flags and variables of `engine` that need one, by `--flag` or variable: an annotation of the Deployment, so that a new
     reason restarts no pod."""
+
     def __post_init__(self) -> None:
         gpu, gpus, listed = self.placement.machine.gpu, self.placement.gpus, CATALOGUE.get(self.model.id)
         # The catalogue's shape is of its commit; what another one holds is not known here.

@@ -42,8 +42,9 @@ from tests.fleet.verify.stacks import (
     state_of,
     where_of,
 )
+from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.rows import each_row
-from workloads.router.haproxy import Fixed, Haproxy, config
+from workloads.router.haproxy import Haproxy, config
 
 KEY_FOR_ALL = 'http-request set-header Authorization "Bearer sk-of-the-tests"'
 SERVERS = 2
@@ -79,20 +80,11 @@ def free_port() -> int:
 @contextmanager
 def routed(folder: Path, urls: list[str], text: str = "", instead: str = "") -> Iterator[str]:
     """HOST:PORT of an HAProxy in front of these servers; its configuration has `instead` for `text`."""
-    port = free_port()
-    args = Haproxy(
-        servers=Fixed(addresses=tuple(url.removeprefix("http://") for url in urls)),
-        max_connections=1_000,
-        max_in_flight=100,
-        max_queued=100,
-        v1_only=True,
-        address="127.0.0.1",
-        port=port,
-        metrics_port=free_port(),
-        admin_port=free_port(),
-    )
+    ports = port, _, _ = [free_port() for _ in range(3)]
+    deployed = config(Haproxy(slots=1, max_in_flight=100, v1_only=True))
+    here = on_loopback(deployed, ports, [url.removeprefix("http://") for url in urls])
     file = folder / "haproxy.cfg"
-    file.write_text(config(args).replace(text, instead) if text else config(args))
+    file.write_text(here.replace(text, instead) if text else here)
     with subprocess.Popen(
         ["haproxy", "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as router:
