@@ -23,7 +23,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,docs facts fleet/plan fleet/preview guides)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens mutants workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -111,9 +111,6 @@ inventories: setup ## Write tests/inventories/ and tests/docs/examples/inventori
 goldens: setup-test ## Write the reports' texts in tests/goldens anew; read the diff before you commit it
 	@$(PYTEST) -q -m golden --write-goldens
 
-mutants: setup ## Which policy rule catches which change to a real stack, and the share that is caught
-	@PYTHONPATH=policy $(BIN)/python -m tests.policy.mutation $(RULES)
-
 workflows: $(CHECKS)/.installed ## actionlint and zizmor over .github, strictly and offline
 	@$(CHECKS)/bin/actionlint .github/workflows/*.yml
 	@$(CHECKS)/bin/zizmor --quiet --offline --persona=auditor .github
@@ -136,9 +133,8 @@ $(VLLM)/.installed $(VLLM_NEW)/.installed:
 	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
 
-bench-routers: setup-rehearsal ## HAProxy, vllm-router and the endpoint picker on loopback: a quarter of an hour; writes facts/data/routers.yaml
+bench-routers: setup-rehearsal ## HAProxy on loopback, by fewest requests and by the prompt's beginning: nine minutes; prints YAML
 	@$(BIN)/python -m lab.routers
-	@$(BIN)/python -m docs.generate.routers_page
 
 bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against a server that counts every token (9 GB once)
 	@$(PYTEST) -q -m slow tests/fleet/bench/test_true_client.py

@@ -11,12 +11,11 @@ LONG_SHUTDOWN_SECONDS: Final = 120
 LONG_SHUTDOWN_CRITICAL_SECONDS: Final = 15
 """Shutdown of a Spot node of a ComputeClass that says so, and its last part, for critical pods; other pods have the rest, 105 s. From GKE
 `gke_releases.LONG_NOTICE` on. Source: GKE docs, Spot VMs; the definition of ComputeClass, kubeletConfig (0, 30 or 120)."""
-LONG_NOTICE_SECONDS: Final = LONG_SHUTDOWN_SECONDS - LONG_SHUTDOWN_CRITICAL_SECONDS
 MAX_GRACE_SECONDS: Final = 600
 """Maximum grace period that Autopilot honors at scale-down, on Spot nodes too; a pod with a longer one is extended-duration, which
 Spot does not support. Source: GKE cluster autoscaler, extended-duration pods; GKE docs, Extend the run time of Autopilot Pods."""
 PROVISIONING_MINUTES: Final = 15
-"""Minutes to wait for a node. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
+"""Minutes to wait for a node, beside the wait at flex-start. Measured: 5 to 6 in the article; the rest is margin for nearly full zones."""
 IDLE_SECONDS: Final = 600
 """Time until GKE removes an empty node. Source: cluster autoscaler FAQ, --scale-down-unneeded-time."""
 CLASS_IDLE_SECONDS: Final = 60
@@ -27,6 +26,11 @@ FULL_QUOTA_IDLE_SECONDS: Final = 360
 to 327 s. Source: Kubernetes, ReplicaSet controller, retries after 5 ms, doubled each time."""
 LEAST_USEFUL_SECONDS: Final = 3_600
 """Shortest time that a flex-start node must serve. Assumed: a few times its start."""
+FLEX_START_WAIT_SECONDS: Final = 900
+"""How long the autoscaler waits at flex-start for a machine, before it tries a ladder's next rung or starts anew; until then it logs no
+stock-out. A ComputeClass can only lengthen it. Source: cluster autoscaler at 7d25050, pkg/cloudprovider/gke/gke_cloud_provider_impl.go,
+DefaultFlexStartCapacityCheckWaitTime; gke_manager.go, capacityCheckWaitTimeSecondsLabelValue; gceclient/autoscaling_gce_client.go,
+ignoreInstanceCreationStockoutErrors."""
 FLEX_START_MIN_SECONDS: Final = 600
 FLEX_START_MAX_SECONDS: Final = 604_800
 """Ten minutes to seven days. Source: GKE flex-start documentation; cluster autoscaler, injection rules."""

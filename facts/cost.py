@@ -28,8 +28,8 @@ NAT_GATEWAY_VMS = 32
 """Maximum number of VMs that a NAT gateway is billed for. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
 
 CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
-LADDER_STEPS = ("reservation", "flex-start", "spot")
-"""The rungs of a ladder, in order."""
+LADDER_STEPS = ("reservation", "spot", "flex-start")
+"""The rungs of a ladder, in order: Spot first, because the autoscaler waits at flex-start (`capacity.FLEX_START_WAIT_SECONDS`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,20 +380,16 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
     elif shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
-    if shape.keda_vcpus:
-        yield _item("keda", shape.keda_vcpus, shape, stays=True)
-    if shape.spending_guard_vcpus:
-        yield _item("spending-guard", shape.spending_guard_vcpus, shape, stays=True)
-    if shape.batch_vcpus:
-        yield _item("batch-clients", shape.batch_vcpus, shape, stays=False)
-    if shape.router_vcpus:
-        yield _item("router", shape.router_vcpus, shape, stays=True)
-    if shape.load_balancers:
-        yield _item("load-balancer", shape.load_balancers, shape, stays=True)
-    if shape.gateway_addresses:
-        yield _item("gateway-address", shape.gateway_addresses, shape, stays=True)
-    if shape.certificates:
-        yield _item("certificate", shape.certificates, shape, stays=True)
+    others = (
+        ("keda", shape.keda_vcpus, True),
+        ("spending-guard", shape.spending_guard_vcpus, True),
+        ("batch-clients", shape.batch_vcpus, False),
+        ("router", shape.router_vcpus, True),
+        ("load-balancer", shape.load_balancers, True),
+        ("gateway-address", shape.gateway_addresses, True),
+        ("certificate", shape.certificates, True),
+    )
+    yield from (_item(id_, quantity, shape, stays=stays) for id_, quantity, stays in others if quantity)
     if shape.nat_gateways:
         yield _item("nat-gateway", shape.nat_gateways * min(max(1, shape.nodes), NAT_GATEWAY_VMS), shape, stays=True)
         yield _item("nat-address", shape.nat_gateways, shape, stays=True)

@@ -129,19 +129,37 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Whether a figure applies to a fleet."""
+    """The figure closest to a fleet, and what differs."""
 
-    kind: Literal["exact", "equivalent", "unproven"]
     figure: Figure | None
-    """The closest row; None if no row has the number of nodes or the model."""
-    differences: tuple[Difference, ...]
-    reason: str
-    """One sentence for a report."""
+    """None if no row has the number of nodes or the model."""
+    differences: tuple[Difference, ...] = ()
+    missing: str = ""
+    """Why there is no figure."""
 
     @property
     def unargued(self) -> tuple[Difference, ...]:
         """Differences without a justification, because of which the figure does not apply."""
         return tuple(difference for difference in self.differences if difference.argument is None)
+
+    @property
+    def kind(self) -> Literal["exact", "equivalent", "unproven"]:
+        """Whether the figure applies: nothing differs, each difference is justified, or neither."""
+        if self.figure is None or self.unargued:
+            return "unproven"
+        return "equivalent" if self.differences else "exact"
+
+    @property
+    def reason(self) -> str:
+        """One sentence for a report."""
+        if self.figure is None:
+            return self.missing
+        run, count = f"{self.figure.origin} run", len(self.differences)
+        if self.unargued:
+            return f"unproven: differs in {', '.join(map(str, self.unargued))}"
+        if not count:
+            return f"same configuration as the {run}"
+        return f"equivalent to the {run}: {'1 difference,' if count == 1 else f'{count} differences, each'} justified"
 
 
 def match(shape: ServingShape) -> Match:
@@ -155,7 +173,8 @@ def match(shape: ServingShape) -> Match:
         return best
     assert own.figure is not None
     if best.figure is None or best.kind == "unproven":
-        return own if own.kind != "unproven" or best.figure is None else _fewer_unargued(best, own)
+        is_closer = own.kind != "unproven" or best.figure is None or len(own.unargued) < len(best.unargued)
+        return own if is_closer else best
     if own.kind == "unproven" or len(own.differences) > len(best.differences) or _less_load(own.figure, best.figure):
         return best
     total = best.figure.total_tokens_per_s
@@ -165,11 +184,7 @@ def match(shape: ServingShape) -> Match:
 
 def compare(shape: ServingShape, figure: Figure) -> Match:
     """Compare a fleet with one figure, except for the number of nodes."""
-    return _compare(shape, figure)
-
-
-def _fewer_unargued(best: Match, own: Match) -> Match:
-    return own if len(own.unargued) < len(best.unargued) else best
+    return Match(figure=figure, differences=tuple(_differences(shape, figure)))
 
 
 def _less_load(own: Figure, other: Figure) -> bool:
@@ -195,7 +210,9 @@ def _measured_match(shape: ServingShape) -> Match | None:
 
 
 def _published_match(shape: ServingShape) -> Match:
-    candidates = [figure for figure in _published_rows(shape.routing) if figure.shape.replicas == shape.replicas]
+    candidates = [
+        figure for figure in _rows(_MATCHED_FILES.get(shape.routing)) if figure.shape.replicas == shape.replicas
+    ]
     same_model = [figure for figure in candidates if figure.shape.model == shape.model]
     best = _nearest(shape, same_model)
     if best is not None and best.kind != "unproven":
@@ -213,7 +230,7 @@ def _published_match(shape: ServingShape) -> Match:
         "load-balancer": " behind a load balancer",
     }.get(shape.routing, "")
     what = f" of {shape.model}" if candidates else ""
-    return Match(kind="unproven", figure=None, differences=(), reason=f"no published figure{what} for {nodes}{behind}")
+    return Match(figure=None, missing=f"no published figure{what} for {nodes}{behind}")
 
 
 def published(id_: str) -> Figure:
@@ -227,22 +244,12 @@ def published(id_: str) -> Figure:
 
 def published_nodes(routing: Routing) -> tuple[int, ...]:
     """Node counts with a published row, ascending."""
-    return tuple(sorted({figure.shape.replicas for figure in _published_rows(routing)}))
-
-
-def _published_rows(routing: Routing) -> tuple[Figure, ...]:
-    file = _MATCHED_FILES.get(routing)
-    return () if file is None else _rows(file)
+    return tuple(sorted({figure.shape.replicas for figure in _rows(_MATCHED_FILES.get(routing))}))
 
 
 def all_figures() -> tuple[Figure, ...]:
     """Every published figure, by file. The planner's model is fitted to these only."""
     return tuple(figure for file in FIGURE_FILES for figure in _rows(file))
-
-
-def measured_figures() -> tuple[Figure, ...]:
-    """Your measurements, in the order of recording."""
-    return _measured()
 
 
 _STEPS = frozenset(
@@ -261,7 +268,10 @@ FIGURE_FILES = ("phases", "cluster_ip", "gateway", "single_client", "cluster_ip_
 
 
 @cache
-def _rows(file: str) -> tuple[Figure, ...]:
+def _rows(file: str | None) -> tuple[Figure, ...]:
+    """The figures of a file; none without one."""
+    if file is None:
+        return ()
     content = ledger.load(file)
     try:
         return tuple(_figure(file, content, row, fields) for row, fields in content["figures"].items())
@@ -270,7 +280,8 @@ def _rows(file: str) -> tuple[Figure, ...]:
 
 
 @cache
-def _measured() -> tuple[Figure, ...]:
+def measured_figures() -> tuple[Figure, ...]:
+    """Your measurements, in the order of recording."""
     rows = ledger.load(_MEASURED_FILE).get("figures")
     if rows is None:
         return ()
@@ -392,30 +403,11 @@ def _output_tokens_per_s(total: int | None, workload: str) -> int | None:
 
 
 def _nearest(shape: ServingShape, figures: list[Figure]) -> Match | None:
-    matches = [_compare(shape, figure) for figure in figures]
-    return min(matches, key=lambda m: (_steps_apart(m), len(m.unargued), len(m.differences)), default=None)
+    def distance(one: Match) -> tuple[int, int, int]:
+        # Unjustified differences in settings of the article's phases make a row less close.
+        return sum(part.field in _STEPS for part in one.unargued), len(one.unargued), len(one.differences)
 
-
-def _steps_apart(match: Match) -> int:
-    """Unjustified differences in settings of the article's phases, which make a row less close."""
-    return sum(difference.field in _STEPS for difference in match.unargued)
-
-
-def _compare(shape: ServingShape, figure: Figure) -> Match:
-    differences = tuple(_differences(shape, figure))
-    unargued = [str(difference) for difference in differences if difference.argument is None]
-    if unargued:
-        return Match(
-            kind="unproven",
-            figure=figure,
-            differences=differences,
-            reason=f"unproven: differs in {', '.join(unargued)}",
-        )
-    if differences:
-        count = "1 difference," if len(differences) == 1 else f"{len(differences)} differences, each"
-        reason = f"equivalent to the {figure.origin} run: {count} justified"
-        return Match(kind="equivalent", figure=figure, differences=differences, reason=reason)
-    return Match(kind="exact", figure=figure, differences=(), reason=f"same configuration as the {figure.origin} run")
+    return min((compare(shape, figure) for figure in figures), key=distance, default=None)
 
 
 def _differences(shape: ServingShape, figure: Figure) -> Iterator[Difference]:

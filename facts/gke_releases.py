@@ -25,8 +25,8 @@ def minor(version: str) -> str:
 
 
 def has_long_notice(channel: str, min_version: str | None) -> bool:
-    """Whether a new cluster of this channel, or with this minimum version, has `LONG_NOTICE`."""
-    if min_version is not None and numbers(min_version) >= numbers(LONG_NOTICE):
-        return True
+    """Whether a new cluster of this channel has `LONG_NOTICE`. A minimum version with its patch says what the cluster is known to have."""
+    if min_version is not None and ("-gke." in min_version or numbers(min_version) >= numbers(LONG_NOTICE)):
+        return numbers(min_version) >= numbers(LONG_NOTICE)
     # A channel's lowest version is known without its patch: any version of a minor that channels had later is a later patch.
     return numbers(LOWEST[channel]) >= numbers(LONG_NOTICE)[:3]

@@ -4,8 +4,8 @@ vLLM keeps the cache of running sequences in one pool of equal blocks. Layers of
 kinds form groups of the same size, each with its own blocks for every sequence:
 - full attention: keys and values of every token (MLA: one vector), so blocks grow with the sequence;
 - a sliding window or chunk: the tokens that the layer attends to; older ones are freed;
-- linear layers (Gated DeltaNet): one state per sequence. A block must hold a state, so an attention block has hundreds of tokens, which
-  determines the shortest prompt that prefix caching can hit.
+- linear layers (Gated DeltaNet, Mamba-2): one state per sequence. A block must hold a state, so an attention block has hundreds of tokens,
+  which determines the shortest prompt that prefix caching can hit.
 
 Source: vLLM 0.18.1, model_executor/models/config.py, v1/core/kv_cache_utils.py, v1/core/single_type_kv_cache_manager.py,
 v1/kv_cache_interface.py; tests/vllm/check_memory.py compares every kind of model with them, to the byte, without a GPU.
@@ -91,7 +91,7 @@ class Architecture:
     latent_size: int = 0
     """MLA: size of the vector per token for keys and values of all heads, complete on every rank."""
     indexer_bytes: int = 0
-    """Sparse MLA: bytes per token in the index of one layer, in fp8 with scales regardless of the cache's type."""
+    """Sparse attention: bytes per token in the index of one layer, complete on every rank and regardless of the cache's type."""
     window_layers: int = 0
     """Attention layers with a window of `window_tokens`."""
     window_tokens: int = 0
@@ -100,10 +100,13 @@ class Architecture:
     window_kv_heads: int = 1
     window_head_size: int = 0
     linear_attention_layers: int = 0
-    """Layers (Gated DeltaNet) that keep one state per sequence."""
+    """Layers (Gated DeltaNet or Mamba-2) that keep one state per sequence."""
     linear_key_heads: int = 0
+    """Of Mamba-2: groups."""
     linear_value_heads: int = 0
-    linear_head_size: int = 0
+    linear_key_size: int = 0
+    """Size of one of those heads. Of Mamba-2: of a group's state."""
+    linear_value_size: int = 0
     convolution_kernel: int = 0
     linear_state_dtype: str = "float32"
     """Type of the state if `--mamba-ssm-cache-dtype` is auto."""
@@ -131,7 +134,8 @@ QWEN3_5_27B = Architecture(
     head_size=256,
     linear_key_heads=16,
     linear_value_heads=48,
-    linear_head_size=128,
+    linear_key_size=128,
+    linear_value_size=128,
     convolution_kernel=4,
     mtp_layers=1,
 )
@@ -181,7 +185,7 @@ def kv_bytes_per_token(layout: CacheLayout) -> int:
     """Bytes of one token's keys and values in one full-attention layer, including its index."""
     architecture, each = layout.architecture, _KV_BYTES[layout.kv_cache_dtype]
     if not architecture.latent_size:
-        return 2 * architecture.kv_heads * int(architecture.head_size * each)
+        return 2 * architecture.kv_heads * int(architecture.head_size * each) + architecture.indexer_bytes
     sparse_fp8 = layout.kv_cache_dtype == "fp8_ds_mla" or (architecture.indexer_bytes and each == 1)
     return (_SPARSE_FP8_BYTES if sparse_fp8 else int(architecture.latent_size * each)) + architecture.indexer_bytes
 
@@ -208,10 +212,11 @@ def state_bytes(layout: CacheLayout) -> int:
     """Bytes of one sequence's state in one linear layer."""
     architecture = layout.architecture
     dtype = architecture.linear_state_dtype if layout.ssm_cache_dtype == "auto" else layout.ssm_cache_dtype
-    recurrent = architecture.linear_value_heads * architecture.linear_head_size**2 * _SSM_BYTES[dtype]
-    channels = (2 * architecture.linear_key_heads + architecture.linear_value_heads) * architecture.linear_head_size
+    keys = architecture.linear_key_heads * architecture.linear_key_size
+    values = architecture.linear_value_heads * architecture.linear_value_size
+    recurrent = values * architecture.linear_key_size * _SSM_BYTES[dtype]
     history_tokens = architecture.convolution_kernel - 1 + layout.speculative_tokens
-    return recurrent + channels * history_tokens * CONVOLUTION_STATE_BYTES
+    return recurrent + (2 * keys + values) * history_tokens * CONVOLUTION_STATE_BYTES
 
 
 def attention_block_tokens(layout: CacheLayout) -> int:

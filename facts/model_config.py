@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import lcm
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from facts.fp8_blocks import Blocks
 from facts.memory import GIB, AdapterWidths, Architecture
@@ -23,14 +23,14 @@ and values (hybrid), or windows of tokens plus some full layers (swa)."""
 
 LINEAR, DRAFT, VISION, EXPERTS = "linear layers", "a draft layer", "a vision tower", "experts"
 
-# Source: model types of vLLM 0.18.1 with this attention; Gemma 4 since 0.19.1. Any other type is refused, because the same keys may have
-# another meaning.
+# Source: model types of vLLM 0.18.1 with this attention; Gemma 4 since 0.19.1, MiniMax-M3 and Nemotron-H as in 0.33.0. Any other type is
+# refused, because the same keys may have another meaning.
 _MODEL_TYPES: Final[Mapping[str, Kind]] = {
     **dict.fromkeys(("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), "gqa"),
     **dict.fromkeys(("qwen2_moe", "qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), "gqa"),
-    **dict.fromkeys(("glm4_moe", "minimax_m2", "seed_oss"), "gqa"),
+    **dict.fromkeys(("glm4_moe", "minimax_m2", "minimax_m3", "minimax_m3_vl", "seed_oss"), "gqa"),
     **dict.fromkeys(("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa"), "mla"),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"), "hybrid"),
+    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "nemotron_h"), "hybrid"),
     **dict.fromkeys(("gpt_oss", "gemma3_text", "gemma4_text", "llama4_text"), "swa"),
 }  # fmt: skip
 # Source: model cards of Qwen3.5, "Processing Ultra-Long Texts"; vLLM 0.18.1 and 0.33.0, config/model.py, _update_nested: an override is
@@ -50,6 +50,8 @@ _FULL_EVERY: Final[Mapping[str, tuple[int, str]]] = {
     "qwen3_5_moe_text": (4, _LINEAR_LAYER),
     "gpt_oss": (2, _WINDOW),
 }
+# Source: vLLM 0.33.0, models/nemotron_h.py: each layer of the pattern is a mixer alone or a feed-forward part alone.
+_PATTERN: Final[Mapping[str, str]] = {"M": _LINEAR_LAYER, "*": _FULL, "E": "experts", "-": "dense"}
 _LAYERS_OF: Final[Mapping[Kind, frozenset[str]]] = {
     "gqa": frozenset({_FULL, _WINDOW}),
     "mla": frozenset({_FULL}),
@@ -64,11 +66,13 @@ _MOST: Final[Mapping[str, int]] = {
     **dict.fromkeys(("num_nextn_predict_layers", "full_attention_interval", "sliding_window_pattern"), MOST_LAYERS),
     **dict.fromkeys(("num_attention_heads", "num_key_value_heads", "num_global_key_value_heads"), 1_024),  # 128
     **dict.fromkeys(("index_n_heads", "linear_num_key_heads", "linear_num_value_heads"), 1_024),  # 64
+    **dict.fromkeys(("mamba_num_heads", "n_groups"), 1_024),  # 128
     **dict.fromkeys(
         ("head_dim", "global_head_dim", "v_head_dim", "qk_nope_head_dim", "qk_rope_head_dim"), 4_096
     ),  # 512
     **dict.fromkeys(("index_head_dim", "linear_key_head_dim", "linear_value_head_dim"), 4_096),  # 128
-    "linear_conv_kernel_dim": 256,  # 4
+    **dict.fromkeys(("ssm_state_size", "mamba_head_dim", "sparse_index_dim", "sparse_num_index_heads"), 4_096),  # 128
+    **dict.fromkeys(("linear_conv_kernel_dim", "conv_kernel"), 256),  # 4
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "n_shared_experts"), 4_096),  # 512
     **dict.fromkeys(("num_experts_per_tok", "experts_per_token", "top_k_experts"), 4_096),  # 10
     "vocab_size": 2**21,  # 262,208
@@ -79,7 +83,8 @@ _MOST_WIDE: Final = 2**18
 """Of every other size, which is a width. The largest is 53,248."""
 MOST_BYTES: Final = 4 * 2**20
 """Largest config.json that is read. Assumed: forty times the largest of the catalog, with its list of layers that were not quantized."""
-# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128.
+# Bytes per weight, including scales: FP8 in blocks of 128 x 128, NVFP4 one byte for 16, MXFP4 one for 32, 4-bit integers 2.5 for 128,
+# unless the checkpoint names its groups.
 FORMAT_BYTES: Final[Mapping[str, float]] = {
     "bf16": 2,
     "fp8": 1,
@@ -98,8 +103,9 @@ _METHODS: Final[Mapping[str, str]] = {
 _WHOLE_MODULE = re.compile(r"(self_attn|linear_attn|shared_experts?)[.*]*$")
 # Parameters of a vision tower are rounded to 50 million, because its merger and patches differ between models.
 _TOWER_STEP = 50e6
-# Source: vLLM, model_executor/models/: GELU in gemma3.py and gemma4.py, a clamped SwiGLU in gpt_oss.py.
-_OTHER_ACTIVATIONS: Final = ("gemma", "gpt_oss")
+# Source: vLLM, model_executor/models/: GELU in gemma3.py and gemma4.py, a clamped SwiGLU in gpt_oss.py and MiniMax-M3, squared ReLU in
+# nemotron_h.py.
+_OTHER_ACTIVATIONS: Final = ("gemma", "gpt_oss", "minimax_m3", "nemotron_h")
 # Assumed: hidden states of a token that are in memory with the widest layer's values: residual, input and output. Four explain the
 # memory of Qwen3-32B and Qwen3.5-27B on an H200 to within 0.4 GiB (facts/data/memory.yaml).
 _HIDDEN_STATES = 4
@@ -157,7 +163,8 @@ class ModelShape:
         """Bytes of one sequence's recurrent state in all linear layers."""
         shape = self.architecture
         each = 4 if shape.linear_state_dtype == "float32" else 2
-        return shape.linear_attention_layers * shape.linear_value_heads * shape.linear_head_size**2 * each
+        state = shape.linear_value_heads * shape.linear_value_size * shape.linear_key_size
+        return shape.linear_attention_layers * state * each
 
     @property
     def parts(self) -> frozenset[str]:
@@ -174,6 +181,36 @@ class ModelShape:
 def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
     """The model shape of a config.json. Raises ValueError with the wrong key and the known values."""
     return _Reader(config, name).shape()
+
+
+class _State(NamedTuple):
+    """Heads and sizes of a linear layer's state, as `Architecture` has them."""
+
+    key_heads: int = 0
+    value_heads: int = 0
+    key_size: int = 0
+    value_size: int = 0
+    kernel: int = 0
+
+    @property
+    def keys(self) -> int:
+        return self.key_heads * self.key_size
+
+    @property
+    def values(self) -> int:
+        return self.value_heads * self.value_size
+
+
+# Source: vLLM 0.33.0, layers/mamba/mamba_utils.py: a Mamba-2's state is as large as that of a Gated DeltaNet with these heads, and its
+# matrices are, too.
+_MAMBA_KEYS: Final = ("n_groups", "mamba_num_heads", "ssm_state_size", "mamba_head_dim", "conv_kernel")
+_DELTA_KEYS: Final = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
 
 
 class _Reader:
@@ -198,23 +235,28 @@ class _Reader:
             raise self._error(
                 "num_experts_per_tok", self._chosen or None, f"1 to {self._experts}, the number of experts"
             )
+        # Without a gate: up and down.
+        self._matrices = 2 if self._type == "nemotron_h" else 3
         self._dense_layers = frozenset(self._dense())
         self._format, self._kept = self._number_format()
+        self._weight_bytes = self._bytes_of_a_weight()
 
     def shape(self) -> ModelShape:
         """The model's shape."""
         kinds = self._layer_types()
         architecture = self._architecture(kinds)
         mixers = {kind: self._mixer(kind) for kind in (*sorted(set(kinds)), _FULL)}
-        dense = [not self._experts or i in self._dense_layers for i in range(self._layers)]
+        dense = self._feeds()
         feeds = {is_dense: self._feed_forward(is_dense) for is_dense in set(dense)}
-        blocks = reduce(
-            _Cost.__add__, (mixers[kind] + feeds[is_dense] for kind, is_dense in zip(kinds, dense, strict=True))
-        )
+        blocks = reduce(_Cost.__add__, (*(mixers[kind] for kind in kinds), *(feeds[is_dense] for is_dense in dense)))
         head = self._vocabulary * self._hidden
         tables = 1 if self._flag("tie_word_embeddings", self._type.startswith("gemma")) else 2
         # One more layer of the same kind, and the projection of hidden state and embedding.
-        draft = mixers[_FULL] + feeds[dense[-1]] + _Cost.of(2 * self._hidden**2, self._bytes())
+        draft = (
+            mixers[_FULL]
+            + (feeds[dense[-1]] if dense else _Cost.of(0, 0))
+            + _Cost.of(2 * self._hidden**2, self._bytes())
+        )
         return ModelShape(
             name=self._name,
             kind=_MODEL_TYPES[self._type] if not architecture.window_layers else "swa",
@@ -257,12 +299,10 @@ class _Reader:
         """Values of one block's attention or linear layer: whole on every GPU, and split."""
         hidden, heads = self._hidden, self._heads
         if kind == _LINEAR_LAYER:
-            keys = self._count("linear_num_key_heads") * self._linear_head_size()
-            value_heads = self._count("linear_num_value_heads")
-            values = value_heads * self._linear_head_size()
-            # Parts: q, k, v, z; a and b; the convolution; the output.
-            whole = 4 * hidden + 2 * hidden + self._count("linear_conv_kernel_dim") + hidden
-            return whole, 2 * keys + 2 * values + 2 * value_heads + 2 * keys + values + values
+            state = self._state()
+            # Parts: q, k, v, z; a and b; the convolution; the output. Mamba-2: C, B, x, z; dt, which is one.
+            whole = 4 * hidden + 2 * hidden + state.kernel + hidden
+            return whole, 4 * state.keys + 4 * state.values + 2 * state.value_heads
         if self._is_latent:
             nope, rope, value = (self._count(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
             latent, queries = self._count("kv_lora_rank"), self._any("q_lora_rank")
@@ -280,7 +320,7 @@ class _Reader:
         """Values of one block's feed-forward part: gate, up and down; for every expert, too."""
         hidden = self._hidden
         if is_dense:
-            return 3 * hidden, 3 * (self._any("intermediate_size_mlp") or self._count("intermediate_size"))
+            return 3 * hidden, 3 * self._dense_width()
         shared = self._shared_width()
         whole = 3 * hidden * (self._experts + (1 if shared else 0)) + hidden + self._experts
         return whole, 3 * (self._experts * self._expert_width() + shared)
@@ -291,8 +331,27 @@ class _Reader:
         # A checkpoint without vision tower has no text_config, in which alone vLLM merges an override with rope_parameters.
         return plain and self._type in _YARN_TYPES and bool(self._vision)
 
+    def _pattern(self) -> Sequence[str]:
+        """What each layer of a Nemotron-H is."""
+        given = self._text.get("hybrid_override_pattern")
+        if not isinstance(given, str) or len(given) != self._layers or not set(given) <= _PATTERN.keys():
+            raise self._error(
+                "hybrid_override_pattern", given, f"num_hidden_layers, {self._layers}, of {' '.join(_PATTERN)}"
+            )
+        return [_PATTERN[one] for one in given]
+
+    def _feeds(self) -> Sequence[bool]:
+        """The feed-forward parts in order: whether each is dense."""
+        if self._type == "nemotron_h":
+            return [one == "dense" for one in self._pattern() if one in ("dense", "experts")]
+        return [not self._experts or i in self._dense_layers for i in range(self._layers)]
+
     def _layer_types(self) -> Sequence[str]:
         given = self._text.get("layer_types")
+        layers = self._layers
+        if self._type == "nemotron_h":
+            given = [one for one in self._pattern() if one in (_FULL, _LINEAR_LAYER)]
+            layers = len(given)
         if given is None:
             every, other = _FULL_EVERY.get(self._type, (1, _FULL))
             every = max(1, self._any("full_attention_interval", "sliding_window_pattern", default=every))
@@ -301,12 +360,12 @@ class _Reader:
                 given = [_WINDOW] * self._layers
         if not isinstance(given, list):
             raise self._error("layer_types", given, "a list with the kind of each layer")
-        if len(given) != self._layers:
+        if len(given) != layers:
             raise self._error("layer_types", f"{len(given)} layers", f"{self._layers}, as num_hidden_layers says")
         known = _LAYERS_OF[_MODEL_TYPES[self._type]]
         if unknown := [one for one in given if not isinstance(one, str) or one not in known]:
             raise self._error("layer_types", unknown[0], f"{', '.join(sorted(known))} in a {self._type}")
-        if _LINEAR_LAYER in given and _FULL not in given:
+        if known is _LAYERS_OF["hybrid"] and _FULL not in given:
             # vLLM gives a state the size of an attention block (settings of hybrid models), and without attention there is none.
             raise self._error(
                 "num_hidden_layers", self._layers, f"enough layers for one of {_FULL}; all of these are {_LINEAR_LAYER}"
@@ -319,8 +378,12 @@ class _Reader:
         if windows and chunks:
             raise self._error("layer_types", "windows and chunks", "one of the two, as vLLM supports")
         latent = self._count("kv_lora_rank") + self._count("qk_rope_head_dim") if self._is_latent else 0
+        # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale per 128 values. 0.33.0, models/minimax_m3/common/indexer.py: a key
+        # in 16 bits; counted in every layer, though the first three of MiniMax-M3 have none (at most 2 % more than there is).
         index = self._any("index_head_dim")
+        index_bytes = index + index // 128 * 4 + 2 * self._any("sparse_index_dim", of=self._sparse)
         global_heads, global_size = self._global_heads()
+        state = self._state() if linear else _State()
         pages = (self._kv_heads * self._head_size, global_heads * global_size)
         if windows + chunks and full and max(pages) % min(pages):
             raise self._error(
@@ -331,8 +394,7 @@ class _Reader:
             kv_heads=1 if latent else global_heads,
             head_size=0 if latent else global_size,
             latent_size=latent,
-            # Source: vLLM 0.18.1, deepseek_v2.py: fp8, and a float32 scale per 128 values.
-            indexer_bytes=index + index // 128 * 4,
+            indexer_bytes=index_bytes,
             window_layers=windows + chunks,
             window_tokens=self._count("attention_chunk_size" if chunks else "sliding_window")
             if windows + chunks
@@ -341,11 +403,13 @@ class _Reader:
             window_kv_heads=self._kv_heads if windows + chunks else 1,
             window_head_size=self._head_size if windows + chunks else 0,
             linear_attention_layers=linear,
-            linear_key_heads=self._count("linear_num_key_heads") if linear else 0,
-            linear_value_heads=self._count("linear_num_value_heads") if linear else 0,
-            linear_head_size=self._linear_head_size() if linear else 0,
-            convolution_kernel=self._count("linear_conv_kernel_dim") if linear else 0,
-            # Source: vLLM 0.18.1, config.py: a key of Qwen3.5; without it the state has the model's type.
+            linear_key_heads=state.key_heads,
+            linear_value_heads=state.value_heads,
+            linear_key_size=state.key_size,
+            linear_value_size=state.value_size,
+            convolution_kernel=state.kernel,
+            # Source: vLLM 0.18.1, config.py: keys of Qwen3.5 and Nemotron-H; without them the state has the model's type, or of Nemotron-H
+            # float32.
             linear_state_dtype=self._state_dtype() if linear else "float32",
             mtp_layers=self._any(
                 "mtp_num_hidden_layers", "num_nextn_predict_layers", default=1 if self._type == "qwen3_next" else 0
@@ -357,16 +421,22 @@ class _Reader:
         return _MODEL_TYPES[self._type] == "mla"
 
     def _state_dtype(self) -> str:
-        chosen = self._text.get("mamba_ssm_dtype") or "bfloat16"
+        key, default = "mamba_ssm_dtype", "bfloat16"
+        if self._type == "nemotron_h":
+            key, default = "mamba_ssm_cache_dtype", "float32"
+        chosen = self._text.get(key) or default
         if chosen not in ("float32", "bfloat16", "float16"):
-            raise self._error("mamba_ssm_dtype", chosen, "float32, bfloat16, float16")
+            raise self._error(key, chosen, "float32, bfloat16, float16")
         return str(chosen)
 
-    def _linear_head_size(self) -> int:
-        key, value = self._count("linear_key_head_dim"), self._count("linear_value_head_dim")
-        if key != value:
-            raise self._error("linear_value_head_dim", value, f"linear_key_head_dim, {key}")
-        return key
+    def _state(self) -> _State:
+        """The state of a linear layer."""
+        keys = _MAMBA_KEYS if self._type == "nemotron_h" else _DELTA_KEYS
+        return _State(*map(self._count, keys))
+
+    @property
+    def _sparse(self) -> Mapping[str, Any]:
+        return self._section(self._text, "sparse_attention_config")
 
     def _global_heads(self) -> tuple[int, int]:
         """KV heads in full-attention layers, and their size."""
@@ -379,9 +449,8 @@ class _Reader:
         """The attention or linear layer of one block."""
         hidden = self._hidden
         if kind == _LINEAR_LAYER:
-            keys = self._count("linear_num_key_heads") * self._linear_head_size()
-            values = self._count("linear_num_value_heads") * self._linear_head_size()
-            return _Cost.of(hidden * (2 * keys + 2 * values) + values * hidden, self._bytes("linear_attn"))
+            state = self._state()
+            return _Cost.of(hidden * (2 * state.keys + 3 * state.values), self._bytes("linear_attn"))
         if self._is_latent:
             nope, rope, value = (self._count(key) for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
             latent, queries = self._count("kv_lora_rank"), self._any("q_lora_rank")
@@ -405,17 +474,19 @@ class _Reader:
             hidden * (gate * self._heads * size + (1 if one_for_both else 2) * kv_heads * size)
             + self._heads * size * hidden
         )
+        if index := self._any("sparse_index_dim", of=self._sparse):
+            weights += hidden * index * (self._any("sparse_num_index_heads", of=self._sparse) + 1)
         return _Cost.of(weights, self._bytes("self_attn"))
 
     def _feed_forward(self, is_dense: bool) -> _Cost:
-        """The feed-forward part of one block: three matrices, or three per expert."""
+        """The feed-forward part of one block: two or three matrices, or as many per expert."""
         hidden, chosen = self._hidden, self._chosen
         if is_dense:
-            dense = self._any("intermediate_size_mlp") or self._count("intermediate_size")
-            return _Cost.of(3 * hidden * dense, self._bytes())
-        each = 3 * hidden * self._expert_width()
-        shared = 3 * hidden * self._shared_width()
-        router = hidden * self._experts
+            return _Cost.of(self._matrices * hidden * self._dense_width(), self._bytes())
+        each = self._matrices * self._expert_input() * self._expert_width()
+        shared = self._matrices * hidden * self._shared_width()
+        # And the projections to the experts' input and back, which quantized checkpoints keep in 16 bits, too.
+        router = hidden * (self._experts + 2 * self._any("moe_latent_size"))
         return _Cost(
             self._experts * each + shared + router,
             chosen * each + shared + router,
@@ -423,18 +494,25 @@ class _Reader:
         )
 
     def _step_width(self) -> int:
-        dense = self._any("intermediate_size_mlp", "intermediate_size")
+        dense = self._any("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size")
         experts = 0
         if self._experts:
-            experts = self._chosen * (3 * self._expert_width() + self._hidden) + 3 * self._shared_width()
+            experts = self._chosen * (3 * self._expert_width() + self._expert_input()) + 3 * self._shared_width()
         return max(3 * dense, experts) + _HIDDEN_STATES * self._hidden
 
     def _dense(self) -> Iterator[int]:
         """Numbers of the layers without experts in a model with experts."""
         yield from range(self._any("first_k_dense_replace"))
+        yield from (layer for layer, has in enumerate(_list(self._text.get("moe_layer_freq"))) if not has)
         given = self._text.get("mlp_only_layers")
         for layer in () if given is None else given if isinstance(given, list) else (given,):
             yield self._checked("mlp_only_layers", layer, 0, MOST_LAYERS)
+
+    def _dense_width(self) -> int:
+        return self._any("intermediate_size_mlp", "dense_intermediate_size") or self._count("intermediate_size")
+
+    def _expert_input(self) -> int:
+        return self._any("moe_latent_size") or self._hidden
 
     def _expert_width(self) -> int:
         name = "moe_intermediate_size"
@@ -445,7 +523,8 @@ class _Reader:
         if self._type == "llama4_text" or self._flag("enable_moe_block", False):
             return self._count("intermediate_size")
         if count := self._any("n_shared_experts"):
-            return count * self._count("moe_intermediate_size")
+            own = self._any("moe_shared_expert_intermediate_size", "shared_intermediate_size")
+            return count * (own or self._count("moe_intermediate_size"))
         return self._any("shared_expert_intermediate_size", "shared_intermediate_size")
 
     def _tower(self) -> float:
@@ -488,7 +567,7 @@ class _Reader:
 
     def _blocks(self, dense: Sequence[bool]) -> Blocks | None:
         given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
-        sizes = given.get("weight_block_size") or _block_structure(given.get("config_groups"))
+        sizes = given.get("weight_block_size") or _weights(given.get("config_groups")).get("block_structure")
         if not sizes or self._format != "fp8":
             return None
         if not isinstance(sizes, list) or len(sizes) != 2:
@@ -497,7 +576,7 @@ class _Reader:
         return Blocks(
             side=lcm(*(self._checked("weight_block_size", size, 1, _MOST_WIDE) for size in sizes)),
             expert_width=self._expert_width() if self._experts else 0,
-            dense_width=self._any("intermediate_size_mlp", "intermediate_size") if any(dense) else 0,
+            dense_width=self._dense_width() if any(dense) else 0,
             shared_width=self._shared_width() if self._experts and "shared_expert" not in self._kept else 0,
             query_heads=0 if keeps else self._heads,
             kv_heads=self._kv_heads,
@@ -505,8 +584,16 @@ class _Reader:
             head_size=self._head_size if has_heads and not keeps else 0,
         )
 
+    def _bytes_of_a_weight(self) -> float:
+        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
+        weights = _weights(given.get("config_groups"))
+        size = weights.get("group_size")
+        if self._format != "int4" or isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            return FORMAT_BYTES[self._format]
+        return 0.5 + (2 if weights.get("symmetric") is True else 2.5) / size
+
     def _bytes(self, module: str = "") -> float:
-        return 2 if module in self._kept else FORMAT_BYTES[self._format]
+        return 2 if module in self._kept else self._weight_bytes
 
     def _section(self, of: Mapping[str, Any], key: str) -> Mapping[str, Any]:
         value = of.get(key)
@@ -548,11 +635,11 @@ def _list(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _block_structure(groups: object) -> object:
-    """The block of compressed-tensors' first group; None without blocks."""
+def _weights(groups: object) -> Mapping[str, Any]:
+    """What compressed-tensors' first group says of its weights."""
     first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
     weights = first.get("weights") if isinstance(first, Mapping) else None
-    return weights.get("block_structure") if isinstance(weights, Mapping) else None
+    return weights if isinstance(weights, Mapping) else {}
 
 
 def _compressed(groups: object) -> str | None:

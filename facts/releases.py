@@ -189,12 +189,8 @@ CUTLASS: Final = "cutlass"
 """The linear backend without DeepGEMM."""
 USE_DEEP_GEMM: Final = "VLLM_USE_DEEP_GEMM"
 _WITHOUT_DEEP_GEMM: Final = (0, 18, 1)
-_DRAFTS: Final = "write speculative: {method: mtp, numSpeculativeTokens: 1}"
-_OF_V0: Final = "remove it: it belongs to an engine (V0) that vLLM no longer has"
-_BY_DEFAULT: Final = "remove it: vLLM does this by default"
-_PREFILLS: Final = "remove it: vLLM splits prompts by default"
 INSTEAD: Final[Mapping[str, str]] = {
-    "disable-log-requests": "requests are not logged unless enableLogRequests is true",
+    "disable-log-requests": "requests are not logged unless --enable-log-requests is given",
     "calculate-kv-scales": "remove it: scales come from the checkpoint",
     "override-attention-dtype": "remove it and use kvCacheDtype",
     "swap-space": "remove it: this vLLM preempts by recomputing and does not swap to CPU memory",
@@ -207,46 +203,9 @@ INSTEAD: Final[Mapping[str, str]] = {
     "task": "remove it: this server generates text",
     "device": "remove it: the image is for NVIDIA GPUs",
     "quantization-param-path": "remove it: scales come from the checkpoint",
-    **dict.fromkeys(("max-num-partial-prefills", "max-long-partial-prefills"), _PREFILLS),
     **dict.fromkeys(
-        (
-            "speculative-model",
-            "num-speculative-tokens",
-            "num-lookahead-slots",
-            "ngram-prompt-lookup-max",
-            "ngram-prompt-lookup-min",
-            "spec-decoding-acceptance-method",
-            "speculative-draft-tensor-parallel-size",
-            "speculative-max-model-len",
-            "speculative-disable-by-batch-size",
-            "speculative-model-quantization",
-        ),
-        _DRAFTS,
+        ("speculative-model", "num-speculative-tokens"), "write speculative: {method: mtp, numSpeculativeTokens: 1}"
     ),
-    **dict.fromkeys(
-        (
-            "num-scheduler-steps",
-            "multi-step-stream-outputs",
-            "scheduler-delay-factor",
-            "preemption-mode",
-            "worker-use-ray",
-            "engine-use-ray",
-            "tokenizer-pool-size",
-            "tokenizer-pool-type",
-            "tokenizer-pool-extra-config",
-            "guided-decoding-backend",
-            "enable-prompt-adapter",
-            "max-prompt-adapters",
-            "max-prompt-adapter-token",
-            "lora-extra-vocab-size",
-            "long-lora-scaling-factors",
-            "disable-async-output-proc",
-            "disable-logprobs-during-spec-decoding",
-            "disable-frontend-multiprocessing",
-        ),
-        _OF_V0,
-    ),
-    **dict.fromkeys(("use-v2-block-manager", "full-cuda-graph"), _BY_DEFAULT),
 }
 """What to write instead of a flag that a release does not have. Source: vLLM's release notes, 0.5 to 0.33."""
 

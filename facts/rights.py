@@ -1,4 +1,4 @@
-"""What roles and permissions let one do beyond the one thing that they name, and principals that are more than one workload."""
+"""What roles let one do beyond the one thing that they name, and principals that are more than one workload."""
 
 from __future__ import annotations
 
@@ -27,16 +27,6 @@ TAKES_OVER_A_PROJECT: Final[Mapping[str, str]] = {
     r"compute\.os(?:Admin)?Login(?:ExternalUser)?|iap\.tunnelResourceAccessor": "it logs in to every instance",
 }
 """Roles that are also too much on a project, a folder or an organization. Source: likewise."""
-ESCALATES: Final = re.compile(
-    r".*\.setIamPolicy|iam\.serviceAccounts\.(?:actAs|getAccessToken|getOpenIdToken|implicitDelegation|signBlob|signJwt)"
-    r"|iam\.serviceAccountKeys\.(?:create|upload)|iam\.(?:roles|denypolicies|workloadIdentityPool\w*)\.(?:create|update|delete)"
-    r"|orgpolicy\.policy\.set|storage\.hmacKeys\.create|compute\.(?:instances|projects)\.set(?:Metadata|CommonInstanceMetadata)"
-    r"|compute\.instances\.(?:setServiceAccount|osAdminLogin|osLogin)|cloudbuild\.builds\.create|deploymentmanager\.deployments\.\w+"
-    r"|container\.(?:secrets\.(?:get|list)|pods\.(?:exec|attach|portForward)|serviceAccounts\.createToken)"
-    r"|container\.(?:clusterR|r)ole(?:Binding)?s\.(?:create|update|bind|escalate)|secretmanager\.versions\.access"
-)
-"""Permissions by which a custom role becomes another account or reads every secret. Source: IAM documentation, service account permissions
-and allow policies; Recommender documentation, lateral movement insights."""
 NAMED_SETS: Final = re.compile(
     r"principalSet://.*/(?:attribute\.(?:repository|workflow_ref|job_workflow_ref|sub|subject|terraform_workspace\w*)/[^*]+|group/[^*]+)"
 )
@@ -54,8 +44,6 @@ MORE_THAN_ONE: Final[Mapping[str, str]] = {
 }
 """Principals that are not one workload, person or managed group, `NAMED_SETS` aside. Source: IAM documentation, principal identifiers;
 GKE documentation, Workload Identity Federation; Compute Engine documentation, default service account."""
-CNRM: Final = "iam.cnrm.cloud.google.com"
-"""API group in which Config Connector grants roles. Source: Config Connector documentation, IAMPolicyMember."""
 
 
 def reason(table: Mapping[str, str], text: str) -> str:

@@ -5,11 +5,8 @@ A message never quotes any part of a secret, because verdicts end up in logs and
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 SECRET_TEXT: Final = "[secret]"  # noqa: S105 - the replacement text
@@ -19,84 +16,79 @@ class Form(NamedTuple):
     """The form of a kind of secret."""
 
     what: str
-    pattern: str
-    marks: tuple[str, ...]
-    """Every match contains one of these texts, which are searched first because that is fast."""
+    begins: str
+    """Texts with which it begins, separated by spaces. They are searched first because that is fast."""
+    goes_on: str
+    """Regular expression of the rest. Repetitions are bounded against hostile texts."""
+
+    @property
+    def pattern(self) -> str:
+        """Regular expression of the whole."""
+        begins = ((r"\b" if one[0].isalpha() else "") + re.escape(one) for one in self.begins.split())
+        return f"(?:{'|'.join(begins)}){self.goes_on}"
 
 
 FORMS: Final = (
     # Hugging Face, "User access tokens"; `api_org_` for organizations.
-    Form("a Hugging Face token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", ("hf_", "api_org_")),
+    Form("a Hugging Face token", "hf_ api_org_", r"[A-Za-z0-9]{20,}"),
     # RFC 7468; the whole key, not only its header.
     Form(
         "a private key",
-        r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----(?:[\s\S]*?-----END (?:[A-Z]+ )*PRIVATE KEY-----|[\s\S]*)",
-        ("-----BEGIN ",),
+        "-----BEGIN",
+        r" (?:[A-Z]+ )*PRIVATE KEY-----[\s\S]*?(?:-----END (?:[A-Z]+ )*PRIVATE KEY-----|\Z)",
     ),
     # Google Cloud, "API keys"; OAuth 2.0 access tokens and client secrets.
-    Form("a Google API key", r"\bAIza[0-9A-Za-z_-]{35}", ("AIza",)),
-    Form("a Google access token", r"\bya29\.[0-9A-Za-z_-]{20,}", ("ya29.",)),
-    Form("a Google client secret", r"\bGOCSPX-[0-9A-Za-z_-]{20,}", ("GOCSPX-",)),
+    Form("a Google API key", "AIza", r"[0-9A-Za-z_-]{35}"),
+    Form("a Google access token", "ya29.", r"[0-9A-Za-z_-]{20,}"),
+    Form("a Google client secret", "GOCSPX-", r"[0-9A-Za-z_-]{20,}"),
     # GitHub, "Behind GitHub's new authentication token formats"; GitLab, "Token prefixes".
-    Form(
-        "a GitHub token",
-        r"\b(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30,})",
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-    ),
-    Form("a GitLab token", r"\bgl(?:pat|dt|rt|cbt|ptt|oas)-[0-9A-Za-z_-]{20,}", ("gl",)),
+    Form("a GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"[A-Za-z0-9_]{30,}"),
+    Form("a GitLab token", "glpat- gldt- glrt- glcbt- glptt- gloas-", r"[0-9A-Za-z_-]{20,}"),
     # AWS IAM, "Unique identifiers".
-    Form("an AWS access key", r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
-    Form("an NVIDIA API key", r"\bnvapi-[A-Za-z0-9_-]{40,}", ("nvapi-",)),
+    Form("an AWS access key", "AKIA ASIA", r"[0-9A-Z]{16}\b"),
+    Form("an NVIDIA API key", "nvapi-", r"[A-Za-z0-9_-]{40,}"),
     # OpenAI, Anthropic and others. A long run, because names may start with `sk-` as well.
-    Form("an API key", r"\bsk-(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}", ("sk-",)),
+    Form("an API key", "sk-", r"(?:[A-Za-z0-9_]+-){0,6}[A-Za-z0-9_]{20,}"),
     # The default rules of gitleaks 8: Groq, npm, PyPI, Docker Hub, Pulumi, Grafana, Slack.
-    Form("an API key", r"\bgsk_[A-Za-z0-9]{40,}", ("gsk_",)),
-    Form(
-        "a registry's token",
-        r"\b(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,}|dckr_pat_[A-Za-z0-9_-]{20,})",
-        ("npm_", "pypi-", "dckr_pat_"),
-    ),
-    Form("a Pulumi access token", r"\bpul-[0-9a-f]{40}\b", ("pul-",)),
-    Form("a Grafana token", r"\bgl(?:sa|c)_[A-Za-z0-9_+/=]{32,}", ("glsa_", "glc_")),
-    Form(
-        "a Slack token",
-        r"\bxox[abprs]-[0-9A-Za-z-]{20,}|\bhooks\.slack\.com/services/[0-9A-Za-z/]{20,}",
-        ("xox", "hooks.slack.com/"),
-    ),
+    Form("an API key", "gsk_", r"[A-Za-z0-9]{40,}"),
+    Form("an npm token", "npm_", r"[A-Za-z0-9]{36}"),
+    Form("a PyPI token", "pypi-", r"[A-Za-z0-9_-]{50,}"),
+    Form("a Docker Hub token", "dckr_pat_", r"[A-Za-z0-9_-]{20,}"),
+    Form("a Pulumi access token", "pul-", r"[0-9a-f]{40}\b"),
+    Form("a Grafana token", "glsa_ glc_", r"[A-Za-z0-9_+/=]{32,}"),
+    Form("a Slack token", "xoxa- xoxb- xoxp- xoxr- xoxs- hooks.slack.com/services/", r"[0-9A-Za-z/-]{20,}"),
     # RFC 7519: a header and claims, both JSON objects in base64url.
-    Form("a signed token (JWT)", r"\beyJ[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}", (".eyJ",)),
-    Form("a bearer token", r"\bBearer\s+[A-Za-z0-9._~+/-]{16,}", ("Bearer",)),
+    Form("a signed token (JWT)", "eyJ", r"[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    Form("a bearer token", "Bearer", r"\s+[A-Za-z0-9._~+/-]{16,}"),
     # RFC 3986, userinfo. A long user name alone is a token, as for GitHub and GitLab.
+    Form("a password in a URL", "://", r"(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)"),
+    # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and passwords in a query.
     Form(
-        "a password in a URL",
-        r"\b[a-z][a-z0-9+]{0,15}://(?:[^/\s:@]*:[^/\s:@${}]+@|(?<=https://)[^/\s:@${}]{16,}@)",
-        ("://",),
+        "a signed URL", "? &", r"(?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=[A-Za-z0-9%._~+/=-]{16,}"
     ),
-    # Signed URLs of Amazon S3, Cloud Storage and Azure Storage, and tokens in a query.
-    Form(
-        "a signed URL",
-        r"[?&](?i:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|(?:access_|auth_)?token|api_?key|sig|signature)"
-        r"=[A-Za-z0-9%._~+/=-]{16,}",
-        ("?", "&"),
-    ),
-    Form("a password in a URL", r"[?&](?i:password|passwd|pwd|secret|token|sig)=[A-Za-z0-9%._~+/=-]{3,}", ("?", "&")),
+    Form("a token in a URL", "? &", r"(?i:(?:access_|auth_)?token|api_?key|signature)=[A-Za-z0-9%._~+/=-]{16,}"),
+    Form("a password in a URL", "? &", r"(?i:password|passwd|pwd|secret|token|sig)=[A-Za-z0-9%._~+/=-]{3,}"),
 )
-"""Forms documented by their issuers, so matches by chance are rare. Repetitions are bounded against hostile texts."""
-_MARKED: Final = tuple((mark, form) for form in FORMS for mark in form.marks)
+"""Forms documented by their issuers, so matches by chance are rare."""
 _TO_ITS_END: Final = r"[^\s\"'`,;<>(){}\[\]|]*"
 """The rest of the word after a match, which may belong to the secret."""
 _NAMES: Final = re.compile(
-    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY"
-    r"|(?:S3|GCS|AWS|R2|MINIO)_KEY|(?<!BY)PASS$|(?:^|_)(?:COOKIES?|SAS)$|OTLP(?:_[A-Z]+)?_HEADERS|(?:^|_)PAT(?:_|\d*$)|(?:^|_)(?:AUTH|PWD)$|TOKEN(?:_?\d+|_VALUE)?$"
+    r"SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|OTLP(?:_[A-Z]+)?_HEADERS"
+    r"|(?:API|ACCESS|PRIVATE|SIGNING|ENCRYPTION|AUTH|MASTER)_?KEY|(?:S3|GCS|AWS|R2|MINIO)_KEY"
+    r"|(?<!BY)PASS$|TOKEN(?:_?\d+|_VALUE)?$|(?:^|_)(?:COOKIES?|SAS|AUTH|PWD)$|(?:^|_)PAT(?:_|\d*$)"
 )
 _NAMES_OF_OTHER_THINGS: Final = re.compile(
     r"_(?:PATH|FILE|DIR|NAME|REF|URL|URI|HOST|ENDPOINT|ENABLED|REQUIRED|TTL|SECONDS|DAYS|LENGTH|SIZE|COUNT|LIMIT|VERSION|TYPE|MODE"
-    r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
+    r"|PROVIDER|MANAGER|PROJECT|NAMESPACE|MOUNT|ROTATION|INTERVAL)S?$"
+    r"|(?:^|_)(?:BOS|EOS|PAD|UNK|MASK|STOP|SPECIAL|IMAGE|PER|MAX|MIN|FIRST|LAST|NEXT|INPUT|OUTPUT)_TOKEN$"
 )
 """Names of a secret's location or handling, and tokens of a language model."""
 _OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)(?:=|\s+)(?=(\S+))")
-_JSON_STRING: Final = re.compile(r'"([A-Za-z][\w.-]{0,99})"\s{0,9}:\s{0,9}(?=("[^"]*"))')
-"""A key and its string value in JSON inside a text."""
+_LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
+_OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
+"""Options about secrets that are not followed by one, such as `pulumi config set --secret KEY`."""
+_ABBREVIATED: Final = re.compile(r"ap|api[-_]?(?:k|ke)?|hf[-_]t(?:o|ok|oke)?")
+"""vLLM accepts abbreviations of --api-key and --hf-token."""
 _ASSIGNED: Final = re.compile(r"""(?:^|[\s;&"'])([A-Z][A-Z0-9_]{2,99})=["']?([^\s"';&|`]+)""", re.MULTILINE)
 """A variable and its value in a script or a file of variables."""
 _ENTRY: Final = re.compile(
@@ -106,15 +98,8 @@ _ENTRY: Final = re.compile(
 """A key and its value alone on a line of a settings file."""
 _CODE: Final = re.compile(r"#!|import\s|from\s|(?:async )?def\s|function\s")
 """How a script begins, whose lines are no entries."""
-_ENCODED: Final = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
-_STANDARD: Final = str.maketrans("-_", "+/")
 _OBJECT: Final = re.compile(r"[a-z](?:[a-z0-9.-]*[a-z0-9])?")
 """A name of an object in Kubernetes. Source: Kubernetes, object names."""
-_LAST_OPTION: Final = re.compile(r"--(?<![\w.-]--)([A-Za-z][\w.-]*)\s*$")
-_OPTION_WITHOUT_SECRET: Final = re.compile(r"(?:show-|with-)?secrets?|password-stdin|no-.*")
-"""Options about secrets that are not followed by one, such as `pulumi config set --secret KEY`."""
-_ABBREVIATED: Final = re.compile(r"ap|api[-_]?(?:k|ke)?|hf[-_]t(?:o|ok|oke)?")
-"""vLLM accepts abbreviations of --api-key and --hf-token."""
 _PLACEHOLDERS: Final = frozenset(
     {"", "empty", "none", "null", "dummy", "not-needed", "unused", "true", "false", SECRET_TEXT}
 )
@@ -125,11 +110,7 @@ _TURN: Final = re.compile(r"(?<=[A-Za-z])(?=[0-9])|(?<=[0-9])(?=[A-Za-z])")
 _TURNS_OF_CHANCE: Final = 4
 """Changes between letters and digits in a run of 20 from which it counts as random. Assumed: 20 random hexadecimal digits have nine,
 a name with a year has one or two."""
-
-
 _BY_NAME: Final = ", by its name"
-_KEPT: Final = 1_000
-"""Characters. Longer texts are mostly seen once."""
 
 
 class Found(NamedTuple):
@@ -147,7 +128,6 @@ def form_of(text: str) -> str:
     return next((form.what for form in _possible(text) if re.search(form.pattern, text)), "")
 
 
-@lru_cache(maxsize=4096)
 def names_secret(name: str) -> bool:
     """Whether the name of a key, variable or option indicates a secret: HF_TOKEN, apiKey, --api-key."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).upper()
@@ -168,27 +148,12 @@ def looks_secret(name: str, value: object) -> bool:
 
 def without_secrets(text: str) -> str:
     """The text with `[secret]` in place of every secret, found by its form or by the option before it."""
-    return _short_without_secrets(text) if len(text) <= _KEPT else _without(text, _spans(text))
-
-
-# A finding's texts are looked at each time that it is made: by the check, by what completes it, by the report.
-@lru_cache(maxsize=4096)
-def _short_without_secrets(text: str) -> str:
     return _without(text, _spans(text))
 
 
 def without_forms(text: str) -> str:
     """The same by form alone: for a whole page, in which a word before a value may mean anything."""
     return _without(text, _spans_by_form(text))
-
-
-def _without(text: str, spans: Iterator[tuple[int, int]]) -> str:
-    shown, end = [], 0
-    for start, stop in sorted(spans):
-        if start >= end:
-            shown += [text[end:start], SECRET_TEXT]
-        end = max(end, stop)
-    return "".join([*shown, text[end:]])
 
 
 def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = False) -> Iterator[Found]:
@@ -201,7 +166,7 @@ def secrets_in(value: Any, skipped: Sequence[str] = (), *, any_name: bool = Fals
     all other values have been checked.
     """
     unread: list[Exception] = []
-    yield from _walk(value, "", "", frozenset(skipped), unread, any_name=any_name)
+    yield from _walk(value, "", "", skipped, unread, any_name=any_name)
     if unread:
         raise unread[0]
 
@@ -214,47 +179,28 @@ def secrets_in_files(value: Any) -> Iterator[Found]:
     for found in secrets_in(value, any_name=True):
         if not (found.what.endswith(_BY_NAME) and _is_reference(found.path, found.texts[-1])):
             yield found
-    for path, text in _all_texts(value, ""):
-        for entry in _ENTRY.finditer(text) if not _CODE.match(text.lstrip()) else ():
-            if names_secret(entry[1]) and not _is_left_out(entry[2]) and not _is_reference(entry[1], entry[2]):
-                yield Found(f"{path} at {entry[1]}", f"a secret{_BY_NAME}", (entry[2],))
-
-
-def _is_reference(name: str, text: str) -> bool:
-    """Whether a value names an object that holds a secret."""
-    return bool(re.search("secret|credential", name, re.IGNORECASE) and _OBJECT.fullmatch(text)) and not looks_drawn(
-        text
-    )
-
-
-def _all_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Texts of several lines."""
-    if isinstance(value, str) and ("\n" in value or "=" in value or ":" in value):
-        yield path, value
-    elif isinstance(value, Mapping):
-        for key in value:
-            for item in _read(value, key, {}):
-                yield from _all_texts(item, f"{path}.{key}" if path else str(key))
+    for path, text in _texts_below(value, ""):
+        for name, given in _ENTRY.findall(text) if not _CODE.match(text.lstrip()) else ():
+            if names_secret(name) and not _is_left_out(given) and not _is_reference(name, given):
+                yield Found(f"{path} at {name}", f"a secret{_BY_NAME}", (given,))
 
 
 def _walk(
-    value: Any, path: str, reason: str, skipped: frozenset[str], unread: list[Exception], *, any_name: bool
+    value: Any, path: str, reason: str, skipped: Sequence[str], unread: list[Exception], *, any_name: bool
 ) -> Iterator[Found]:
     """`reason`: why the value is a secret regardless of its form; empty if it is not."""
     if isinstance(value, Mapping):
         unknown: dict[Any, Exception] = {}
-        keys = [key for key in value if path or key not in skipped]
-        items = {key: item for key in keys for item in _read(value, key, unknown)}
-        for key in keys:
+        items = {key: item for key in value if key not in skipped for item in _read(value, key, unknown)}
+        for key in (key for key in value if key not in skipped):
             name = str(key)
-            step = SECRET_TEXT if form_of(name) else name
-            place = f"{path}.{step}" if path else step
-            if step is SECRET_TEXT:
-                yield Found(place, f"{form_of(name)} in a key", tuple(_texts(name)))
+            form = form_of(name)
+            place = f"{path}.{SECRET_TEXT if form else name}".lstrip(".")
+            if form:
+                yield Found(place, f"{form} in a key", tuple(_texts(name)))
             why = _reason(name, items, any_name=any_name)
             if key in items:
-                inherited = reason if any_name else ""
-                yield from _walk(items[key], place, why or inherited, frozenset(), unread, any_name=any_name)
+                yield from _walk(items[key], place, why or (reason if any_name else ""), (), unread, any_name=any_name)
             elif why:
                 unread.append(unknown[key])
     elif isinstance(value, Sequence) and not isinstance(value, str):
@@ -264,21 +210,32 @@ def _walk(
                 option = _LAST_OPTION.search(before)
                 given = option is not None and _gives_secret(option[1]) and not _is_left_out(item)
                 why = "a secret given as an option" if given else reason
-                yield from _walk(item, f"{path}[{index}]", why, frozenset(), unread, any_name=any_name)
+                yield from _walk(item, f"{path}[{index}]", why, (), unread, any_name=any_name)
                 before = item if isinstance(item, str) else ""
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        text = str(value)
-        texts = tuple(_texts(text))
-        if reason and not _is_harmless(text):
-            yield Found(path, form_of(text) or reason, (*texts, text, text.strip()))
-        elif texts:
-            yield Found(
-                path, form_of(text) or ("a secret in base64" if _hidden(text) else "a secret given as an option"), texts
-            )
-        elif "=" in text:
-            for name, given in _ASSIGNED.findall(text):
-                if names_secret(name) and not _is_left_out(given):
-                    yield Found(path, f"the variable {name} with a secret{_BY_NAME}", (given,))
+        yield from _in_text(str(value), path, reason)
+
+
+def _in_text(text: str, path: str, reason: str) -> Iterator[Found]:
+    texts = tuple(_texts(text))
+    if reason and not _is_harmless(text):
+        yield Found(path, form_of(text) or reason, (*texts, text, text.strip()))
+    elif texts:
+        yield Found(path, form_of(text) or "a secret given as an option", texts)
+    elif "=" in text:
+        for name, given in _ASSIGNED.findall(text):
+            if names_secret(name) and not _is_left_out(given):
+                yield Found(path, f"the variable {name} with a secret{_BY_NAME}", (given,))
+
+
+def _texts_below(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Texts that may have entries."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key in value:
+            for item in _read(value, key, {}):
+                yield from _texts_below(item, f"{path}.{key}".lstrip("."))
 
 
 def _read(container: Any, key: Any, unknown: dict[Any, Exception]) -> Iterator[Any]:
@@ -299,6 +256,15 @@ def _reason(key: str, items: Mapping[Any, Any], *, any_name: bool) -> str:
     return f"a secret{_BY_NAME}" if names_secret(key) and (any_name or key.isupper()) else ""
 
 
+def _without(text: str, spans: Iterator[tuple[int, int]]) -> str:
+    shown, end = [], 0
+    for start, stop in sorted(spans):
+        if start >= end:
+            shown += [text[end:start], SECRET_TEXT]
+        end = max(end, stop)
+    return "".join([*shown, text[end:]])
+
+
 def _spans_by_form(text: str) -> Iterator[tuple[int, int]]:
     if forms := _possible(text):
         any_of = f"(?:{'|'.join(form.pattern for form in forms)}){_TO_ITS_END}"
@@ -310,34 +276,10 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     for option in _OPTION.finditer(text):
         if _gives_secret(option[1]) and not _is_left_out(option[2].strip("\"'")):
             yield option.span(2)
-    for entry in _JSON_STRING.finditer(text) if '":' in text or '" :' in text else ():
-        if names_secret(entry[1]) and not _is_left_out(entry[2].strip('"')):
-            yield entry.span(2)
-
-    yield from _hidden(text)
-
-
-def _hidden(text: str) -> list[tuple[int, int]]:
-    """Runs of base64 with a secret inside, at any of the four places where its groups may begin."""
-    return [
-        run.span()
-        for run in _ENCODED.finditer(text)
-        if any(next(_spans(_decoded(run[0][start:])), None) for start in range(4))
-    ]
-
-
-def _decoded(run: str) -> str:
-    """What base64 encodes, empty where it is not text."""
-    run = run.rstrip("=").translate(_STANDARD)
-    run = run[:-1] if len(run) % 4 == 1 else run
-    try:
-        return base64.b64decode(run + "=" * (-len(run) % 4)).decode("ascii")
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
 
 
 def _possible(text: str) -> list[Form]:
-    return list(dict.fromkeys(form for mark, form in _MARKED if mark in text))
+    return [form for form in FORMS if any(one in text for one in form.begins.split())]
 
 
 def _texts(text: str) -> Iterator[str]:
@@ -359,3 +301,9 @@ def _is_harmless(text: str) -> bool:
 def _is_left_out(value: Any) -> bool:
     """Whether an option's value is harmless, a shell variable, or the next option."""
     return isinstance(value, str) and (_is_harmless(value) or value.startswith(("$", "--", "<", "{", "%(")))
+
+
+def _is_reference(name: str, text: str) -> bool:
+    """Whether a value names an object that holds a secret."""
+    named = re.search("secret|credential", name, re.IGNORECASE) and _OBJECT.fullmatch(text)
+    return bool(named) and not looks_drawn(text)

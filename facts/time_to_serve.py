@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from facts import ledger
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.machines import DEFAULT_MACHINE
 
 MB_PER_MIB = 2**20 / 1e6
@@ -37,6 +38,8 @@ class Start:
     """Whether each server downloads the weights to its own disk, without a volume."""
     warm_caches: bool = False
     """Whether the compile cache of the release exists."""
+    flex_start: bool = False
+    """Whether the node may be waited for at flex-start."""
     gpus: int = 8
     """GPUs of one server, whose engines compile in parallel."""
     articles_machine: bool = True
@@ -114,6 +117,8 @@ def _as_on(start: Start, entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _left_out(start: Start) -> frozenset[str]:
     left = {"engines" if start.warm_caches else "engines-warm", "gateway"}
+    if not start.flex_start:
+        left.add("flex-start")
     if start.platform_exists:
         left |= {"apis", "cluster"}
     if start.weights_exist or start.weights_from_hub:
@@ -128,6 +133,8 @@ def _duration(id_: str, entry: Mapping[str, Any], bound: Bound, start: Start) ->
         return image_seconds(start.volume_gib, bound)
     if id_ == "volume":
         return float(entry["share_of_image"][bound]) * image_seconds(start.volume_gib, bound)
+    if id_ == "flex-start":
+        return FLEX_START_WAIT_SECONDS if bound == "high" else 0
     if id_ == "weights-read":
         if start.weights_from_hub:
             return start.weights_gb * MB_PER_GB / download_mb_per_s(bound)

@@ -213,20 +213,6 @@ def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:
         recurring_window=container.ClusterMaintenancePolicyRecurringWindowArgs(
             start_time=wanted.start_time, end_time=wanted.end_time, recurrence=wanted.recurrence
         ),
-        maintenance_exclusions=[
-            container.ClusterMaintenancePolicyMaintenanceExclusionArgs(
-                exclusion_name=exclusion.name,
-                start_time=exclusion.start_time,
-                end_time=exclusion.end_time,
-                exclusion_options=container.ClusterMaintenancePolicyMaintenanceExclusionExclusionOptionsArgs(
-                    # The provider accepts exactly one of the two.
-                    scope=exclusion.scope,
-                    end_time_behavior=None if exclusion.end_time else "UNTIL_END_OF_SUPPORT",
-                ),
-            )
-            for exclusion in wanted.exclusions
-        ]
-        or None,
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pulumi
 from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
 from infra.naming import name_of
-from settings.sections.network import ExistingVpc, Nat
+from settings.sections.network import ExistingVpc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,6 @@ class NetworkArgs:
     """Secondary range for pods; Autopilot uses a /26 or larger for each node."""
     service_cidr: str = "10.32.0.0/20"
     """Secondary range for Services."""
-    nat: Nat = field(default_factory=Nat)
-    """Minimum and maximum of Cloud NAT's ports of a node."""
 
 
 class Network(pulumi.ComponentResource):
@@ -81,8 +79,8 @@ class Network(pulumi.ComponentResource):
             # Nodes start with few ports and get more while they download. A fixed number would be too few for the
             # weights writer or waste addresses on idle nodes. Endpoint-independent mapping excludes dynamic ports.
             enable_dynamic_port_allocation=True,
-            min_ports_per_vm=args.nat.min_ports_per_vm,
-            max_ports_per_vm=args.nat.max_ports_per_vm,
+            min_ports_per_vm=1_024,
+            max_ports_per_vm=16_384,
             enable_endpoint_independent_mapping=False,
             # Errors only: dropped connections, the only sign that ports ran out.
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),

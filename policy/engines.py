@@ -13,7 +13,6 @@ from facts.finding import Finding
 from facts.lessons.lesson import Lesson
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import (
-    ADVISORIES_ANNOTATION,
     CONCURRENCY_ANNOTATION,
     CONTEXT_ANNOTATION,
     REASONS_ANNOTATION,
@@ -89,20 +88,6 @@ class Engine(Served):
             str(key): text
             for key, text in given.items()
             if isinstance(text, str) and len(text.strip()) >= SHORTEST_REASON
-        }
-
-    @cached_property
-    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
-        """From the annotation."""
-        try:
-            given = json.loads(self.server.pod.annotation(ADVISORIES_ANNOTATION) or "{}")
-        except (ValueError, RecursionError):
-            return {}
-        accepted = given.items() if isinstance(given, dict) else ()
-        return {
-            str(id_): {str(key): str(text) for key, text in one.items()}
-            for id_, one in accepted
-            if isinstance(one, dict) and "until" in one
         }
 
     @property

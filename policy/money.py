@@ -14,8 +14,9 @@ from typing import Final
 from facts import prices
 from facts.prices import Mode, Price
 from objects import of_kind, own_name
-from pods import GKE, Pod, pods
+from pods import Pod, pods
 from rule import Resource, dig, listed
+from tokens import CLUSTER, FLEX_START, PROVISIONING, RESERVATION_NAME, SPOT, ZONE
 from values import UnknownValueError
 
 _WAYS: Final[dict[Mode, str]] = {
@@ -56,21 +57,13 @@ def with_region(resources: Sequence[Resource], configured: str = "") -> list[Res
 
 def _places(resources: Sequence[Resource]) -> Iterator[object]:
     for resource in resources:
-        if resource.type == "gcp:container/cluster:Cluster":
+        if resource.type == CLUSTER:
             yield dig(resource.props, "location")
     for resource in resources:
         yield from _zones_of_class(resource)
     for resource in resources:
         for pod in pods(resource):
-            yield pod.selector("topology.kubernetes.io/zone")
-
-
-def zones_of(resource: Resource) -> Iterator[str]:
-    """Zones that a StorageClass allows, or that pods select."""
-    of_pods = (pod.selector("topology.kubernetes.io/zone") for pod in pods(resource))
-    for zone in (*_zones_of_class(resource), *of_pods):
-        if zone:
-            yield str(zone)
+            yield pod.selector(ZONE)
 
 
 def _zones_of_class(resource: Resource) -> Iterator[object]:
@@ -85,9 +78,9 @@ def _way(pod: Pod) -> Mode | None:
         return None
     if is_spot(pod):
         return "spot"
-    if pod.selector(f"{GKE}/gke-flex-start") == "true":
+    if pod.selector(FLEX_START) == "true":
         return "flex-start"
-    if pod.selector(f"{GKE}/reservation-name"):
+    if pod.selector(RESERVATION_NAME):
         return "cud-1y"
     return "on-demand" if "on-demand" in pod.machine.ways and pod.compute_class is None else None
 
@@ -105,7 +98,7 @@ def _way_of_class(pod: Pod, resources: Sequence[Resource]) -> Mode | None:
 
 def is_spot(pod: Pod) -> bool:
     """Whether these pods select Spot nodes."""
-    return pod.selector(f"{GKE}/gke-spot") == "true" or pod.selector(f"{GKE}/gke-provisioning") == "spot"
+    return pod.selector(SPOT) == "true" or pod.selector(PROVISIONING) == "spot"
 
 
 def at_stake(resource: Resource) -> str:

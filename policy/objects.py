@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -15,11 +14,6 @@ Key = tuple[str, str]
 """Namespace and name."""
 SYSTEM_NAMESPACES: Final = ("kube-", "gke-", "gmp-")
 """How names of namespaces begin that Kubernetes and GKE fill."""
-_REQUIREMENT: Final = re.compile(
-    r"(!)?\s*([\w./-]+)(?:\s+(in|notin)\s*\(([^)]*)\)|\s*(==?|!=)\s*([\w.-]*))?",
-)
-SHARED_LABELS: Final = frozenset({"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"})
-"""Labels that tell how an object was made, not what it is. Source: Kubernetes, recommended labels."""
 
 
 def own_name(resource: Resource) -> str:
@@ -79,31 +73,6 @@ def all_pods(resources: Sequence[Resource]) -> Iterator[Pod]:
         yield from pods(resource)
 
 
-class Order:
-    """Which resources Pulumi makes before which."""
-
-    def __init__(self, resources: Sequence[Resource]) -> None:
-        self._by_urn = {resource.urn: resource for resource in resources}
-        self._before: dict[str, frozenset[str]] = {}
-
-    def is_before(self, earlier: Resource, later: Resource) -> bool:
-        """Whether `later` is made once `earlier` is ready."""
-        return earlier.urn in later.dependencies or earlier.urn in self.before(later)
-
-    def before(self, resource: Resource) -> frozenset[str]:
-        """URNs of everything that is ready before the resource is made."""
-        known = self._before.get(resource.urn)
-        if known is None:
-            seen, todo = set[str](), [*resource.dependencies]
-            while todo:
-                urn = todo.pop()
-                if urn not in seen:
-                    seen.add(urn)
-                    todo += self._by_urn[urn].dependencies if urn in self._by_urn else ()
-            known = self._before[resource.urn] = frozenset(seen)
-        return known
-
-
 def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     """Whether a LabelSelector, or a plain map of labels, selects an object with these labels. An empty one selects all."""
     selector = mapped(selector)
@@ -112,36 +81,6 @@ def selects(selector: Any, labels: Mapping[str, Any]) -> bool:
     if any(dig(labels, key) != exact[key] for key in exact):
         return False
     return all(_holds(expression, labels) for expression in listed(dig(selector, "matchExpressions")))
-
-
-def selects_by_text(selector: Any, labels: Mapping[str, Any]) -> bool:
-    """The same for a selector as text, `app=batch,tier in (a, b)`. Source: Kubernetes, labels and selectors."""
-    for part in re.findall(r"(?:[^,(]|\([^)]*\))+", str(selector or "")):
-        match = _REQUIREMENT.fullmatch(part.strip())
-        if match is None:
-            return False
-        missing, key, operator, values, equals, value = match.groups()
-        if operator is not None:
-            wanted = [one.strip() for one in values.split(",")]
-            holds = (labels.get(key) in wanted) is (operator == "in")
-        elif equals is not None:
-            holds = (labels.get(key) == value) is (equals != "!=")
-        else:
-            holds = (key in labels) is not bool(missing)
-        if not holds:
-            return False
-    return True
-
-
-def names_some(selector: Any) -> bool:
-    """Whether a LabelSelector names what it selects: by a value that not all objects of a stack share, or by `In`.
-
-    `Exists`, `NotIn` and `DoesNotExist` select whatever comes later.
-    """
-    return any(str(key) not in SHARED_LABELS for key in mapped(dig(selector, "matchLabels"))) or any(
-        dig(expression, "operator") == "In" and str(dig(expression, "key")) not in SHARED_LABELS
-        for expression in listed(dig(selector, "matchExpressions"))
-    )
 
 
 def _holds(expression: Any, labels: Mapping[str, Any]) -> bool:

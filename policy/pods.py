@@ -15,42 +15,22 @@ from typing import Any, Final
 from facts import engines, node_room
 from facts.lessons.deliberate import exception_for
 from facts.machines import MACHINES, Gpu, Machine, of_accelerator
-from rule import ON_PURPOSE, REPRODUCES, Resource, dig, has, known, listed, mapped
+from rule import Resource, dig, has, listed, mapped
 from server_command import Started, is_server_image, server_arguments
+from tokens import ACCELERATOR, ACCELERATOR_COUNT, COMPUTE_CLASS, GPU, INSTANCE_TYPE, ON_PURPOSE, REPRODUCES
 
-GPU: Final = "nvidia.com/gpu"
-GKE: Final = "cloud.google.com"
 _BY_CLASS: Final = tuple(
     (re.compile(rf"(?<![a-z0-9]){name.removeprefix('nvidia-')}(?![a-z0-9])"), name)
     for name in sorted({machine.accelerator for machine in MACHINES.values()})
 )
 """Finds the GPU in the name of a ComputeClass: a pod shows nothing else of its class."""
 
-_TEMPLATES: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "Pod": ((),),
-    "PodTemplate": (("template",),),
-    "CronJob": (("spec", "jobTemplate", "spec", "template"),),
-    "LeaderWorkerSet": (
-        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
-        ("spec", "leaderWorkerTemplate", "workerTemplate"),
-    ),
-} | dict.fromkeys(
-    ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "Rollout"),
-    (("spec", "template"),),
-)
-"""Paths of the pod templates of each kind."""
-
-_BUILT_IN: Final = (
-    "core",
-    "apps",
-    "batch",
-    "policy",
-    "networking.k8s.io",
-    "gateway.networking.k8s.io",
-    "storage.k8s.io",
-    "helm.sh",
-)
-"""API groups whose kinds with pods are all in `_TEMPLATES`, and Helm."""
+_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
+}
+"""Path of the pod template of each kind."""
 
 _QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
 _UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
@@ -150,16 +130,10 @@ class Pod:
     template: Mapping[str, Any]
     path: str
     """Path of the template in the object, "" for a bare pod."""
-    beside: Mapping[str, Any] | None = None
-    """What holds the template, where the kind is not known: its `replicas` are meant."""
-    inline: bool = False
-    """Whether the template's place holds the pod's spec itself."""
 
     @property
     def spec_path(self) -> str:
         """Path of its spec in the object, for messages."""
-        if self.inline:
-            return self.path
         return f"{self.path}.spec" if self.path else "spec"
 
     @property
@@ -201,8 +175,8 @@ class Pod:
 
     @cached_property
     def every_container(self) -> tuple[Container, ...]:
-        """Init containers, containers and ephemeral ones."""
-        return (*self.init_containers, *self.containers, *self._containers("ephemeralContainers"))
+        """Init containers and containers."""
+        return (*self.init_containers, *self.containers)
 
     def _containers(self, key: str) -> tuple[Container, ...]:
         return tuple(
@@ -213,24 +187,10 @@ class Pod:
     @property
     def replicas(self) -> int:
         """Number of these pods; 1 where missing, or not the program's."""
-        props, kind = self.resource.props, self.resource.kind
-        if self.beside is not None:
-            return _whole(dig(self.beside, "replicas"))
+        kind, spec = self.resource.kind, dig(self.resource.props, "spec")
         if kind == "Job":
-            count = dig(props, "spec", "parallelism")
-        elif kind in ("Pod", "PodTemplate", "CronJob", "DaemonSet"):
-            count = None
-        else:
-            count = dig(props, "spec", "replicas") if fixes_replicas(self.resource) else None
-        replicas = _whole(count)
-        if kind == "LeaderWorkerSet":
-            size = _whole(dig(props, "spec", "leaderWorkerTemplate", "size"))
-            return replicas if self.path.endswith("leaderTemplate") else replicas * max(0, size - self._leaders)
-        return replicas
-
-    @property
-    def _leaders(self) -> int:
-        return 1 if has(dig(self.resource.props, "spec", "leaderWorkerTemplate"), "leaderTemplate") else 0
+            return _whole(dig(spec, "parallelism"))
+        return _whole(dig(spec, "replicas")) if fixes_replicas(self.resource) else 1
 
     @cached_property
     def gpus(self) -> int:
@@ -264,12 +224,12 @@ class Pod:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         """Machines that match its selectors, smallest first: by machine type, GPU, or a ComputeClass named after the GPU."""
-        if (named := self.selector("node.kubernetes.io/instance-type")) is not None:
+        if (named := self.selector(INSTANCE_TYPE)) is not None:
             return (MACHINES[named],) if named in MACHINES else ()
-        label = self.selector(f"{GKE}/gke-accelerator")
+        label = self.selector(ACCELERATOR)
         if label is None and (name := self.compute_class):
             label = next((accelerator for called, accelerator in _BY_CLASS if called.search(name)), None)
-        count = self.selector(f"{GKE}/gke-accelerator-count")
+        count = self.selector(ACCELERATOR_COUNT)
         found = of_accelerator(label) if label else ()
         return tuple(machine for machine in found if count in (None, str(machine.gpus)))
 
@@ -281,7 +241,7 @@ class Pod:
     @property
     def shares_its_node(self) -> bool:
         """Whether it requests a share of a machine."""
-        return self.selector(f"{GKE}/gke-accelerator-count") is not None
+        return self.selector(ACCELERATOR_COUNT) is not None
 
     @cached_property
     def machine(self) -> Machine | None:
@@ -309,7 +269,7 @@ class Pod:
     @property
     def compute_class(self) -> str | None:
         """Its ComputeClass."""
-        return self.selector(f"{GKE}/compute-class")
+        return self.selector(COMPUTE_CLASS)
 
 
 @dataclass(frozen=True)
@@ -367,36 +327,9 @@ def on_purpose(resource: Resource) -> frozenset[str]:
 
 
 def _pods(resource: Resource) -> Iterator[Pod]:
-    if not resource.is_kubernetes:
-        return
-    found = False
-    for path in _TEMPLATES.get(resource.kind, ()):
-        template = dig(resource.props, *path)
-        if isinstance(template, Mapping):
-            found = True
-            yield Pod(resource, template, ".".join(path))
-    if not found and resource.type.split(":")[1].partition("/")[0] not in _BUILT_IN and has(resource.props, "spec"):
-        yield from _anywhere(resource, dig(resource.props, "spec"), "spec")
-
-
-def _anywhere(resource: Resource, value: Any, path: str, beside: Mapping[str, Any] | None = None) -> Iterator[Pod]:
-    """The pods that an object of an unknown kind makes: wherever there are `containers`, unless unknown in a preview."""
-    if isinstance(value, Mapping):
-        spec = known(value, "spec")
-        if _is_list(known(spec, "containers")):
-            yield Pod(resource, value, path, beside or {})
-        elif _is_list(known(value, "containers")):
-            yield Pod(resource, {"spec": value}, path, beside or {}, inline=True)
-        else:
-            for key in value:
-                yield from _anywhere(resource, known(value, key), f"{path}.{key}", value)
-    elif _is_list(value):
-        for index in range(len(value)):
-            yield from _anywhere(resource, known(value, index), f"{path}[{index}]", beside)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    path = _TEMPLATES.get(resource.kind) if resource.is_kubernetes else None
+    if path is not None and isinstance(template := dig(resource.props, *path), Mapping):
+        yield Pod(resource, template, ".".join(path))
 
 
 def _text(value: Any) -> str:

@@ -10,12 +10,8 @@ import money
 from objects import all_pods, by_key, namespace_of, number, of_kind, own_name, selects
 from pods import Pod, Server, quantity, servers
 from rule import Resource, dig, listed, mapped
+from tokens import GATEWAY_API, GKE_API, PICKER_CHART, RELEASE, ROUTES
 
-GATEWAY_API: Final = "gateway.networking.k8s.io"
-GKE_API: Final = "networking.gke.io"
-ROUTES: Final = ("HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute")
-RELEASE: Final = "kubernetes:helm.sh/v3:Release"
-CHART: Final = "inferencepool"
 CHART_EPP_CPU: Final = 4.0
 """The picker's default CPU. Source: chart inferencepool v1.4.0, values.yaml; the article's v1.0.1 requested 500m and crashed."""
 
@@ -169,7 +165,7 @@ def pools(resources: Sequence[Resource]) -> tuple[Pool, ...]:
 
 def _chart_pools(resources: Sequence[Resource]) -> Iterator[Pool]:
     for resource in resources:
-        if resource.type != RELEASE or str(dig(resource.props, "chart") or "").rpartition("/")[2] != CHART:
+        if resource.type != RELEASE or str(dig(resource.props, "chart") or "").rpartition("/")[2] != PICKER_CHART:
             continue
         values = mapped(dig(resource.props, "values"))
         epp = mapped(dig(values, "inferenceExtension"))
@@ -311,15 +307,11 @@ def public_services(resources: Sequence[Resource]) -> Iterator[Resource]:
 def public_ingresses(resources: Sequence[Resource]) -> Iterator[tuple[Resource, Backend]]:
     """Ingresses on the internet, each with the Services behind it."""
     for resource in of_kind(resources, "Ingress"):
-        annotations = mapped(dig(resource.props, "metadata", "annotations"))
-        chosen = (
-            dig(annotations, "kubernetes.io/ingress.class") or dig(resource.props, "spec", "ingressClassName") or "gce"
-        )
-        if chosen != "gce":
+        chosen = dig(resource.props, "metadata", "annotations", "kubernetes.io/ingress.class")
+        if (chosen or dig(resource.props, "spec", "ingressClassName") or "gce") != "gce":
             continue
         backends = [dig(resource.props, "spec", "defaultBackend")]
         for rule in listed(dig(resource.props, "spec", "rules")):
             backends += [dig(path, "backend") for path in listed(dig(rule, "http", "paths"))]
-        names = dict.fromkeys(str(name) for backend in backends if (name := dig(backend, "service", "name")))
-        for name in names:
+        for name in dict.fromkeys(str(name) for backend in backends if (name := dig(backend, "service", "name"))):
             yield resource, Backend("Service", namespace_of(resource), name)

@@ -20,12 +20,6 @@ from facts.lessons.lesson import Rule
 from facts.lessons.lesson import Setting as Setting
 from values import UnknownValueError
 
-ON_PURPOSE: Final = "vllm-fleet.dev/on-purpose"
-"""Annotation: comma-separated names of the rules that a workload deliberately breaks, of those in facts/lessons/deliberate.py."""
-REPRODUCES: Final = "vllm-fleet.dev/reproduces"
-"""Annotation: the published result that a workload reproduces. Required for `ON_PURPOSE`."""
-
-
 Settings = Mapping[str, Any]
 """Values of all declared settings of a rule by name; None where unset."""
 _NO_SETTINGS: Final[Settings] = {}
@@ -47,8 +41,6 @@ class Resource:
     """Paths whose changes Pulumi ignores: their values are those of the state, not the program's."""
     region: str = ""
     """Region of the stack, for prices; in resource rules as configured. Empty where unknown."""
-    dependencies: tuple[str, ...] = ()
-    """URNs of what Pulumi makes first: dependencies and the parent; only in stack rules."""
     parsed: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cache shared by all rules."""
 
@@ -104,7 +96,7 @@ def all_rules() -> tuple[AnyRule, ...]:
     return tuple(found)
 
 
-def with_defaults(rule: AnyRule, given: Mapping[str, Any]) -> Settings:
+def with_defaults(rule: Rule, given: Mapping[str, Any]) -> Settings:
     """The given settings over the rule's defaults."""
     return (
         {setting.name: given.get(setting.name, setting.default) for setting in rule.settings}
@@ -173,16 +165,6 @@ def listed(value: Any) -> Iterable[Any]:
         # By index, so that an unknown item raises only when it is reached.
         return (value[index] for index in range(len(value)))
     return ()
-
-
-def known_items(value: Any) -> Iterator[Any]:
-    """The items of a list that are known; unlike in `listed`, an unknown one stops nothing."""
-    for index in range(len(value) if isinstance(value, Sequence) and not isinstance(value, str) else 0):
-        try:
-            item = value[index]
-        except UnknownValueError:
-            continue
-        yield item
 
 
 def mapped(value: Any) -> Mapping[str, Any]:

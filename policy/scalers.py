@@ -12,8 +12,8 @@ from facts.names import PAUSED_REPLICAS
 from objects import by_key, namespace_of, number, of_kind
 from pods import Pod, all_servers, pods
 from rule import Resource, dig, finding, listed, mapped
+from tokens import KEDA
 
-KEDA: Final = "keda.sh"
 POD_COUNT: Final = "kubernetes-workload"
 """Trigger that counts pods. An error is no count: KEDA then changes nothing. Source: keda 2.20.2, kubernetes_workload_scaler.go."""
 UNMEASURED: Final = ("cron", POD_COUNT)
@@ -41,25 +41,24 @@ class Scaler:
         return mapped(dig(self.resource.props, "spec"))
 
     @property
-    def metrics(self) -> tuple[Any, ...]:
-        """KEDA's triggers that measure, or the metrics of a HorizontalPodAutoscaler."""
-        if self.is_keda:
-            return tuple(
-                trigger for trigger in listed(dig(self.spec, "triggers")) if dig(trigger, "type") not in UNMEASURED
-            )
-        return tuple(listed(dig(self.spec, "metrics")))
+    def triggers(self) -> tuple[Any, ...]:
+        """KEDA's triggers."""
+        return tuple(listed(dig(self.spec, "triggers")))
 
     @property
-    def pod_counts(self) -> tuple[Any, ...]:
-        """KEDA's triggers that count pods, such as a batch's."""
-        triggers = listed(dig(self.spec, "triggers")) if self.is_keda else ()
-        return tuple(trigger for trigger in triggers if dig(trigger, "type") == POD_COUNT)
+    def metrics(self) -> tuple[Any, ...]:
+        """KEDA's triggers that measure."""
+        return tuple(one for one in self.triggers if dig(one, "type") not in UNMEASURED)
 
     @property
     def counts_pods(self) -> bool:
-        """Whether other pods alone decide: each asks for a server until it ends."""
-        kinds = {dig(trigger, "type") for trigger in listed(dig(self.spec, "triggers"))} if self.is_keda else set()
-        return kinds == {POD_COUNT}
+        """Whether pods of others, such as a batch's, are among what decides."""
+        return any(dig(one, "type") == POD_COUNT for one in self.triggers)
+
+    @property
+    def serves_pods_only(self) -> bool:
+        """Whether pods of others alone decide: each asks for a server until it ends."""
+        return {dig(one, "type") for one in self.triggers} == {POD_COUNT}
 
     @property
     def most(self) -> float | None:
@@ -78,12 +77,6 @@ class Scaler:
         """Minimum replicas."""
         return number(dig(self.spec, "minReplicaCount" if self.is_keda else "minReplicas"))
 
-    @property
-    def down(self) -> Any:
-        """Its scaleDown behavior."""
-        path = ("advanced", "horizontalPodAutoscalerConfig", "behavior") if self.is_keda else ("behavior",)
-        return dig(self.spec, *path, "scaleDown")
-
     def found(self, what: str, fix: str = "", *, urn: str = "") -> Finding:
         """A finding about it, with the cost of its servers."""
         return finding(what, write=fix, urn=urn or self.resource.urn, at_stake=money.at_stake(self.deployment))
@@ -93,18 +86,17 @@ def scalers(resources: Sequence[Resource]) -> Iterator[Scaler]:
     """Every autoscaler of a Deployment with GPUs."""
     deployments = by_key(resources, "Deployment")
     for resource in (*of_kind(resources, "ScaledObject", KEDA), *of_kind(resources, "HorizontalPodAutoscaler")):
-        target = dig(resource.props, "spec", "scaleTargetRef")
-        if dig(target, "kind") in (None, "Deployment"):
-            deployment = deployments.get((namespace_of(resource), str(dig(target, "name"))))
-            for pod in pods(deployment) if deployment is not None else ():
-                if deployment is not None and pod.gpus:
+        target = str(dig(resource.props, "spec", "scaleTargetRef", "name"))
+        if (deployment := deployments.get((namespace_of(resource), target))) is not None:
+            for pod in pods(deployment):
+                if pod.gpus:
                     yield Scaler(resource=resource, deployment=deployment, pod=pod)
 
 
 def serves_pods_only(resources: Sequence[Resource]) -> bool:
     """Whether all servers run for other pods only, such as a batch's, so that no user waits for them."""
     servers = {server.pod.resource.urn for server in all_servers(resources)}
-    return bool(servers) and servers <= {one.deployment.urn for one in scalers(resources) if one.counts_pods}
+    return bool(servers) and servers <= {one.deployment.urn for one in scalers(resources) if one.serves_pods_only}
 
 
 def most_replicas(resources: Sequence[Resource]) -> dict[str, int]:

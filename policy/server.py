@@ -1,7 +1,7 @@
 """The pack as a server of Pulumi's Analyzer protocol: one policy for each rule, so that each has its own level and settings.
 
-The policy SDK is not used: it converts a resource's properties again for each policy, and tells no policy how the others are
-configured. Source of the protocol: pulumi 3.272.0, proto/pulumi/analyzer.proto.
+The policy SDK is not used: it converts a resource's properties again for each policy. Source of the protocol: pulumi 3.272.0,
+proto/pulumi/analyzer.proto.
 """
 # ruff: noqa: N802
 
@@ -19,11 +19,10 @@ from pulumi.runtime.proto import analyzer_pb2 as messages
 from pulumi.runtime.proto import analyzer_pb2_grpc, plugin_pb2
 
 import money
-import not_asked
 import pods
 from facts.finding import Finding
-from facts.lessons.lesson import Level, Severity
-from facts.lessons.verdict import REPEATED_ON_PURPOSE, RULES_NOT_ASKED, encode
+from facts.lessons.lesson import Level, Rule, Severity
+from facts.lessons.verdict import REPEATED_ON_PURPOSE, encode
 from rule import AnyRule, Resource, ResourceRule, Settings, StackRule, complete, finding, with_defaults
 from values import UnknownValueError, readable
 
@@ -35,35 +34,22 @@ _MOST_BYTES: Final = 400 * 2**20
 _THREADS: Final = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """A policy as the engine sees it: a rule's, or one of the pack's own."""
-
-    name: str
-    statement: str
-    level: Level
-    severity: Severity
-    of_stack: bool
-    rule: AnyRule | None = None
-
-
-_EXCUSED: Final = Policy(
+_EXCUSED: Final = Rule(
     name=REPEATED_ON_PURPOSE,
     statement="A workload that reproduces a published result must list the rules that it breaks on purpose.",
+    evidence="",
+    fix="nothing, while it reproduces that result",
     level="advisory",
     severity="low",
-    of_stack=False,
 )
-_NOT_ASKED: Final = Policy(
-    name=RULES_NOT_ASKED, statement=not_asked.STATEMENT, level="advisory", severity="high", of_stack=True
-)
+"""The pack's own policy, which has no judge: it repeats what others find and a published result excuses."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Configured:
-    """One policy with the level and settings of this stack."""
+    """One rule with the level and settings of this stack."""
 
-    policy: Policy
+    rule: Rule
     level: int
     settings: Settings
 
@@ -71,26 +57,26 @@ class _Configured:
         """A violation; a mild one is advisory even where the policy is mandatory."""
         # A policy without remediation can only block.
         level = messages.MANDATORY if self.level == messages.REMEDIATE else self.level
-        severity = _SEVERITIES[self.policy.severity]
+        severity = _SEVERITIES[self.rule.severity]
         if is_mild:
             level, severity = messages.ADVISORY, min(severity, messages.POLICY_SEVERITY_MEDIUM)
-        return self._diagnostic(f"{self.policy.statement}\n{encode(finding)}", level, finding.subject, severity)
+        return self._diagnostic(f"{self.rule.statement}\n{encode(finding)}", level, finding.subject, severity)
 
     def cannot_say(self, error: UnknownValueError) -> Any:
         """Why the policy judges nothing in this preview."""
         return self._diagnostic(
-            f"can't run policy '{self.policy.name}' from policy pack '{PACK}@v{_VERSION}' during preview: {error}",
+            f"can't run policy '{self.rule.name}' from policy pack '{PACK}@v{_VERSION}' during preview: {error}",
             messages.ADVISORY,
         )
 
     def _diagnostic(self, text: str, level: int, urn: str = "", severity: int = 0) -> Any:
         return messages.AnalyzeDiagnostic(
-            policyName=self.policy.name,
+            policyName=self.rule.name,
             policyPackName=PACK,
             policyPackVersion=_VERSION,
             message=text,
             urn=urn,
-            description=self.policy.statement,
+            description=self.rule.statement,
             enforcementLevel=level,  # type: ignore[arg-type]
             severity=severity,  # type: ignore[arg-type]
         )
@@ -100,8 +86,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
     """Answers the engine's questions about resources and stacks."""
 
     def __init__(self, rules: Sequence[AnyRule]) -> None:
-        self._rules = rules
-        self._policies = (*map(_policy_of, rules), _EXCUSED, _NOT_ASKED)
+        self._rules = (*rules, _EXCUSED)
         self._configure({})
         self._region = ""
         """`gcp:region` of the stack; a resource by itself names none."""
@@ -111,7 +96,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
     def GetAnalyzerInfo(self, _request: Any, _context: Any) -> Any:
         """Every policy with its level and the schema of its settings."""
         return messages.AnalyzerInfo(
-            name=PACK, version=_VERSION, supportsConfig=True, policies=list(map(_info, self._policies))
+            name=PACK, version=_VERSION, supportsConfig=True, policies=list(map(_info, self._rules))
         )
 
     def GetPluginInfo(self, _request: Any, _context: Any) -> Any:
@@ -143,32 +128,26 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         In a preview the engine sends no outputs for objects of a cluster that does not exist yet: their inputs stand in. Source:
         pulumi 3.259.0, pkg/resource/plugin/provider_plugin.go (Create), pkg/resource/deploy/step_generator.go (AnalyzeResources).
         """
-        urns = {resource.urn for resource in request.resources}
         # The engine's order varies, and messages name resources in order.
         ordered = sorted(request.resources, key=lambda one: one.urn)
-        resources = [_stack_resource(one, self._inputs.get(one.urn), urns) for one in ordered]
+        resources = [_stack_resource(one, self._inputs.get(one.urn)) for one in ordered]
         return messages.AnalyzeResponse(diagnostics=list(self._of_stack(money.with_region(resources, self._region))))
 
     def _configure(self, given: Mapping[str, Any]) -> None:
-        def one(policy: Policy) -> _Configured:
-            level = given[policy.name].enforcementLevel if policy.name in given else _LEVELS[policy.level]
-            settings = json_format.MessageToDict(given[policy.name].properties) if policy.name in given else {}
-            return _Configured(policy, level, with_defaults(policy.rule, settings) if policy.rule else settings)
+        def configured(rule: Rule) -> _Configured:
+            level = given[rule.name].enforcementLevel if rule.name in given else _LEVELS[rule.level]
+            settings = json_format.MessageToDict(given[rule.name].properties) if rule.name in given else {}
+            return _Configured(rule, level, with_defaults(rule, settings))
 
-        every = [one(policy) for policy in self._policies]
-        self._told = tuple(not_asked.told(self._rules, {a.policy.name: (a.level, a.settings) for a in every}))
-        # A pack that is disabled as a whole still reports that it is.
-        *every, last = every
-        every.append(replace(last, level=messages.ADVISORY) if last.level == messages.DISABLED else last)
-        self._asked = [one for one in every if one.level != messages.DISABLED]
+        self._asked = [one for one in map(configured, self._rules) if one.level != messages.DISABLED]
 
     def _of_resource(self, resource: Resource) -> Iterator[Any]:
         excused: list[Finding] = []
         for asked in self._asked:
-            rule = asked.policy.rule
-            if rule is None:
-                # Excuses are of rules that were asked before.
-                yield from map(asked.says, excused if asked.policy is _EXCUSED else ())
+            rule = asked.rule
+            if rule is _EXCUSED:
+                # Of rules that were asked before.
+                yield from map(asked.says, excused)
             elif isinstance(rule, ResourceRule):
                 try:
                     for made in rule.judge(resource, asked.settings):
@@ -185,10 +164,8 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         unseen = sum(1 for resource in resources if resource.is_kubernetes and not resource.props)
         by_urn = {resource.urn: resource for resource in resources}
         for asked in self._asked:
-            rule = asked.policy.rule
-            if asked.policy is _NOT_ASKED:
-                yield from map(asked.says, self._told)
-            elif isinstance(rule, StackRule):
+            rule = asked.rule
+            if isinstance(rule, StackRule):
                 if unseen:
                     yield asked.says(complete(rule, _unjudged(unseen)))
                     continue
@@ -238,37 +215,25 @@ _SEVERITIES: Final[Mapping[Severity, int]] = {
 }
 
 
-def _policy_of(rule: AnyRule) -> Policy:
-    return Policy(
-        name=rule.name,
-        statement=rule.statement,
-        level=rule.level,
-        severity=rule.severity,
-        of_stack=isinstance(rule, StackRule),
-        rule=rule,
-    )
-
-
-def _info(policy: Policy) -> Any:
-    kind = messages.POLICY_TYPE_STACK if policy.of_stack else messages.POLICY_TYPE_RESOURCE
+def _info(rule: Rule) -> Any:
+    kind = messages.POLICY_TYPE_STACK if isinstance(rule, StackRule) else messages.POLICY_TYPE_RESOURCE
     info = messages.PolicyInfo(
-        name=policy.name,
-        description=policy.statement,
-        enforcementLevel=_LEVELS[policy.level],  # type: ignore[arg-type]
-        severity=_SEVERITIES[policy.severity],  # type: ignore[arg-type]
+        name=rule.name,
+        description=rule.statement,
+        enforcementLevel=_LEVELS[rule.level],  # type: ignore[arg-type]
+        severity=_SEVERITIES[rule.severity],  # type: ignore[arg-type]
         policy_type=kind,
+        remediation_steps=rule.fix,
+        tags=[rule.subject],
     )
-    if policy.rule is not None:
-        info.tags.append(policy.rule.subject)
-        info.remediation_steps = policy.rule.fix
-        info.configSchema.properties.update(
-            {
-                setting.name: _schema(
-                    setting.type, setting.default, f"{setting.why} ({setting.unit})" if setting.unit else setting.why
-                )
-                for setting in policy.rule.settings
-            }
-        )
+    info.configSchema.properties.update(
+        {
+            setting.name: _schema(
+                setting.type, setting.default, f"{setting.why} ({setting.unit})" if setting.unit else setting.why
+            )
+            for setting in rule.settings
+        }
+    )
     return info
 
 
@@ -281,28 +246,19 @@ def _props(one: Any) -> Any:
     return readable(json_format.MessageToDict(one.properties))
 
 
-def _resource(request: Any) -> Resource:
-    return Resource(
-        type=request.type,
-        props=_props(request),
-        name=request.name,
-        urn=request.urn,
-        protect=request.options.protect,
-        ignore_changes=tuple(request.options.ignoreChanges),
-    )
-
-
-def _stack_resource(one: Any, with_inputs: Resource | None, urns: set[str]) -> Resource:
-    dependencies = tuple(urn for urn in (*one.dependencies, one.parent) if urn in urns)
-    props = _props(one)
-    if with_inputs is not None and not props:
-        return replace(with_inputs, dependencies=dependencies, parsed={})  # what is parsed refers to its resource
+def _resource(one: Any) -> Resource:
     return Resource(
         type=one.type,
-        props=props,
+        props=_props(one),
         name=one.name,
         urn=one.urn,
         protect=one.options.protect,
         ignore_changes=tuple(one.options.ignoreChanges),
-        dependencies=dependencies,
     )
+
+
+def _stack_resource(one: Any, with_inputs: Resource | None) -> Resource:
+    resource = _resource(one)
+    if with_inputs is None or resource.props:
+        return resource
+    return replace(with_inputs, parsed={})  # what is parsed refers to its resource

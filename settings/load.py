@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -19,7 +19,7 @@ from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
 from settings.checks.lessons import lessons
 from settings.checks.placeholders import placeholders
-from settings.checks.reasons import long_acceptances, unused_acceptances, unused_reasons
+from settings.checks.reasons import unused_reasons
 from settings.checks.rollout import rollout_problems
 from settings.checks.structure import structural_problems
 from settings.problems import (
@@ -63,8 +63,6 @@ _SECTIONS = frozenset(
         "labels",
     }
 )
-_MOST_TEXT = 32 * 1024
-"""Characters of one key's value. Assumed: three times a hundred authorized networks."""
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
@@ -143,13 +141,9 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
             values[SECRET_KEYS[name]] = True
         elif name in _SCALARS:
             values[name] = text
-        elif len(text) > _MOST_TEXT:
-            problems.append(_too_large(key, text))
         elif name in _SECTIONS:
             try:
                 section = tuples(strict_json.loads(text, strict_json.MOST_ITEMS))
-            except strict_json.TooLargeError:
-                problems.append(_too_large(key, text))
             except ValueError:
                 problems.append(_not_structured(key, text))
             else:
@@ -181,6 +175,10 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
         from settings.checks.rollout import with_canarys_keys
 
         raise SettingsError(stack, map(with_canarys_keys, error.problems)) from None
+    except ValidationError as error:
+        from settings.explain import explain
+
+        raise SettingsError(stack, explain(error, Server, f"{NAMESPACE}:server")) from None
     return settings
 
 
@@ -197,29 +195,12 @@ def _checked(
 
 def check(settings: Settings) -> tuple[Finding, ...]:
     """Every problem with valid settings, of every level: limits of Google Cloud, GKE and vLLM, and the article's lessons."""
-    problems = _with_one_fix((*structural_problems(settings), *lessons(settings)))
+    problems = (*structural_problems(settings), *lessons(settings))
     return (
         *problems,
         *unused_reasons(settings),
-        *unused_acceptances(settings),
-        *long_acceptances(settings),
         *rollout_problems(settings, problems),
     )
-
-
-_SAYS_IT_ALL: Final = {
-    "model-exceeds-gpus": ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model"),
-    "tp8-on-one-gpu-model": ("partial-node", "heads-not-divisible"),
-    "heads-not-divisible": ("partial-node",),
-    "shape-release": ("kv-connector-on-hybrid",),
-}
-"""Errors whose fix is the one to follow, and those left out beside them: each would say to write something else."""
-
-
-def _with_one_fix(problems: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    errors = {problem.id for problem in problems if problem.blocks}
-    left_out = {id_ for first in errors for id_ in _SAYS_IT_ALL.get(first, ())}
-    return tuple(problem for problem in problems if problem.id not in left_out)
 
 
 def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int | str, ...]]) -> tuple[Finding, ...]:
@@ -278,17 +259,6 @@ def _not_structured(key: str, text: str) -> Finding:
         write=f'{key}: ["europe-west4-b"]'
         if is_list
         else f"{key}: {{KEY: VALUE}}; settings/stack.schema.json lists its keys",
-    )
-
-
-def _too_large(key: str, text: str) -> Finding:
-    return Finding(
-        id="too-large",
-        subject=key,
-        found=text,
-        allowed=f"up to {_MOST_TEXT:,} characters, and {strict_json.MOST_ITEMS:,} keys and values",
-        why="no section of a fleet is that long, and each entry would be checked and reported",
-        write=f"{key}: fewer entries",
     )
 
 

@@ -45,10 +45,12 @@ class ArgumentsError(SettingsError):
 
 
 def listed(value: Any) -> Any:
-    """Convert tuples in a value to lists."""
+    """A value as JSON data: tuples as lists, and what a program gave of another type by its type's name."""
     if isinstance(value, dict):
         return {key: listed(one) for key, one in value.items()}
-    return [listed(one) for one in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [listed(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else f"a value of type {type(value).__name__}"
 
 
 def impossible_stack(stack: str) -> Finding:

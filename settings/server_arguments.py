@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, TypedDict
 
 from facts.engines import BEHIND_BALANCER_SECONDS
-from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
+from facts.lessons.words import REASONS_ANNOTATION
 from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
 from settings.checks.declared_server import DeclaredServer, reasons
@@ -50,10 +50,7 @@ class ServerArguments(TypedDict):
 
 def server_arguments(settings: Settings) -> ServerArguments:
     """The arguments of a stack's servers."""
-    stated: dict[str, Mapping[str, object]] = {
-        REASONS_ANNOTATION: reasons(settings),
-        ADVISORIES_ANNOTATION: {id_: one.model_dump() for id_, one in settings.server.accepted_advisories.items()},
-    }
+    stated = reasons(settings)
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
@@ -73,5 +70,5 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
-        "deployment_annotations": {name: json.dumps(dict(value)) for name, value in stated.items() if value},
+        "deployment_annotations": {REASONS_ANNOTATION: json.dumps(dict(stated))} if stated else {},
     }

@@ -13,19 +13,59 @@ from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.model_config import LINEAR
 from facts.models import CATALOGUE, ModelShape, part_for
-from facts.releases import CURRENT, of_tag
+from facts.releases import CURRENT, number_of, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
+from settings.checks.row import Row
 from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE
 from settings.sections.server import DEFAULT_REPOSITORY, Image, ImageChoice, Needs, Server
-from settings.shaped_engine import shaped
+from settings.shaped_engine import FIRST_RELEASE, shaped
 
 TRUST: Final = "--trust-remote-code"
 """Runs Python code of the model's repository."""
+
+
+_REQUESTS = Row(
+    "requests-impossible",
+    "throughput is estimated for one workload or for these lengths",
+    "requests: {inputTokens: 768, outputTokens: 384}",
+)
+_VERSION = Row(
+    "version-not-the-images",
+    "options and defaults would be checked for another release than the one that runs",
+    "the image's version, or none",
+)
+_RELEASE = Row(
+    "unknown-release",
+    "options, defaults and defects of this release are unknown",
+    f"version: {CURRENT}",
+)
+_NO_DIGEST = Row(
+    "image-without-digest",
+    "the digest is unknown, and a tag can be moved",
+    "image: {digest: sha256:...}; `docker buildx imagetools inspect REPOSITORY:TAG` prints it",
+)
+_MODEL = Row("unknown-model", "names of repositories are case-sensitive", "the catalog's name")
+_NO_REVISION = Row(
+    "model-without-revision",
+    "an unpinned model can change under a running fleet, and the catalog has no revision of it",
+    "revision: the latest commit id in the repository's history",
+)
+_NO_SIZE = Row(
+    "model-without-size",
+    "the weights volume and the load time depend on it, and the model is not in the catalog",
+    "sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
+)
+_NO_CONFIG = Row(
+    "model-without-config",
+    "the memory check needs layers and heads, and the model is not in the catalog (`fleet models`)",
+    "config: the path of a copy of the repository's config.json",
+)
+_STATED = Row("cache-stated-twice", "the cache is computed from config.json or the catalog", "remove kvBytesPerToken")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,26 +151,18 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     except ValidationError as error:
         from settings.explain import explain
 
-        problems += explain(error, Engine, "server.engine")
+        problems += explain(error, Engine, f"{NAMESPACE}:server.engine")
     if listed and listed.why_own_code(engine.version) and not _names(engine, TRUST):
         engine = engine.but({"extraArgs": (*engine.extra_args, TRUST)})
-    if server.shape is not None:
+    if server.shape is not None and engine.release.number >= number_of(FIRST_RELEASE):
         engine = shaped(engine, shape)
     image, wrong = _image(engine, server.image)
     problems += wrong
     try:
         requests = _requests(server.needs)
     except ValueError as error:
-        problems.append(
-            Finding(
-                id="requests-impossible",
-                subject=f"{NAMESPACE}:server.needs.requests",
-                found=str(server.needs.requests),
-                allowed="without workload; the longest prompt at least as long as the mean",
-                why=str(error),
-                write="requests: {inputTokens: 768, outputTokens: 384}",
-            )
-        )
+        allowed = f"without workload; the longest prompt at least as long as the mean ({error})"
+        problems.append(_REQUESTS("server.needs.requests", str(server.needs.requests), allowed))
         requests = None
     model = chosen.model
     if own_model is not None:
@@ -138,16 +170,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         problems += incomplete
         model = None if incomplete else _pinned(own_model)
     elif model is None:
-        problems.append(
-            Finding(
-                id="model-without-revision",
-                subject=f"{NAMESPACE}:model",
-                found=None,
-                allowed=f"{chosen.model_id} with a commit id of its repository and its size",
-                why=f"profile {chosen.name} has no revision, and an unpinned model can change under a running fleet",
-                write=f"model: {{id: {chosen.model_id}, revision: 40 hexadecimal digits, sizeGb: ...}}",
-            )
-        )
+        allowed = f"{chosen.model_id} with a commit id of its repository and its size"
+        problems.append(_NO_REVISION("model", None, allowed))
     if problems or model is None or image is None:
         raise SettingsError(stack, problems)
     return Serving(
@@ -222,46 +246,22 @@ def version_problems(subject: str, engine: Engine, tag: str, named_by: str) -> I
     """An engine's version that is not that of its image. `named_by`: where the image's tag is written."""
     named = of_tag(tag)
     if named is not None and named.number != engine.release.number:
-        yield Finding(
-            id="version-not-the-images",
-            subject=subject,
-            found=engine.version,
-            allowed=f"{named.version}, as in {named_by}, or left out",
-            why="options and defaults would be checked for another release than the one that runs",
-            write=f"version: {named.version}",
-        )
+        yield _VERSION(subject, engine.version, f"{named.version}, as in {named_by}, or left out")
 
 
 def _image(engine: Engine, choice: ImageChoice) -> tuple[Image | None, list[Finding]]:
     """The image of the engine's release, or problems."""
     release = engine.release
-    problem = next(
-        version_problems(f"{NAMESPACE}:server.engine.version", engine, choice.tag or "", "server.image.tag"), None
-    )
-    if problem is None and choice.tag is None and not release.known:
-        problem = Finding(
-            id="unknown-release",
-            subject=f"{NAMESPACE}:server.engine.version",
-            found=engine.version,
-            allowed=f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest",
-            why="options, defaults and defects of this release are unknown",
-            write=f"version: {CURRENT}",
-        )
+    wrong = list(version_problems("server.engine.version", engine, choice.tag or "", "server.image.tag"))
     tag = choice.tag or release.tag
     digest = choice.digest or (release.digest if tag == release.tag else None)
     by_tag = release.known and tag == release.tag and choice.repository == DEFAULT_REPOSITORY
-    if problem is None and digest is None and not by_tag:
-        problem = Finding(
-            id="image-without-digest",
-            subject=f"{NAMESPACE}:server.image.digest",
-            found=None,
-            allowed="the tag's digest in the registry",
-            why=f"the digest of {choice.repository}:{tag} is unknown, and a tag can be moved",
-            write=f"image: {{digest: sha256:...}}; `docker buildx imagetools inspect {choice.repository}:{tag}` prints it",
-        )
-    if problem is not None:
-        return None, [problem]
-    return Image(repository=choice.repository, tag=tag, digest=digest), []
+    if not wrong and choice.tag is None and not release.known:
+        allowed = f"{', '.join(VERSIONS)}, or another one with server.image.tag and server.image.digest"
+        wrong = [_RELEASE("server.engine.version", engine.version, allowed)]
+    elif not wrong and digest is None and not by_tag:
+        wrong = [_NO_DIGEST("server.image.digest", None, f"the digest of {choice.repository}:{tag} in the registry")]
+    return None if wrong else Image(repository=choice.repository, tag=tag, digest=digest), wrong
 
 
 def _pinned(chosen: ChosenModel) -> Model:
@@ -285,51 +285,18 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Findi
     listed = CATALOGUE.get(chosen.id)
     near = None if chosen.revision and chosen.size_gb else nearest(chosen.id, CATALOGUE)
     if listed is None and near is not None and near.lower() == chosen.id.lower():
-        yield Finding(
-            id="unknown-model",
-            subject=f"{NAMESPACE}:model.id",
-            found=chosen.id,
-            allowed="a model of the catalog, or another with revision and sizeGb",
-            why=f"did you mean {near}?",
-            write=f"id: {near}",
-        )
+        yield _MODEL("model.id", chosen.id, f"{near}, or another model with revision and sizeGb")
         return
     if chosen.revision is None and (listed is None or listed.revision is None):
-        yield Finding(
-            id="model-without-revision",
-            subject=f"{NAMESPACE}:model.revision",
-            found=None,
-            allowed=f"a commit id of {chosen.id}: 40 hexadecimal digits",
-            why="an unpinned model can change under a running fleet"
-            + (", and the catalog has no revision of it" if listed else ""),
-            write="revision: the latest commit id in the repository's history",
-        )
+        yield _NO_REVISION("model.revision", None, f"a commit id of {chosen.id}: 40 hexadecimal digits")
     if chosen.size_gb is None and listed is None:
-        yield Finding(
-            id="model-without-size",
-            subject=f"{NAMESPACE}:model.sizeGb",
-            found=None,
-            allowed="the size in GB (10**9 bytes) of what vLLM reads of the repository",
-            why=f"the weights volume and the load time depend on it, and {chosen.id} is not in the catalog",
-            write="sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
-        )
+        yield _NO_SIZE("model.sizeGb", None, "the size in GB (10**9 bytes) of what vLLM reads of the repository")
     if shape is None and chosen.kv_bytes_per_token is None:
-        yield Finding(
-            id="model-without-config",
-            subject=f"{NAMESPACE}:model.config",
-            found=None,
-            allowed="the path of the model's config.json, relative to the stack file, or kvBytesPerToken for an unknown architecture",
-            why=f"the memory check needs layers and heads, and {chosen.id} is not in the catalog (`fleet models`)",
-            write="config: the path of a copy of the repository's config.json",
-        )
+        allowed = "the path of the model's config.json, relative to the stack file, or kvBytesPerToken for an unknown architecture"
+        yield _NO_CONFIG("model.config", None, allowed)
     if shape is not None and chosen.kv_bytes_per_token is not None:
-        yield Finding(
-            id="cache-stated-twice",
-            subject=f"{NAMESPACE}:model.kvBytesPerToken",
-            found=chosen.kv_bytes_per_token,
-            allowed="left out",
-            why=f"the cache of {chosen.id} is computed from its {'config.json' if chosen.config else 'entry in the catalog'}",
-            write="remove kvBytesPerToken",
+        yield _STATED(
+            "model.kvBytesPerToken", chosen.kv_bytes_per_token, "left out with config or a model of the catalog"
         )
 
 

@@ -17,6 +17,8 @@ from settings.sections.shape import Shape
 if TYPE_CHECKING:
     from settings.sections.server import Server
 
+FIRST_RELEASE: Final = "0.33.0"
+"""The release whose transfers were run (facts/data/disaggregation.yaml). Earlier ones with NIXL are right only in part."""
 TRANSFER: Final = "--kv-transfer-config"
 TRANSFER_HOST: Final = "VLLM_NIXL_SIDE_CHANNEL_HOST"
 TRANSFER_PORT: Final = "VLLM_NIXL_SIDE_CHANNEL_PORT"

@@ -244,9 +244,11 @@ class Settings(Section):
     def resources(self) -> PodResources:
         """Requests of a server pod, without GPUs."""
         downloaded_gb = 0.0 if self.weights.has_volume else self.serving.model.size_gb
-        router = None if self.server.shape is None else self.server.shape.router
         return self.server.resources.of_pod(
-            self.machine, self.gpus_per_replica, downloaded_gb=downloaded_gb, router=router
+            self.machine,
+            self.gpus_per_replica,
+            downloaded_gb=downloaded_gb,
+            has_router=self.server.shape is not None,
         )
 
     @property
@@ -351,11 +353,10 @@ class Settings(Section):
 
     @property
     def has_long_notice(self) -> bool:
-        """Whether a ladder's Spot nodes take 120 s to shut down: as set, else if the cluster is known to have a GKE version that allows it;
-        not known of another stack's cluster.
+        """Whether a ladder's Spot nodes take 120 s to shut down: if the cluster is known to have a GKE version that allows it; not known of
+        another stack's cluster.
         """
-        known = self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
-        return self.capacity.has_long_notice(known) if isinstance(self.capacity, Ladder) else known
+        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
 
     @cached_property
     def placement(self) -> Placement:
@@ -429,7 +430,7 @@ class Settings(Section):
         # the routers: connections are not spread evenly, and one router must be able to fill a pod.
         if self.server.shape is not None and self.seats:
             of_replica = self.seats
-        return self.endpoint.router.max_in_flight or -(-of_replica // self.rank_ports)
+        return -(-of_replica // self.rank_ports)
 
     @property
     def shares(self) -> Mapping[str, int]:
@@ -464,8 +465,9 @@ class Settings(Section):
 
     def _but(self, without: Container[str], **changes: Any) -> Settings:
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}
-        # Not model_copy, which copies cached properties.
-        return Settings.model_construct(**{**given, "namespace": self.namespace, "server": self.server, **changes})
+        # Not model_copy, which copies cached properties and validates nothing.
+        whole = {**given, "namespace": self.namespace, "server": self.server, **changes}
+        return Settings.model_validate(whole, by_alias=False, by_name=True)
 
     @cached_property
     def canary(self) -> Serving | None:

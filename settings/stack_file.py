@@ -111,9 +111,10 @@ def read(root: Path, stack: str, text: str | None = None) -> StackFile:
         raise SettingsError(stack, problems)
     config = {**of_every_stack, **_merged(of_environments, own)}
     # The program runs in the project's folder, a command in any folder.
-    for name, *inside in (("model",), ("rollout", "canary", "model")):
-        if f"{NAMESPACE}:{name}" in config:
-            config[f"{NAMESPACE}:{name}"] = _config_from(root, config[f"{NAMESPACE}:{name}"], inside)
+    model = config.get(f"{NAMESPACE}:model")
+    if isinstance(model, dict) and isinstance(model.get("config"), str) and not is_blank(model["config"]):
+        # Joined as text: a Path would collapse the slashes of a URL, and its password would not be recognized and hidden.
+        config[f"{NAMESPACE}:model"] = {**model, "config": os.path.join(root, model["config"])}  # noqa: PTH118
     return StackFile(
         path=path,
         stack=stack,
@@ -138,22 +139,6 @@ def _misspelled(path: Path, name: str, meant: str) -> Finding:
         why=f"unknown key; did you mean {meant}?",
         write=f"{meant}:",
     )
-
-
-def _config_from(root: Path, section: Any, inside: list[str]) -> Any:
-    """The section with the path of its model's config.json joined to `root`; `inside`: names of the nested sections."""
-    if not isinstance(section, dict):
-        return section
-    if inside:
-        return (
-            section | {inside[0]: _config_from(root, section[inside[0]], inside[1:])}
-            if inside[0] in section
-            else section
-        )
-    if is_blank(section.get("config")) or not isinstance(section["config"], str):
-        return section
-    # Joined as text: a Path would collapse the slashes of a URL, and its password would not be recognized and hidden.
-    return {**section, "config": os.path.join(root, section["config"])}  # noqa: PTH118
 
 
 _SEALED: Final = object()
@@ -238,11 +223,7 @@ def _project_values(root: Path, stack: str) -> dict[str, Any]:
 
 def content(path: Path, stack: str) -> dict[str, Any]:
     """The content of a project file. Raises SettingsError for `stack`."""
-    if not path.resolve().is_relative_to(path.parent.resolve()):
-        # Messages quote the file: a symbolic link in a pull request must not expose other files of this machine.
-        raise SettingsError(stack, [_broken(path, "a link out of the project", "the file must be inside the project")])
-    with path.open("rb") as file:
-        return _mapping(path, stack, file.read(strict_yaml.MOST_BYTES + 1))
+    return _mapping(path, stack, path.read_bytes())
 
 
 def _mapping(path: Path, stack: str, data: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads untrusted YAML in one pass over the parser's events, with limits on size and depth.
+"""Reads YAML in one pass over the parser's events.
 
 Accepts only what all YAML parsers agree on: the engine uses go-yaml v3, this module libyaml. Source: gopkg.in/yaml.v3,
 README ("Compatibility") and decode.go (unique keys, `<<`, integers that become floats).
@@ -16,9 +16,6 @@ from facts.strict_json import MOST_ITEMS
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
 
-MOST_BYTES: Final = 256 * 1024
-"""Assumed: a hundred times the largest stack file here."""
-_DEEPEST: Final = 20
 _LARGEST: Final = 2**53
 """Larger integers lose precision as floats, and JSON parsers differ."""
 _TAG: Final = "tag:yaml.org,2002:"
@@ -69,6 +66,8 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
             why = "a tab; indent YAML with spaces"
         reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, "invalid YAML", "valid YAML", why=why)
+    except RecursionError:
+        reader.refuse(1, "hundreds of levels", "a few levels")
     except _StoppedError:
         pass
     if reader.problems:
@@ -89,21 +88,17 @@ class _Reader:
 
     def document(self, data: bytes) -> Any:
         """The only document of the text; None where there is none."""
-        if len(data) > MOST_BYTES:
-            self._stop(1, f"more than {MOST_BYTES // 1024} KiB", f"at most {MOST_BYTES // 1024} KiB")
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
             self._stop(data.count(b"\n", 0, error.start) + 1, "bytes that are not UTF-8", "text in UTF-8")
-        if (at := text.find("\ufeff", 1)) > 0:  # parsers differ: an indentation, a part of a key, or nothing
-            self._stop(text.count("\n", 0, at) + 1, "a byte order mark", "one at the start of the file at most")
         loader = _Loader(text)
         try:
             self._resolve, self._next = loader.resolve, loader.get_event
             self._next()
             if isinstance(self._next(), yaml.StreamEndEvent):
                 return None
-            document = self._value(self._next(), "", 1)
+            document = self._value(self._next(), "")
             self._next()
             if not isinstance(event := self._next(), yaml.StreamEndEvent):
                 self._stop(event.start_mark.line + 1, "a second document", "one document")
@@ -111,7 +106,7 @@ class _Reader:
         finally:
             loader.dispose()
 
-    def _value(self, event: Any, path: str, depth: int, *, key: bool = False) -> Any:
+    def _value(self, event: Any, path: str, *, key: bool = False) -> Any:
         line, before = event.start_mark.line + 1, self._nodes
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchored:
@@ -120,8 +115,6 @@ class _Reader:
             self._count(nodes, line, path)
             return known
         self._count(1, line, path)
-        if depth > _DEEPEST:
-            self._stop(line, f"more than {_DEEPEST} levels", f"at most {_DEEPEST} levels", path)
         if event.tag is not None:
             self.refuse(line, event.tag.replace(_TAG, "!!"), "values without tags", path)
         value: Any
@@ -130,18 +123,18 @@ class _Reader:
         elif isinstance(event, yaml.SequenceStartEvent):
             value = []
             while not isinstance(item := self._next(), yaml.SequenceEndEvent):
-                value.append(self._value(item, f"{path}[{len(value)}]", depth + 1))
+                value.append(self._value(item, f"{path}[{len(value)}]"))
         else:
-            value = self._mapping(path, depth)
+            value = self._mapping(path)
         if event.anchor is not None:
             self._anchored[event.anchor] = (value, self._nodes - before)
         return value
 
-    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+    def _mapping(self, path: str) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         lines: dict[str, int] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            line, key = event.start_mark.line + 1, self._value(event, path, depth + 1, key=True)
+            line, key = event.start_mark.line + 1, self._value(event, path, key=True)
             # Like every other message, without `config`.
             inner = f"{path}.{key}" if path and path != "config" else str(key)
             if not isinstance(key, str):
@@ -151,7 +144,7 @@ class _Reader:
             if bare in lines:
                 self._add("duplicate-key", line, f"lines {lines[bare]} and {line}", "each key once", inner)
             lines.setdefault(bare, line)
-            mapping[str(key)] = self._value(self._next(), inner, depth + 1)
+            mapping[str(key)] = self._value(self._next(), inner)
         return mapping
 
     def _scalar(self, event: Any, line: int, path: str, *, key: bool) -> Any:

@@ -13,6 +13,7 @@ from facts.capacity import (
     LONG_SHUTDOWN_SECONDS,
     RECYCLE_LEAD_SECONDS,
 )
+from facts.cost import LADDER_STEPS
 from facts.machines import DRIVER_VERSION
 from settings.sections.capacity import Ladder, Placement, ladder_class
 from workloads.names import stack_labels
@@ -30,7 +31,7 @@ class CapacityLadderArgs:
     """Machine type and zones of the nodes, which are the zones with the weights, and the time until GKE removes an empty node: longer than
     a replacement pod takes to be there."""
     long_notice: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15, where `ladder` does not say. Needs GKE 1.35.0-gke.1171000: earlier
+    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier
     versions refuse the class."""
     returns: bool = False
     """Whether replicas return to an earlier mode when it has capacity: a node there first, then the replica is evicted, and its successor
@@ -82,27 +83,27 @@ def _priorities(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
-    priorities: list[dict[str, Any]] = []
+    modes: dict[str, dict[str, Any]] = {}
     if ladder.reservation is not None:
         reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
         if ladder.reservation.project is not None:
             reservation["project"] = ladder.reservation.project
         # A specific reservation implies its zones; the class is refused if `location.zones` is set too.
-        priorities.append({**node, "reservations": {"affinity": "Specific", "specific": [reservation]}})
+        modes["reservation"] = {**node, "reservations": {"affinity": "Specific", "specific": [reservation]}}
     # The weights exist only in these zones.
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
         if ladder.is_recycled:
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
-        priorities.append({**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds})
+        modes["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
-        if ladder.has_long_notice(args.long_notice):
+        if args.long_notice:
             shutdown = {
                 "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,
             }
             spot["nodeSystemConfig"] = {"kubeletConfig": shutdown}
-        priorities.append(spot)
-    return priorities
+        modes["spot"] = spot
+    return [modes[mode] for mode in LADDER_STEPS if mode in modes]

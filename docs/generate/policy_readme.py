@@ -54,15 +54,13 @@ def readme() -> str:
     if str(PACK) not in sys.path:
         sys.path.insert(0, str(PACK))
     from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
-    from facts.lessons.verdict import RULES_NOT_ASKED
-    from not_asked import STATEMENT  # type: ignore[import-not-found]  # the pack's own folder
-    from rule import all_rules  # type: ignore[import-not-found]
+    from rule import all_rules  # type: ignore[import-not-found]  # the pack's own folder
 
     rules = all_rules()
     if other := {rule.subject for rule in rules} - set(SUBJECTS):
         raise ValueError(f"no heading for the subject {', '.join(sorted(other))}")
     excepted = {one.lesson for one in DELIBERATE_EXCEPTIONS}
-    parts = [_HEAD.format(count=len(rules) + 2), "\n".join(_overview(rules))]
+    parts = [_HEAD.format(count=len(rules) + 1), "\n".join(_overview(rules))]
     for subject in SUBJECTS:
         parts.append(f"## {subject.capitalize()}\n")
         parts += [
@@ -78,12 +76,6 @@ def readme() -> str:
         "These are all, by published result ([docs/provenance.md](../docs/provenance.md)):\n\n"
         + "\n".join(exceptions)
         + "\n"
-    )
-    parts.append("## What is switched off\n")
-    parts.append(
-        f"### {RULES_NOT_ASKED}\n\n{STATEMENT} *Advisory, high*\n\n"
-        "- One finding for each stack, with the rules that its policy config file disables or lowers, and those without their "
-        "limit. Disabled, it still warns; make it mandatory where no rule may be switched off.\n"
     )
     return "\n".join(parts)
 

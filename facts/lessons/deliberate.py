@@ -49,18 +49,6 @@ DELIBERATE_EXCEPTIONS: Final = (
             "kv-cache-dtype",
         ),
     ),
-    DeliberateException(
-        row=_RECORD,
-        lesson="release-with-advisories",
-        reason="the published rate is that of 0.18.0, and the only clients of a benchmark are the stack's own. In production "
-        "advisories-in-production refuses it",
-    ),
-    DeliberateException(
-        row="phases.qwen-397b",
-        lesson="release-with-advisories",
-        reason="the article names no release for this run; 0.18.0 is that of its other runs. In production advisories-in-production "
-        "refuses it",
-    ),
 )
 
 

@@ -6,7 +6,6 @@ from typing import Final
 
 from facts.lessons import (
     serving,
-    serving_advisories,
     serving_cache,
     serving_judged,
     serving_start,
@@ -23,5 +22,4 @@ ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving_start.LESSONS,
     *serving_stream.LESSONS,
     *serving_judged.LESSONS,
-    *serving_advisories.LESSONS,
 )

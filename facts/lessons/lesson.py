@@ -30,8 +30,6 @@ class Setting:
     unit: str = ""
     default: Any = None
     """None: unset, and the schema has no default."""
-    needed: bool = False
-    """Whether the rule judges nothing while it is unset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

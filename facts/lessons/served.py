@@ -50,11 +50,6 @@ class Served(ABC):
         """Reasons for options (`--name`) and variables."""
 
     @property
-    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
-        """Each accepted advisory, by id: `until`, the last day (ISO date), and `reason`."""
-        return {}
-
-    @property
     def why_production(self) -> str:
         """Why the server is production's; empty if it is not known to be."""
         return ""

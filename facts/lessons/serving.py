@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
-from facts import memory
-from facts.fp8_blocks import EXPERTS, REFINES_BLOCKS
 from facts.ledger import value
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
 from facts.lessons.limits import (
@@ -24,7 +21,6 @@ _TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
 _DP8: Final[int] = value("phases.figures.dp8.total_tokens_per_s")
 _MTP1: Final[int] = value("phases.figures.mtp1-092.total_tokens_per_s")
 _MTP2: Final[int] = value("phases.figures.mtp2-095.total_tokens_per_s")
-_NO_MTP: Final[int] = value("phases.figures.no-mtp-095.total_tokens_per_s")
 _MTP1_AT_095: Final[int] = value("phases.figures.mtp1-095.total_tokens_per_s")
 _MTP5: Final = value("phases.figures.tp8-mtp5.details")
 _CRASH: Final = value("phases.figures.dp8-4096-095-crash.details")
@@ -51,55 +47,6 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
         )
 
 
-def _experts_of_a_dense_model(server: Served, _: Limits) -> Iterator[Breach]:
-    if server.flags.on("enable-expert-parallel") and server.is_dense:
-        yield Breach(
-            option="enable-expert-parallel",
-            value=True,
-            allowed="left out",
-            because=f"{server.model} has no experts",
-            changes={"enable-expert-parallel": None},
-        )
-
-
-def _cut_blocks(server: Served, _: Limits) -> Iterator[Breach]:
-    shape, ranks = server.shape, server.flags.tensor_parallel_size
-    if shape is None or shape.blocks is None or ranks < 2:
-        return
-    blocks, whole_experts = shape.blocks, server.flags.on("enable-expert-parallel") is True
-    cut = dict(blocks.cut(ranks, whole_experts=whole_experts))
-    if not cut:
-        return
-    gpus = server.gpus or ranks * server.flags.engines
-    fitting = [
-        n
-        for n in range(1, ranks)
-        if not gpus % n and not shape.attention_heads % n and not any(blocks.cut(n, whole_experts=whole_experts))
-    ]
-    alone = set(cut) == {EXPERTS}
-    by_release = alone and blocks.refines(cut[EXPERTS]) and server.read_as.number >= REFINES_BLOCKS
-    name, width = next(iter(cut.items()))
-    yield Breach(
-        option="tensor-parallel-size",
-        value=ranks,
-        allowed=", ".join(["{enable-expert-parallel=true}"] * alone + [str(n) for n in fitting]) or "another machine",
-        because=f"the {name} of {server.model} are {width:,} wide on each GPU, and its blocks are {blocks.side}",
-        why=f"vLLM {server.read_as.version} "
-        + (
-            "cuts the blocks, which only its Triton kernels compute, and not the faster ones"
-            if by_release
-            else "exits after it has loaded the configuration, on a node that is billed"
-        )
-        + " (quantization/fp8.py and fused_moe/oracle/fp8.py of 0.18.1 and 0.33.0)",
-        changes={"enable-expert-parallel": True}
-        if alone
-        else {"tensor-parallel-size": fitting[-1], "data-parallel-size": gpus // fitting[-1]}
-        if fitting
-        else {},
-        is_advisory=by_release,
-    )
-
-
 def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Breach]:
     drafts = server.mtp_tokens
     if drafts > limits["mostTokens"]:
@@ -114,26 +61,6 @@ def _more_drafts_than_it_bears(server: Served, limits: Limits) -> Iterator[Breac
             changes={_DRAFTS: 1},
             is_advisory=True,
         )
-
-
-def _no_draft(server: Served, _: Limits) -> Iterator[Breach]:
-    # Measured with this model alone.
-    if not server.is_called("Qwen3.5-27B") or not server.is_on_b200 or server.flags.speculative_tokens:
-        return
-    if server.prefix_caching and _would_hit_with_drafts(server):
-        return  # prefix-caching-with-mtp would reject a draft
-    drafting = {"method": "mtp", "num_speculative_tokens": 1}
-    yield Breach(
-        option="speculative-config", value=None, allowed="one draft token", changes={"speculative-config": drafting}
-    )
-
-
-def _would_hit_with_drafts(server: Served) -> bool:
-    layout, longest = server.layout, server.context_tokens
-    if layout is None or longest is None:
-        return True
-    shortest = memory.shortest_prompt_prefix_caching_can_hit(replace(layout, speculative_tokens=1))
-    return shortest is not None and longest >= shortest
 
 
 def _crowded_memory(server: Served, _: Limits) -> Iterator[Breach]:
@@ -220,27 +147,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         judge=_split_without_need,
     ),
     Lesson(
-        name="expert-parallel-on-dense-model",
-        statement="Expert parallelism is used with mixture-of-experts models only.",
-        evidence="vLLM does not start with expert parallelism on a dense model (0.18.1, run)",
-        level_reason="no replica becomes ready",
-        fix="remove {enable-expert-parallel}",
-        level="mandatory",
-        severity="medium",
-        judge=_experts_of_a_dense_model,
-    ),
-    Lesson(
-        name="fp8-blocks-cut",
-        statement="Tensor parallelism gives each GPU whole blocks of block-quantized FP8 weights.",
-        evidence="a block has one scale. vLLM before 0.29 does not start with a part of a block; later releases cut the blocks of experts, "
-        "and then compute them with slower kernels (source of 0.18.1 and 0.33.0)",
-        level_reason="no replica becomes ready. What is only slower is advisory",
-        fix="{enable-expert-parallel=true}, which keeps experts whole, or a smaller {tensor-parallel-size}",
-        level="mandatory",
-        severity="high",
-        judge=_cut_blocks,
-    ),
-    Lesson(
         name="mtp-above-one",
         statement="MTP drafts no more tokens than the model's draft layer supports.",
         evidence=f"5 draft tokens gained {_MTP5['gain_percent']} % once and crashed on the second run (cudaErrorIllegalAddress); "
@@ -261,17 +167,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
             ),
         ),
         judge=_more_drafts_than_it_bears,
-    ),
-    Lesson(
-        name="mtp-unused",
-        statement="A model with a draft layer uses MTP.",
-        evidence=f"{_NO_MTP:,} tok/s without drafts, {_MTP1_AT_095:,} with one draft token, at the same memory utilization (the article, "
-        "phase 4)",
-        level_reason="it costs a third of the throughput, but the server works",
-        fix=f"{{{_DRAFTS}=1}} with method mtp",
-        level="advisory",
-        severity="medium",
-        judge=_no_draft,
     ),
     Lesson(
         name="utilisation-with-mtp",

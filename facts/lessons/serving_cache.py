@@ -18,8 +18,6 @@ _FULL_CONTEXT: Final[int] = value("shapes.shapes.dp8-131k.flags.max-model-len")
 _SHORT: Final[int] = value("phases.figures.dp8-4096.total_tokens_per_s")
 _SHORT_CONTEXT: Final[int] = value("shapes.shapes.dp8-4096-090.flags.max-model-len")
 _SCHEDULER_FULL: Final[str] = value("phases.figures.max-num-seqs-512.outcome")
-_KV_TOKENS: Final[int] = value("memory.values.kv-tokens-before.value")
-_KV_TOKENS_FP8: Final[int] = value("memory.values.kv-tokens-fp8.value")
 _NO_CACHING: Final = dict.fromkeys(("enable-prefix-caching", "mamba-cache-mode", "mamba-block-size"))
 _CORRUPTS: Final = next(defect for defect in DEFECTS if defect.id == "prefix-caching-with-mtp")
 
@@ -36,13 +34,6 @@ def _mode_left_out(server: Served, limits: Limits) -> Iterator[Breach]:
         because="{enable-prefix-caching} is set",
         changes={"mamba-cache-mode": "align"},
     )
-
-
-def _two_bytes(server: Served, _: Limits) -> Iterator[Breach]:
-    # The effect on the accuracy of models that were not measured is unknown, so the planner writes `auto` for them.
-    if server.has_two_byte_cache and server.is_called("Qwen3.5-27B-FP8") and server.is_on_b200:
-        chosen = server.flags.text("kv-cache-dtype")
-        yield Breach(option="kv-cache-dtype", value=chosen, allowed="fp8_e4m3", changes={"kv-cache-dtype": "fp8_e4m3"})
 
 
 def _flags_without_caching(server: Served, _: Limits) -> Iterator[Breach]:
@@ -110,38 +101,12 @@ def _too_few_sequences(server: Served, _: Limits) -> Iterator[Breach]:
         )
 
 
-def _batch_below_sequences(server: Served, _: Limits) -> Iterator[Breach]:
-    if server.batched_tokens < server.sequences:
-        yield Breach(
-            option="max-num-batched-tokens",
-            value=server.batched_tokens,
-            allowed=f"{server.sequences} or more",
-            because=f"{{max-num-seqs}} is {server.sequences}",
-            changes={"max-num-batched-tokens": server.sequences},
-        )
-
-
-def _block_above_batch(server: Served, _: Limits) -> Iterator[Breach]:
-    layout = server.layout
-    if not server.prefix_caching or layout is None:
-        return
-    block = memory.attention_block_tokens(layout)
-    if block > server.batched_tokens:
-        yield Breach(
-            option="max-num-batched-tokens",
-            value=server.batched_tokens,
-            allowed=f"{block} or more",
-            because=f"a cache block is {block} tokens",
-            changes={"max-num-batched-tokens": block},
-        )
-
-
-def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Breach]:
+def _refused_above_state(server: Served, _: Limits) -> Iterator[Breach]:
     layout = server.layout
     if layout is None or not server.has_measured_states or "max-num-seqs" not in server.flags:
         return
     limit = memory.max_num_seqs_limit(layout, server.cache_gib())
-    if server.sequences > limit * margin:
+    if server.sequences > limit * STATES_MARGIN and server.refuses_sequences_above_states:
         yield Breach(
             option="max-num-seqs",
             value=server.sequences,
@@ -149,12 +114,6 @@ def _above_state(server: Served, _: Limits, margin: float = 1.0) -> Iterator[Bre
             because="about as many recurrent states fit one GPU",
             changes={"max-num-seqs": min(limit, server.read_as.sequences(server.judged_gpu))},
         )
-
-
-def _refused_above_state(server: Served, limits: Limits) -> Iterator[Breach]:
-    for broken in _above_state(server, limits, STATES_MARGIN):
-        if server.refuses_sequences_above_states:
-            yield broken
 
 
 def _context_below_need(server: Served, _: Limits) -> Iterator[Breach]:
@@ -183,17 +142,6 @@ def _context_above_need(server: Served, limits: Limits) -> Iterator[Breach]:
 
 
 LESSONS: Final[tuple[Lesson[Served], ...]] = (
-    Lesson(
-        name="two-byte-cache",
-        statement="The KV cache uses one byte per value.",
-        evidence=f"the article's engines held {_KV_TOKENS_FP8:,} tokens with an fp8 cache and {_KV_TOKENS:,} before (phase 4); the "
-        "type alone doubles the capacity. No accuracy figure is published",
-        level_reason="it is a trade-off with accuracy, and the server works",
-        fix="{kv-cache-dtype=fp8_e4m3}",
-        level="advisory",
-        severity="medium",
-        judge=_two_bytes,
-    ),
     Lesson(
         name="hybrid-prefix-cache-flags",
         statement="Prefix caching of a hybrid model sets the cache mode of its states.",
@@ -247,37 +195,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         level="mandatory",
         severity="medium",
         judge=_too_few_sequences,
-    ),
-    Lesson(
-        name="batch-below-sequences",
-        statement="A step has room for one token of every sequence.",
-        evidence="vLLM does not start with fewer batched tokens than sequences (0.18.1, run)",
-        level_reason="no replica becomes ready",
-        fix="raise {max-num-batched-tokens} to at least {max-num-seqs}",
-        level="mandatory",
-        severity="medium",
-        judge=_batch_below_sequences,
-    ),
-    Lesson(
-        name="block-above-batch",
-        statement="With aligned prefix caching a step has room for a whole cache block.",
-        evidence="aligned prefix caching computes whole blocks; otherwise vLLM 0.18.1 does not start (run)",
-        level_reason="no replica becomes ready",
-        fix="raise {max-num-batched-tokens} to at least one block",
-        level="mandatory",
-        severity="medium",
-        judge=_block_above_batch,
-    ),
-    Lesson(
-        name="max-num-seqs-above-state",
-        statement="A server admits no more sequences than it has memory for states.",
-        evidence="every running sequence of a hybrid model needs at least one cache block; 0.18 accepts more sequences, never runs them "
-        "and reserves memory for all their logits: 57 GiB of a B200 for 8192, 7 GiB for 1024 (source of 0.18.1)",
-        level_reason="0.18 starts nevertheless; other releases may not",
-        fix="lower {max-num-seqs} to the number of states that fit",
-        level="advisory",
-        severity="low",
-        judge=_above_state,
     ),
     Lesson(
         name="max-num-seqs-refused",

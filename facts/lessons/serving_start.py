@@ -7,16 +7,14 @@ from math import ceil
 from typing import Final
 
 from facts import experts
-from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, VERSIONS, mistakes
+from facts.engines import CORES_PER_API_SERVER, CORES_PER_ENGINE, DEFAULT_READY_SECONDS, mistakes
 from facts.lessons.lesson import Breach, Lesson, Limits, Setting
-from facts.lessons.limits import ENGINES_PER_API_SERVER
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.model_config import EXPERTS
 from facts.models import part_for
 from facts.releases import CURRENT, CUTLASS, DEFECTS, INSTEAD, USE_DEEP_GEMM
 
 _SLOW: Final = next(defect for defect in DEFECTS if defect.id == "unaligned-fp8-rows-b200")
-_ONE_RANK_EACH: Final = ("data-parallel-rank", "data-parallel-external-lb")
 
 
 def _accuracy(server: Served, _: Limits) -> Iterator[Breach]:
@@ -63,7 +61,7 @@ def _for_another_architecture(server: Served, _: Limits) -> Iterator[Breach]:
         return
     for option, value in server.flags.options.items():
         part = part_for(option, value)
-        # expert-parallel-on-dense-model reports experts.
+        # vLLM itself refuses experts of a dense model.
         if part is not None and part != EXPERTS and part not in parts:
             yield Breach(
                 option=option,
@@ -99,12 +97,6 @@ def _experts_write_into_the_image(server: Served, _: Limits) -> Iterator[Breach]
         )
 
 
-def _unchecked_release(server: Served, _: Limits) -> Iterator[Breach]:
-    if server.release is None or not server.release.known:
-        allowed = " or ".join(f"v{version}" for version in VERSIONS)
-        yield Breach(option="image-tag", value=server.tag or None, allowed=allowed)
-
-
 def _of_another_release(server: Served, _: Limits) -> Iterator[Breach]:
     release = server.release
     if release is None or not release.known:
@@ -132,23 +124,6 @@ def _starved(server: Served, limits: Limits) -> Iterator[Breach]:
             allowed=f"{needed} or more",
             because=f"{engines} engine(s) and {api_servers} API server(s) need {needed}",
             changes={"cpu": needed},
-        )
-
-
-def _few_api_servers(server: Served, limits: Limits) -> Iterator[Breach]:
-    flags = server.flags
-    # Ranks that are separate servers have a load balancer outside this project.
-    if not server.gpus or any(option in flags for option in _ONE_RANK_EACH):
-        return
-    needed = ceil(flags.engines / limits["enginesPerApiServer"])
-    if flags.api_servers < needed:
-        option, change = ("api-server-count", needed) if flags.entrypoint == "serve" else ("entrypoint", "serve")
-        yield Breach(
-            option=option,
-            value=flags.api_servers if option == "api-server-count" else flags.entrypoint,
-            allowed=f"{needed} or more API servers",
-            because=f"{flags.api_servers} API server(s) serve {flags.engines} engines",
-            changes={option: change},
         )
 
 
@@ -214,17 +189,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         judge=_experts_write_into_the_image,
     ),
     Lesson(
-        name="image-not-checked",
-        statement="The vLLM release is one that these rules know.",
-        evidence="options and defaults are known for 0.18.1 and 0.33.0; an image without a release in its tag is treated as 0.18.1, "
-        "another release as the known release before it",
-        level_reason="another release may work",
-        fix="check the server's flags against that release, or use a known release",
-        level="advisory",
-        severity="low",
-        judge=_unchecked_release,
-    ),
-    Lesson(
         name="flags-vllm-refuses",
         statement="Every option is valid in this vLLM release.",
         evidence="vLLM exits with code 2 for an unknown option, a switch with a value, and an invalid choice (the parsers of 0.18.1 and "
@@ -260,26 +224,6 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
             ),
         ),
         judge=_starved,
-    ),
-    Lesson(
-        name="few-api-servers",
-        statement="One API server process serves at most three engines.",
-        evidence="one process is the bottleneck near 110,000 tok/s: 195 of 1,600 requests ran, and the first token took 8 s instead of 0.2 "
-        "(measured on four H200). At 36,000 tok/s it costs 3 %",
-        level_reason="engines slower than the article's need fewer API servers",
-        fix="remove {api-server-count}: `vllm serve` starts one for each engine",
-        level="advisory",
-        severity="medium",
-        settings=(
-            Setting(
-                name="enginesPerApiServer",
-                type="number",
-                unit="engines",
-                default=ENGINES_PER_API_SERVER,
-                why="maximum number of engines per API server process",
-            ),
-        ),
-        judge=_few_api_servers,
     ),
     Lesson(
         name="engine-ready-timeout",

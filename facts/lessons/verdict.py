@@ -13,8 +13,6 @@ from facts.finding import Finding, Severity
 
 REPEATED_ON_PURPOSE: Final = "repeated-on-purpose"
 """The policy that reports deliberate exceptions."""
-RULES_NOT_ASKED: Final = "rules-not-asked"
-"""The policy that reports what the stack's configuration switches off."""
 
 _INDENT: Final = "  "
 _LABELS: Final = {name: f"{name}: " for name in ("allowed", "why", "write")}

@@ -21,8 +21,6 @@ CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
 REASONS_ANNOTATION: Final = "vllm-fleet.dev/reasons"
 """JSON object on the Deployment: reason by option (`--name`) or variable."""
-ADVISORIES_ANNOTATION: Final = "vllm-fleet.dev/accepted-advisories"
-"""JSON object on the Deployment: until and reason by advisory."""
 SHORTEST_REASON: Final = 10
 """Characters of a reason. Assumed: less says nothing."""
 CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
@@ -33,12 +31,11 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "cpu": ("server.resources.cpu", "the CPU request"),
     "image-tag": ("server.image.tag", "the image's tag"),
-    "entrypoint": ("server.engine.entrypoint", "the entry point"),
+    "entrypoint": ("server.engine", "the entry point"),
     "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
     "reasons": ("server.reasons", f"the annotation {REASONS_ANNOTATION}"),
-    "accepted-advisories": ("server.acceptedAdvisories", f"the annotation {ADVISORIES_ANNOTATION}"),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
     "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
@@ -180,8 +177,8 @@ class StackFile(Spelling):
             return f"{path.split('.')[2]}: without {RESOURCES.name(option)}"
         if self.is_extra(option):
             return f"extraArgs: [{json.dumps(RESOURCES.assignment(option, value))}]"
-        if option in ("reasons", "accepted-advisories"):
-            # Keys are flags, variables and advisories, which stay as they are.
+        if option == "reasons":
+            # Keys are flags, which stay as they are.
             return f"{path}: {json.dumps(value)}"
         *outer, last = self.name(option).split(".")
         written = f"{last}: {_yaml(value)}"

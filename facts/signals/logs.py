@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from facts.names import BATCH_APP, KEDA_NAMESPACE, NODE_CLUSTER_CHARACTERS, spending_namespace
+from facts.names import BATCH_APP, KEDA_NAMESPACE, spending_namespace
 from facts.signals.model import LogSignal, Watched
 
 SPENDING_CONTAINER = "spending-guard"
@@ -22,21 +22,18 @@ def log_name(watched: Watched, signal: str) -> str:
 
 
 def logs(watched: Watched) -> Iterator[LogSignal]:
-    """Log-based metrics of one fleet. Platform logs have no stack's name, so they cover the whole cluster or its zones."""
+    """Log-based metrics of one fleet. Platform logs have no stack's name, so they cover the whole cluster."""
     yield stock_outs(watched)
-    if watched.spot:
-        yield preemptions(watched)
     yield gpu_faults(watched)
     if watched.autoscaler is not None:
         yield fallbacks(watched)
     if watched.spending:
         yield spending(watched)
-    if watched.priced_by_guard:
+    if watched.price is not None and watched.price.by_guard:
         yield spending_rate(watched)
     if watched.batch:
         yield batch(watched)
         yield batch_rate(watched)
-        yield batch_usd(watched)
 
 
 def stock_outs(watched: Watched) -> LogSignal:
@@ -50,26 +47,6 @@ def stock_outs(watched: Watched) -> LogSignal:
             'jsonPayload.resultInfo.results.errorMsg.messageId:"scale.up.error"',
         ),
         why="why the cluster autoscaler could not create a node",
-    )
-
-
-def preemptions(watched: Watched) -> LogSignal:
-    """Preempted Spot nodes of GKE. Source: Compute Engine docs, "Detect if a VM was preempted"; names of
-    Autopilot's nodes begin with gk3- and the beginning of the cluster's.
-    """
-    cluster = "" if watched.cluster is None else watched.cluster[:NODE_CLUSTER_CHARACTERS].rstrip("-") + "-"
-    zones = " OR ".join(f'"{zone}"' for zone in watched.zones)
-    return LogSignal(
-        name=log_name(watched, "spot_preemptions"),
-        resource="gce_instance",
-        filter=_all(
-            'log_id("cloudaudit.googleapis.com/system_event")',
-            'resource.type="gce_instance"',
-            *((f"resource.labels.zone=({zones})",) if zones else ()),
-            'protoPayload.methodName="compute.instances.preempted"',
-            f'protoPayload.resourceName:"/instances/gk3-{cluster}"',
-        ),
-        why="a preempted node loses its requests",
     )
 
 
@@ -134,22 +111,12 @@ def batch(watched: Watched) -> LogSignal:
 
 def batch_rate(watched: Watched) -> LogSignal:
     """Documents that end in a second, once a minute."""
-    return _progress(watched, "batch_documents_per_second", "perSecond", "how fast a batch goes on")
-
-
-def batch_usd(watched: Watched) -> LogSignal:
-    """USD of a batch so far, by its own estimate, once a minute."""
-    return _progress(watched, "batch_usd", "usd", "what a batch has cost so far")
-
-
-def _progress(watched: Watched, name: str, number: str, why: str) -> LogSignal:
-    """A number of the line that a batch writes each minute."""
     return LogSignal(
-        name=log_name(watched, name),
+        name=log_name(watched, "batch_documents_per_second"),
         resource="k8s_container",
         filter=_all(_entries(watched, BATCH_EVENT, watched.namespace, BATCH_APP), 'jsonPayload.step="progress"'),
-        value=f"EXTRACT(jsonPayload.{number})",
-        why=why,
+        value="EXTRACT(jsonPayload.perSecond)",
+        why="how fast a batch goes on",
     )
 
 

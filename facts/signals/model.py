@@ -6,26 +6,71 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from facts.capacity import MAX_GRACE_SECONDS, SPOT_NOTICE_SECONDS
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.pickers import ARTICLES, PickerRelease
 
 Severity = Literal["page", "ticket"]
 """`page`: users are affected now. `ticket`: a cause or a cost that can wait until morning."""
-Question = Literal["serving", "fast", "full", "fair", "itself", "healthy", "cost"]
-Elsewhere = Literal["zone", "larger", "rung", "reservation", "ladder", "region"]
-"""A zone that has the machine, a larger reservation, a rung and ways to buy it that the stack does not use, or another region."""
+Question = Literal["serving", "fast", "full", "itself", "healthy", "cost"]
 QUESTIONS: Final[Mapping[Question, str]] = {
     "serving": "Is it serving?",
     "fast": "Is it fast?",
     "full": "Is it full?",
-    "fair": "Is the load spread evenly?",
     "itself": "Does it still behave as measured?",
     "healthy": "Are nodes and GPUs healthy?",
     "cost": "What does it cost?",
 }
 """Sections of the dashboard, in order."""
+PANELS: Final[Mapping[str, Question]] = {
+    "Replicas": "serving",
+    "Output tokens by engine": "serving",
+    "Failed and aborted requests": "serving",
+    "In front of the servers": "serving",
+    "Documents a second": "serving",
+    "Time to first token": "fast",
+    "Time per output token": "fast",
+    "Requests in flight": "full",
+    "Cache, drafts, prefix hits": "itself",
+    "Tokens": "itself",
+    "Pods that do not serve": "healthy",
+    "GPU activity": "healthy",
+    "USD an hour": "cost",
+    "USD per million output tokens": "cost",
+}
+"""Section by title of each panel of the dashboard, in order."""
 RULES_INTERVAL_SECONDS: Final = 30
 """Shortest interval of rules and of alert evaluations. Source: Cloud Monitoring, evaluation_interval is a multiple of 30 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """The gateway in front of a fleet."""
+
+    is_external: bool = False
+    """Whether its load balancer is the external one."""
+    pool: str | None = None
+    """InferencePool of its endpoint picker; None without one."""
+    picker: PickerRelease = ARTICLES
+    """Release of that picker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What the nodes of a fleet cost."""
+
+    per_node: float
+    """USD an hour; of a ladder, of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels
+    of nodes. The spend guard reads the nodes."""
+    is_upper_bound: bool = False
+    """Whether some nodes may cost less: a ladder's."""
+    reserved: float = 0.0
+    """USD an hour of a ladder's reservation, used or not; 0 where its size is not stated."""
+    pods_per_node: int = 1
+    by_guard: bool = False
+    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
+    Nodes that are billed anyway are no machines of the guard's."""
+    planned_per_million: float | None = None
+    """USD per million output tokens at the published throughput; None where none was published for this shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,59 +83,29 @@ class Watched:
     stack: str
     project: str | None = None
     """Google Cloud project of its logs; None for the one that `gcloud` is configured with."""
+    cluster: str | None = None
+    """Name of the cluster; None where another stack owns it."""
+    release: tuple[int, int, int] = (0, 18, 1)
+    """vLLM's release, which decides the available series."""
     engines_per_pod: int = 1
     """Data-parallel engines of one pod, each with its own series."""
     prefill_engines: int = 0
     """Those of them that only read prompts. With any, each series of vLLM has the label `role`, `prefill` or `decode`."""
-    max_replicas: int | None = 1
-    """Maximum declared replicas; None where replicas are managed externally."""
-    release: tuple[int, int, int] = (0, 18, 1)
-    """vLLM's release, which decides the available series."""
     speculative: bool = False
     prefix_caching: bool = False
     autoscaler: str | None = None
     """Name of the HorizontalPodAutoscaler that KEDA makes; None without one."""
     spending: Literal["pause", "warn"] | None = None
     """What the spend guard of the namespace does at its limit; None without a guard."""
-    priced_by_guard: bool = False
-    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
-    Nodes that are billed anyway are no machines of the guard's."""
     batch: bool = False
     """Whether `fleet batch run` may send documents to it."""
     only_batches: bool = False
     """Whether servers run only while a batch does, so that nobody else is served."""
-    canary: bool = False
-    """Whether a canary of the next release is declared."""
-    canary_has_users: bool = False
-    """Whether the gateway sends a share of the users' requests to it."""
-    spot: bool = False
-    ladder: bool = False
-    """Whether nodes come from a capacity ladder."""
-    reserved: bool = False
-    """Whether nodes are billed that do not run: a reservation, alone or as a ladder's first rung, or a calendar's window."""
-    elsewhere: tuple[Elsewhere, ...] = ("zone",)
-    """Where there may be a machine after a stock-out."""
-    notice_seconds: int = SPOT_NOTICE_SECONDS
-    """Time of a replica after a Spot notice."""
-    grace_seconds: int = MAX_GRACE_SECONDS
-    """Time of a deleted pod to end."""
-    downloads: bool = False
-    """Whether each replica downloads its weights at every start."""
-    measures_on_update: bool = False
-    """Whether each `pulumi up` starts the benchmark, which refuses a paused fleet."""
     routers: bool = False
     """Whether routers choose a server."""
-    gateway: bool = False
-    """Whether a gateway is in front."""
-    gateway_pool: str | None = None
-    """InferencePool of its endpoint picker; None without one."""
-    picker: PickerRelease = ARTICLES
-    """Release of that picker."""
-    gateway_is_external: bool = False
-    """Whether the gateway's load balancer is the external one."""
-    cluster: str | None = None
-    """Name of the cluster; None where another stack owns it."""
-    zones: tuple[str, ...] = ()
+    gateway: Front | None = None
+    price: Price | None = None
+    """None where it is unknown."""
     ttft_seconds: float = 2.5
     """Limit for a good first token: a bound of vLLM's histogram."""
     tpot_seconds: float = 0.1
@@ -101,16 +116,10 @@ class Watched:
     """Slow-case wait of a pod for its node and image."""
     start_seconds: int = 2100
     """Slow-case time from Pending to ready: node, image, weights, engines."""
+    grace_seconds: int = MAX_GRACE_SECONDS
+    """Time of a deleted pod to end."""
     interval_seconds: int = 15
     """Scrape interval."""
-    node_usd_per_hour: float | None = None
-    """Of a ladder: of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels of nodes.
-    The spend guard reads the nodes."""
-    reserved_usd_per_hour: float = 0.0
-    """What a ladder's reservation costs, used or not; 0 where its size is not stated."""
-    pods_per_node: int = 1
-    planned_usd_per_million_output: float | None = None
-    """Dollars per million output tokens at the published throughput; None where none was published for this shape."""
 
     @property
     def idle_hours(self) -> int:
@@ -118,11 +127,6 @@ class Watched:
         adds to it goes by itself.
         """
         return 23 if self.autoscaler is not None and not self.only_batches else 1
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether prompts are read by other engines than those that answer."""
-        return self.prefill_engines > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +145,17 @@ class Alert:
     expr: str
     for_seconds: int
     severity: Severity
-    question: Question
-    summary: str
-    """One line for the message, with the fleet's name."""
     panel: str
     """Title of the panel that shows it."""
+    summary: str
+    """One line for the message, with the fleet's name."""
     every_seconds: int = 60
     """Evaluation interval."""
+
+    @property
+    def question(self) -> Question:
+        """The section of its panel."""
+        return PANELS[self.panel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +175,9 @@ class LogSignal:
     """Extractor of the number; None for a counter."""
 
     def series(self, **labels: str) -> str:
-        """Selector of a counter's series. Source: Cloud Monitoring docs, "Map Cloud Monitoring metrics to PromQL"."""
+        """Selector of a counter's series; `|` in a value separates several. Source: Cloud Monitoring docs, "Map Cloud Monitoring metrics to
+        PromQL".
+        """
         return self._selector("", labels)
 
     def part(self, suffix: Literal["_sum", "_count"]) -> str:
@@ -176,7 +186,7 @@ class LogSignal:
 
     def _selector(self, suffix: str, labels: Mapping[str, str]) -> str:
         wanted = {"monitored_resource": self.resource, **labels}
-        matchers = ",".join(f'{key}="{value}"' for key, value in wanted.items())
+        matchers = ",".join(f'{key}={"~" if "|" in value else ""}"{value}"' for key, value in wanted.items())
         return f"logging_googleapis_com:user_{self.name}{suffix}{{{matchers}}}"
 
 
@@ -193,12 +203,16 @@ class Panel:
     """One chart of the dashboard."""
 
     title: str
-    section: Question
     unit: str
     """In UCUM: `1`, `s`, `1/s`, `{request}`, `USD`."""
     queries: tuple[Query, ...]
     thresholds: tuple[float, ...] = ()
     """Thresholds of alerts."""
+
+    @property
+    def section(self) -> Question:
+        """Its place on the dashboard."""
+        return PANELS[self.title]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,24 +236,3 @@ class Catalogue:
                 for recording in self.recordings
             ],
         }
-
-    def rule_groups(self) -> dict[str, Any]:
-        """Recordings and alerts in Prometheus' rules format.
-
-        Recordings get the label `namespace`, which managed Prometheus adds to those of a `Rules` object.
-        """
-        records = self.recording_group()
-        namespace = {"namespace": self.watched.namespace}
-        records["rules"] = [{**rule, "labels": {**rule["labels"], **namespace}} for rule in records["rules"]]
-        alerts = [
-            {
-                "alert": alert.name,
-                "expr": alert.expr,
-                "for": f"{alert.for_seconds}s",
-                "labels": {"severity": alert.severity, "app": self.watched.server, **namespace},
-                "annotations": {"summary": alert.summary, "panel": alert.panel},
-            }
-            for alert in self.alerts
-        ]
-        interval = f"{RULES_INTERVAL_SECONDS}s"
-        return {"groups": [records, {"name": f"{self.watched.server}-alerts", "interval": interval, "rules": alerts}]}

@@ -40,7 +40,7 @@ def recordings(watched: Watched) -> Iterator[Recording]:
     available = of.declared("kube_deployment_status_replicas_available")
     before = f"max_over_time({of.of(SERVED)}[1h])"
     yield Recording(name=SERVED, expr=f"max({before} or {available} > bool 0) and {available}")
-    if watched.node_usd_per_hour is not None:
-        each = watched.node_usd_per_hour / watched.pods_per_node
-        spent, reserved = f"{each:.6g} * {of.pods}", watched.reserved_usd_per_hour
-        yield Recording(name=USD_PER_HOUR, expr=f"clamp_min({spent}, {reserved:.6g})" if reserved else spent)
+    if (price := watched.price) is not None:
+        spent = f"{price.per_node / price.pods_per_node:.6g} * {of.pods}"
+        floor = f"clamp_min({spent}, {price.reserved:.6g})" if price.reserved else spent
+        yield Recording(name=USD_PER_HOUR, expr=floor)

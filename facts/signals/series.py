@@ -69,7 +69,7 @@ GOOGLE: Final = (
 )
 """Series of Google Cloud. Sources: Cloud Monitoring, "Kubernetes metrics", container/restart_count; "Google Cloud metrics",
 loadbalancing: https/internal/request_count and https/external/regional/request_count."""
-DCGM: Final = ("DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_PROF_SM_ACTIVE")
+DCGM: Final = ("DCGM_FI_PROF_SM_ACTIVE",)
 """Series of GKE's DCGM package. Source: monitoring-dashboard-samples, dashboards/nvidia-gpu/nvidia-dcgm-prometheus.json."""
 PICKER: Final = tuple(name for picker in pickers.SERIES.values() for name in picker.every)
 """Series of the endpoint pickers."""
@@ -136,10 +136,10 @@ class Series:
         """Requests at the gateway's load balancer. GKE names it gkegw1-ID-NAMESPACE-GATEWAY-HASH and shortens long names in it;
         public examples keep at least seven characters of the namespace.
         """
-        external, begins = self.watched.gateway_is_external, self.watched.namespace[:7]
+        front, begins = self.watched.gateway, self.watched.namespace[:7]
         kind, resource = (
             ("external_regional", "http_external_regional_lb_rule")
-            if external
+            if front is not None and front.is_external
             else ("internal", "internal_http_lb_rule")
         )
         named = (f'monitored_resource="{resource}"', f'forwarding_rule_name=~"gkegw1-[^-]+-{begins}.*"')

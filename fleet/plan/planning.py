@@ -392,9 +392,17 @@ def _start(question: PlanQuestion, machines: int, *, cluster: bool, weights: boo
         readers=ceil(machines / sizing.volume_copies),
         platform_exists=cluster,
         weights_exist=weights,
+        flex_start=_has_flex_start(question),
         gpus=question.machine.gpus,
         articles_machine=question.machine == DEFAULT_MACHINE,
     )
+
+
+def _has_flex_start(question: PlanQuestion) -> bool:
+    """Whether a machine may be waited for at flex-start. A stack's own ladder may be without it."""
+    if question.capacity == "ladder" and question.billed is not None and question.billed.capacity == "ladder":
+        return "flex-start" in question.billed.ladder
+    return question.capacity in ("flex-start", "ladder")
 
 
 def _plan(question: PlanQuestion, fleet: _Fleet) -> Plan:

@@ -17,6 +17,7 @@ from fleet.rollout.effort import MEASUREMENTS, REPEATS
 from settings.derived.canary import release, weights_ending
 from settings.derived.figures import figures
 from settings.load import check
+from settings.sections.capacity import has_flex_start
 from settings.sections.section import key
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def _way(after: Settings, canary: Settings) -> TimeToServe:
             platform_exists=True,
             weights_exist=weights_ending(after) is None,
             weights_from_hub=not weights.has_volume,
+            flex_start=has_flex_start(canary.capacity),
             gpus=canary.gpus_per_replica,
             articles_machine=canary.machine == DEFAULT_MACHINE,
         )

@@ -110,9 +110,8 @@ class Rollout:
             )
         edited = self._text()
         given = edited.get(("config", _ROLLOUT, "canary"))
-        for name in ("profile", "resources"):
-            if name in given:
-                edited.set(("config", _SERVER, name), given[name])
+        if "profile" in given:
+            edited.set(("config", _SERVER, "profile"), given["profile"])
         for name, value in given.get("engine", {}).items():
             edited.set(("config", _SERVER, "engine", name), value)
         # As settings/sections/rollout.py lays a canary over the servers.
@@ -127,16 +126,12 @@ class Rollout:
             edited.remove(("config", _SERVER, "image", "digest"))
         if "model" in given:
             model = was.serving.model
-            config = given["model"].get("config") or edited.get(("config", _MODEL, "config"))
             named = {"id": model.id, "revision": model.revision, "sizeGb": model.size_gb}
-            for name, value in (named | ({"config": config} if config else {})).items():
+            for name, value in named.items():
                 if edited.get(("config", _MODEL, name)) != value:
                     edited.set(("config", _MODEL, name), value)
             if not model.adapters:
                 edited.remove(("config", _MODEL, "adapters"))
-            for name in ("reasoningParser", "toolCallParser"):
-                if name in given["model"]:
-                    edited.set(("config", _MODEL, name), given["model"][name])
             if server_name(model.id) != (address := self.settings.server.name):
                 edited.set(("config", _SERVER, "name"), address)  # the default follows the model
         if ending := weights_ending(self.settings):

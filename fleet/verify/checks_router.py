@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from facts.texts import plural
 from fleet.verify.facts import Facts
 from fleet.verify.findings import Check, difference, judged, not_checked
-from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
+from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -32,7 +32,7 @@ def routers(facts: Facts, settings: Settings) -> Check | None:
         return not_checked("routers", title, facts.cluster.troubles["routers"])
     router = settings.endpoint.router
     found, wanted = facts.cluster.routers, router.replicas
-    grace = ROUTER_PRE_STOP_SECONDS + router.drain_seconds + ROUTER_EXIT_SECONDS
+    grace = ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS + ROUTER_EXIT_SECONDS
     ready = sum(one.ready for one in found)
     differences = [difference(one.name, "pod", "ready", one.why_not_ready) for one in found if not one.ready]
     differences += [

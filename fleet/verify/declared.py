@@ -15,6 +15,7 @@ from facts.workloads import draft_acceptance
 from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
+from settings.sections.engine import effective_flags
 
 if TYPE_CHECKING:
     from fleet.plan.model.deployment import Deployment
@@ -71,7 +72,8 @@ def layout(settings: Settings) -> memory.CacheLayout | None:
 
 def block_tokens(settings: Settings) -> int | None:
     """Tokens of one cache block: raised by vLLM for a hybrid model, or as declared; None if undetermined."""
-    chosen = settings.serving.engine.block_size
+    given = effective_flags(settings.serving.engine).get("block-size")
+    chosen = None if given is None else int(given)
     known = layout(settings)
     if known is None or not is_hybrid(settings):
         return chosen
@@ -87,11 +89,12 @@ def kv_expectation(settings: Settings) -> MemoryBudget | None:
 def cache_labels(settings: Settings) -> Mapping[str, str]:
     """Expected labels of `vllm:cache_config_info`, with the values that vLLM resolves."""
     engine = settings.serving.engine
+    flags = effective_flags(engine)
     hybrid, shape = is_hybrid(settings), settings.serving.shape
     prefix_caching = settings.serving.caches_prefixes
     expected: dict[str, str] = {
         "gpu_memory_utilization": str(engine.gpu_memory_share),
-        "prefix_caching_hash_algo": engine.prefix_caching_hash_algo or "sha256",
+        "prefix_caching_hash_algo": str(flags.get("prefix-caching-hash-algo", "sha256")),
     }
     if (block := block_tokens(settings)) is not None:
         expected["block_size"] = str(block)
@@ -103,7 +106,7 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
         # Without prefix caching there is no mode; Qwen3.5 supports only align.
         expected["mamba_cache_mode"] = "align" if prefix_caching else "none"
     if hybrid and shape is not None:
-        ssm, own = engine.mamba_ssm_cache_dtype, shape.architecture.linear_state_dtype
+        ssm, own = flags.get("mamba-ssm-cache-dtype"), shape.architecture.linear_state_dtype
         expected["mamba_ssm_cache_dtype"] = (
             str(ssm) if ssm not in (None, "auto") else own if own == "float32" else "auto"
         )

@@ -353,7 +353,9 @@ def _rung_offers(
     machine = _rung_machine(needs, pods, rung)
     if machine is None:
         return
-    wait = rung.get("capacityCheckWaitTimeSeconds") or needs.wanted(WAIT) or (flex_wait_seconds if flex else 0.0)
+    # A shorter wait is ignored, and any without flex-start.
+    stated = float(rung.get("capacityCheckWaitTimeSeconds") or needs.wanted(WAIT) or 0.0)
+    wait = max(flex_wait_seconds, stated) if flex else 0.0
     run = rung.get("maxRunDurationSeconds")
     driver = str((rung.get("gpu") or {}).get("driverVersion") or "default")
 
@@ -369,7 +371,7 @@ def _rung_offers(
             max_run_seconds=None if run is None else str(run),
             recycle_lead_seconds=(flex_start.get("nodeRecycling") or {}).get("leadTimeSeconds") if flex else None,
             driver_version=driver,
-            wait_seconds=float(wait),
+            wait_seconds=wait,
         )
 
     reserved = rung.get("reservations") or {}

@@ -88,9 +88,9 @@ class Provisioner:
         metadata = pod["metadata"]
         return self._troubles.get((metadata["namespace"], metadata["name"]))
 
-    def ends_in(self, node: str, seconds: float) -> None:
-        """Let a node have this much of its run duration left. Raises KeyError if it does not exist."""
-        self._run_duration.ends_in(node, seconds)
+    def ends_in(self, node: str, seconds: float) -> float:
+        """Let a node have this much of its run duration left; returns when it ends. Raises KeyError if it does not exist."""
+        return self._run_duration.ends_in(node, seconds)
 
     # Scans
 

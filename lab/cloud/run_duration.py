@@ -18,6 +18,8 @@ from lab.control_plane.api import Manifest
 
 TRY_SECONDS: Final = 60.0
 """From a failed attempt to the next one. Source: BackoffDuration of that plugin."""
+LEAST_LEAD_WALL_SECONDS: Final = 90.0
+"""Minimum wall time in which pods can move before their node ends: Kubernetes' controllers, which move them, run in wall time."""
 
 
 class RunDuration:
@@ -35,19 +37,24 @@ class RunDuration:
         if seconds is not None:
             self._plan(node, float(seconds))
 
-    def ends_in(self, name: str, seconds: float) -> None:
-        """Let the node be as old as it is when it has this long left. Raises KeyError if it does not exist."""
+    def ends_in(self, name: str, seconds: float) -> float:
+        """Let the node be as old as it is when it has this long left; returns when it ends. Raises KeyError if it does not exist."""
         node = self._world.nodes.get(name)
         if node is None:
             raise KeyError(f"node {name} does not exist")
-        self._plan(node, seconds)
+        return self._plan(node, seconds)
 
-    def _plan(self, node: Manifest, seconds: float) -> None:
+    def _plan(self, node: Manifest, seconds: float) -> float:
         name, lead = node["metadata"]["name"], node["metadata"]["labels"].get(RECYCLE_LEAD)
-        self._ends[name] = end = self._world.clock.now_seconds() + seconds
+        clock = self._world.clock
+        moves_after = None if lead is None else max(0.0, seconds - float(lead))
+        if moves_after is not None:
+            seconds = max(seconds, moves_after + LEAST_LEAD_WALL_SECONDS * clock.speed)
+        self._ends[name] = end = clock.now_seconds() + seconds
         self._agenda.after(seconds, self._end, name, end)
-        if lead is not None:
-            self._agenda.after(max(0.0, seconds - float(lead)), self._recycle, name, end)
+        if moves_after is not None:
+            self._agenda.after(moves_after, self._recycle, name, end)
+        return end
 
     def _recycle(self, name: str, end: float) -> None:
         if self._ends.get(name) == end:

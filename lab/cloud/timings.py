@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.disks import throughput_floor_mibps
 from facts.time_to_serve import MB_PER_MIB, download_mb_per_s, image_seconds, step_seconds, weights_read_seconds
 from settings.derived.benchmark_load import expected_seconds
@@ -38,8 +39,8 @@ class Timings:
     """The same for nodes of a class with a delay of its own, at least: time for the scheduler on a fast clock."""
     node_removal_seconds: float = 30.0
     """From that decision to the node's removal. Assumed."""
-    flex_start_wait_seconds: float = 900.0
-    """Default wait of a ComputeClass for flex-start. Source: GKE docs, 15 minutes."""
+    flex_start_wait_seconds: float = FLEX_START_WAIT_SECONDS
+    """Wait of a ComputeClass at flex-start."""
 
     # Containers
     large_image_pull_seconds: float = step_seconds("image-pull")

@@ -1,6 +1,4 @@
-"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi, and if needed Helm, a runner of alert rules and the
-load of routers.
-"""
+"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi, and if needed Helm."""
 
 from __future__ import annotations
 
@@ -129,14 +127,6 @@ HELM: Final = Source(
     version_variables=("helm.sh/helm/v3/internal/version.version",),
     version_option="version",
 )
-ROUTERS: Final = Source(
-    folder="routers",
-    title="the endpoint picker and its load",
-    module="sigs.k8s.io/gateway-api-inference-extension",
-    packages={"routerload": "vllm-fleet.dev/control-plane/routers"},
-    version_variables=("main.version",),
-)
-"""The picker, and what stands before and behind a router in lab/routers. Measured: 5 minutes of processor time, 70 MB."""
 PULUMI: Final = Source(
     folder="pulumi",
     title="Pulumi's engine",
@@ -172,11 +162,6 @@ def binaries(progress: Progress) -> Binaries:
 def helm(progress: Progress) -> Path:
     """The `helm` command, built unless cached; for stacks with a Helm release. Raises RehearsalError."""
     return _provide(HELM, progress) / "helm"
-
-
-def routers(progress: Progress) -> Path:
-    """The load of `make bench-routers`, and the endpoint picker in it, built unless cached. Raises RehearsalError."""
-    return _provide(ROUTERS, progress) / "routerload"
 
 
 def pulumi(progress: Progress) -> Path:

@@ -83,6 +83,7 @@ def _second_up(stage: Stage, proof: Proof) -> None:
 
 def _restarted_api_server(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
+        stage.until_applying(running)
         stage.until("a third of the resources", lambda: stage.applied_share() >= 1 / 3, 3600)
         stage.control_plane.restart_api_server(down_seconds=3.0)
         first = running.result()
@@ -92,6 +93,7 @@ def _restarted_api_server(stage: Stage, proof: Proof) -> None:
 
 def _killed_up(stage: Stage, proof: Proof) -> None:
     with stage.up_in_background() as running:
+        stage.until_applying(running)
         stage.until("a Job or a Deployment that pulumi up waits for", lambda: _under_way(stage), 3600)
         stage.updates.kill()
         running.result()

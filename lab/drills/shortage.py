@@ -121,6 +121,7 @@ def _disk_quota(stage: Stage, proof: Proof) -> None:
     # Beside Autopilot's own nodes.
     stage.stock.ssd_gib = NEW_PROJECT_SSD_GIB - SYSTEM_NODES * SMALLEST_BOOT_DISK_GIB
     with stage.up_in_background({"benchmark": {"enabled": False}}) as running:
+        stage.until_applying(running)
         stage.until(
             "a node, or why there is none",
             lambda: stage.meter.gpu_nodes.now or _over_the_projects_quota(stage),
@@ -189,6 +190,7 @@ def _inactive_reservation(stage: Stage, proof: Proof) -> None:
     }
     stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
     with stage.up_in_background(sections) as running:
+        stage.until_applying(running)
         said = stage.until(
             "a replica that waits for the reservation",
             lambda: _waits_for(stage, "week"),

@@ -1,58 +1,58 @@
-"""Measures the routers and writes facts/data/routers.yaml: `python -m lab.routers` (`make bench-routers`), about a quarter of an hour.
+"""Compares leastRequest with a choice by the prompt's beginning: `python -m lab.routers` (`make bench-routers`), under ten minutes.
 
-On a machine with other work, give it priority (`chrt -r 5`), or processor time is right and latency is not.
+Prints YAML. On a machine with other work processor time holds, and latency does not.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from facts import ledger
-from facts.files import write_whole
-from lab.control_plane import build
 from lab.results.result import RehearsalError
 from lab.routers import measure, programs
 
-FILE = ledger.DATA_FOLDER / "routers.yaml"
-_HEAD = """\
-# Routers on loopback, before eight pods of eight ranks that count every token. Written by `make bench-routers`.
-# Times in microseconds of processor time; `_ratio`: to a direct connection in the same round.
-"""
 
-
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Measure everything. Exit code 1 if a part failed."""
+    parser = argparse.ArgumentParser(prog="lab.routers")
+    parser.add_argument(
+        "--seconds", type=float, default=8.0, help="of each measured run; the default takes under nine minutes"
+    )
+    seconds = parser.parse_args(arguments).seconds
     try:
-        found = programs.found(build.routers(_progress))
         with tempfile.TemporaryDirectory(prefix="routers-") as folder:
-            bench = measure.Bench(found, Path(folder), _progress)
+            found = programs.programs(Path(folder), _progress)
+            bench = measure.Bench(found, Path(folder), _progress, seconds=seconds)
             content = {
-                "source": "own-routers",
                 "measured": {
                     "date": datetime.now(UTC).date(),
                     "machine": f"{os.cpu_count()} cores, {platform.machine()}, Linux {platform.release()}",
-                    "versions": dict(found.versions()),
+                    "haproxy": found.version(),
+                    "seconds": seconds,
                 },
                 "cost": measure.cost(bench),
-                "balance": measure.balance(bench),
                 "prefixes": measure.prefixes(bench),
-                "streams": measure.streams(bench),
-                "server_dies": measure.server_dies(bench),
-                "router_ends": measure.router_ends(bench),
             }
     except RehearsalError as error:
         _progress(str(error))
         return 1
-    write_whole(FILE, (_HEAD + yaml.safe_dump(content, sort_keys=False, width=150)).encode())
-    _progress(f"written: {FILE}")
+    yaml.safe_dump(_short(content), sys.stdout, sort_keys=False, width=200, default_flow_style=None)
     return 0
+
+
+def _short(value: Any) -> Any:
+    """Three digits."""
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
 def _progress(line: str) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import signal
-import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from lab.results.result import RehearsalError
 from lab.routers import programs, ranks
 from lab.routers.programs import Programs, Router, Running
-from lab.routers.ranks import Pacing, Ranks
+from lab.routers.ranks import Pacing
 
-Progress = Callable[[str], None]
 Figures = dict[str, Any]
 
-ROUNDS: Final = 3
 SHORT_PROMPT: Final = 3_000
 """Bytes: about the article's mean prompt of 768 tokens."""
 LONG_PROMPT: Final = 40_000
@@ -30,18 +25,24 @@ KIB: Final = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One run of clients."""
+    """One run of clients. Each has one conversation after another, and one request at a time."""
 
     connections: int
     lengths: str = "1"
     """Tokens of an answer, with shares."""
     prompt_bytes: int = SHORT_PROMPT
-    seconds: float = 4.0
+    """Of a user's message."""
+    seconds: float
     warm: float = 1.0
-    ramp: float = 0.5
     groups: int = 0
+    """System prompts; 0: none."""
+    hot: float = 0.0
+    """Share of the conversations with the first of them."""
     prefix_bytes: int = 0
-    once: bool = False
+    """Of a system prompt."""
+    turns: int = 1
+    think: float = 0.0
+    """Mean seconds between two turns."""
 
     def options(self) -> list[str]:
         """For `routerload clients`."""
@@ -51,307 +52,161 @@ class Asked:
             f"-prompt-bytes={self.prompt_bytes}",
             f"-seconds={self.seconds}",
             f"-warm={self.warm}",
-            f"-ramp={self.ramp}",
+            f"-ramp={self.warm / 2}",
             f"-groups={self.groups}",
+            f"-hot={self.hot}",
             f"-prefix-bytes={self.prefix_bytes}",
-            f"-once={str(self.once).lower()}",
+            f"-turns={self.turns}",
+            f"-think={self.think}",
         ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """One run: what clients saw, and processor time of all meanwhile."""
+    """One run: what clients saw, and what the ranks and the router counted from a moment on."""
 
     clients: Mapping[str, Any]
+    ranks: Mapping[str, Any]
     router_cpu: float
-    ranks_cpu: float
-    seconds: float
-    """Of the processor time: with the time before the measured seconds."""
-    all_requests: int
-    """Requests of the processor time."""
-    all_chunks: int
+    """Seconds."""
 
 
 class Bench:
-    """Programs and a folder for their files."""
+    """Programs, a folder for their files, and the length of runs."""
 
-    def __init__(self, found: Programs, folder: Path, progress: Progress) -> None:
-        self.programs, self.folder, self.progress = found, folder, progress
+    def __init__(self, found: Programs, folder: Path, progress: Callable[[str], None], *, seconds: float) -> None:
+        self.programs, self.folder, self.progress, self.seconds = found, folder, progress, seconds
 
-    @contextmanager
-    def router(self, router: Router, *, processes: int = 1) -> Iterator[Running]:
-        """A router before running ranks."""
-        with programs.running(router, self.programs, self.folder, processes=processes) as running:
-            yield running
-
-    def ranks(self, pacing: Pacing, *, last_apart: bool = False) -> Any:
-        """All ranks."""
-        return ranks.running(self.programs.routerload, pacing, self.folder, last_apart=last_apart)
-
-    def run(self, running: Running, all_ranks: Ranks, asked: Asked) -> Seen:
-        """One run to its end."""
-        client = self.start(running, asked, all_ranks)
-        return client.end()
-
-    def start(self, running: Running, asked: Asked, all_ranks: Ranks) -> Client:
-        """Start clients."""
-        return Client(self.programs.routerload, running, asked, all_ranks)
-
-
-class Client:
-    """Running clients."""
-
-    def __init__(self, program: Path, running: Running, asked: Asked, all_ranks: Ranks) -> None:
-        self._running, self._asked, self._ranks = running, asked, all_ranks
-        all_ranks.reset()
-        self._began = time.monotonic()
-        self._cpu = running.cpu_seconds()
-        self._ranks_cpu = all_ranks.told()["cpu_seconds"]
-        self._process = subprocess.Popen(
-            [program, "clients", *running.clients, *asked.options()],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def end(self) -> Seen:
-        """Wait for the end. Raises RehearsalError if the clients failed."""
-        limit = 60 + self._asked.seconds + self._asked.warm + (120 if self._asked.once else 0)
-        try:
-            out, err = self._process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-            raise RehearsalError(f"clients of {self._running.router.id} did not end in {limit:.0f} s") from None
-        if self._process.returncode:
-            raise RehearsalError(f"clients of {self._running.router.id} failed: {err.strip()[:400]}")
-        told = self._ranks.told()
-        return Seen(
-            clients=json.loads(out),
-            router_cpu=self._running.cpu_seconds() - self._cpu,
-            ranks_cpu=told["cpu_seconds"] - self._ranks_cpu,
-            seconds=time.monotonic() - self._began,
-            all_requests=told["accepted"],
-            all_chunks=told["chunks"],
-        )
+    def run(self, router: Router, pacing: Pacing, asked: Asked, *, whole: bool = False) -> Seen:
+        """One run to its end. `whole`: counts of the time before the measured seconds, too. Raises RehearsalError."""
+        self.progress(f"{router.id}: {asked.connections} clients for {asked.warm + asked.seconds:g} s")
+        with (
+            ranks.running(self.programs.routerload, pacing, self.folder) as all_ranks,
+            programs.running(router, self.programs, self.folder) as running,
+        ):
+            cpu = running.cpu_seconds()
+            client = subprocess.Popen(
+                [self.programs.routerload, "clients", f"-targets={','.join(running.targets)}", *asked.options()],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            try:
+                if not whole:
+                    time.sleep(asked.warm)
+                    all_ranks.reset()
+                    cpu = running.cpu_seconds()
+                out, err = client.communicate(timeout=60 + asked.seconds + asked.warm)
+            except subprocess.TimeoutExpired:
+                raise RehearsalError(f"clients of {router.id} did not end in time") from None
+            finally:
+                client.kill()
+            if client.returncode:
+                raise RehearsalError(f"clients of {router.id} failed: {err.strip()[:400]}")
+            return _seen(router, json.loads(out), all_ranks.counts(), running, cpu)
 
 
-COST: Final = (
-    programs.DIRECT,
-    programs.LEASTCONN,
-    programs.POWER_OF_TWO,
-    programs.CACHE_AWARE,
-    programs.CACHE_AWARE_OF_PODS,
-    programs.PICKER,
-    programs.PICKER_AT_RANDOM,
-)
-_IDLE_SECONDS: Final = 2.0
-_REQUESTS: Final = Asked(connections=16, seconds=3)
-_PROMPTS: Final = Asked(connections=8, prompt_bytes=LONG_PROMPT, seconds=3)
-_CHUNKS: Final = Asked(connections=200, lengths="400", seconds=4)
+def _seen(router: Router, clients: Mapping[str, Any], counts: Mapping[str, Any], running: Running, cpu: float) -> Seen:
+    if clients["failures"]:
+        raise RehearsalError(f"{router.id}: requests failed: {dict(clients['failures'])}")
+    return Seen(clients=clients, ranks=counts, router_cpu=running.cpu_seconds() - cpu)
 
 
-def cost(bench: Bench, rounds: int = ROUNDS) -> Figures:
-    """Processor time of a request, of a KiB of prompt and of a chunk; time that a router adds. Rounds are interleaved."""
-    found: dict[str, list[Figures]] = {router.id: [] for router in COST}
-    for number in range(rounds):
-        for router in COST:
-            bench.progress(f"cost, round {number + 1} of {rounds}: {router.id}")
-            found[router.id].append(_cost_once(bench, router))
-    direct = found[programs.DIRECT.id]
-    for router in COST:
-        for mine, base in zip(found[router.id], direct, strict=True):
-            for name in ("chunk_p50_us", "chunk_p99_us", "first_p50_us", "first_p99_us"):
-                mine[f"{name}_ratio"] = mine[name] / base[name]
-    return {name: _middle(rows) for name, rows in found.items()}
+def cost(bench: Bench) -> Figures:
+    """Processor time of a request, of a KiB of prompt and of a chunk; p99 that a router adds to a direct connection."""
+    return _beside_direct(
+        {one.id: _cost(bench, one) for one in (programs.DIRECT, programs.LEAST, *programs.CANDIDATES)}
+    )
 
 
-def _cost_once(bench: Bench, router: Router) -> Figures:
-    with bench.ranks(Pacing(step_ms=10)) as all_ranks, bench.router(router) as running:
-        time.sleep(1.0)
-        before, began = running.cpu_seconds(), time.monotonic()
-        time.sleep(_IDLE_SECONDS)
-        idle = (running.cpu_seconds() - before) / (time.monotonic() - began)
-        requests, prompts = (bench.run(running, all_ranks, asked) for asked in (_REQUESTS, _PROMPTS))
-    with bench.ranks(Pacing(step_ms=50)) as all_ranks, bench.router(router) as running:
-        chunks = bench.run(running, all_ranks, _CHUNKS)
-    for seen in (requests, prompts, chunks):
-        _no_failures(router, seen)
-    per_request, per_chunk, per_kib = _parts(requests, prompts, chunks, idle)
+def _cost(bench: Bench, router: Router) -> Figures:
+    short = bench.seconds / 3
+    requests = bench.run(router, Pacing(step_ms=10), Asked(connections=16, seconds=short), whole=True)
+    prompts = bench.run(
+        router, Pacing(step_ms=10), Asked(connections=8, prompt_bytes=LONG_PROMPT, seconds=short), whole=True
+    )
+    chunks = bench.run(router, Pacing(step_ms=50), Asked(connections=200, lengths="400", seconds=short), whole=True)
+    per_request, per_chunk, per_kib = parts(requests, prompts, chunks)
+    each = per_request + SHORT_PROMPT / KIB * per_kib + per_chunk
     return {
-        "idle_cores": idle,
         "cpu_us_per_request": 1e6 * per_request,
-        "cpu_us_per_chunk": 1e6 * per_chunk,
         "cpu_us_per_kib": 1e6 * per_kib,
-        "requests_per_s": requests.clients["requests"] / requests.clients["seconds"],
-        "chunks_per_s": chunks.clients["chunks"] / chunks.clients["seconds"],
-        "chunk_p50_us": chunks.clients["chunk_p50_us"],
-        "chunk_p99_us": chunks.clients["chunk_p99_us"],
-        "first_p50_us": requests.clients["first_p50_us"],
+        "cpu_us_per_chunk": 1e6 * per_chunk,
+        "requests_per_s_per_core": 1 / each if each > 0 else None,
         "first_p99_us": requests.clients["first_p99_us"],
-        "client_cores": chunks.clients["cpu_seconds"] / chunks.clients["seconds"],
-        "ranks_cores": chunks.ranks_cpu / chunks.seconds,
-        "router_cores": chunks.router_cpu / chunks.seconds,
+        "long_first_p99_us": prompts.clients["first_p99_us"],
+        "chunk_p99_us": chunks.clients["chunk_p99_us"],
     }
 
 
-def _parts(requests: Seen, prompts: Seen, chunks: Seen, idle: float) -> tuple[float, float, float]:
+def parts(requests: Seen, prompts: Seen, chunks: Seen) -> tuple[float, float, float]:
     """Seconds of a request without prompt and chunks, of a chunk, of a KiB of prompt: three equations."""
     import numpy as np
 
     rows, sums = [], []
     for seen, prompt in ((requests, SHORT_PROMPT), (prompts, LONG_PROMPT), (chunks, SHORT_PROMPT)):
-        rows.append([seen.all_requests, seen.all_chunks, seen.all_requests * prompt / KIB])
-        sums.append(max(0.0, seen.router_cpu - idle * seen.seconds))
+        accepted = seen.ranks["accepted"]
+        rows.append([accepted, seen.ranks["chunks"], accepted * prompt / KIB])
+        sums.append(seen.router_cpu)
     per_request, per_chunk, per_kib = (float(value) for value in np.linalg.solve(np.array(rows), np.array(sums)))
     return per_request, per_chunk, per_kib
 
 
-def _middle(rows: Sequence[Figures]) -> Figures:
-    """Median of the rounds, with the range of what is sized from."""
-    found: Figures = {}
-    for name in rows[0]:
-        values = [row[name] for row in rows]
-        found[name] = _short(statistics.median(values))
-        if name.startswith("cpu_us") or name.endswith("_ratio"):
-            found[f"{name}_range"] = [_short(min(values)), _short(max(values))]
+def _beside_direct(found: dict[str, Figures]) -> Figures:
+    direct = found[programs.DIRECT.id]
+    for row in found.values():
+        for name in ("first_p99_us", "long_first_p99_us", "chunk_p99_us"):
+            row[f"{name}_by_direct"] = row[name] / direct[name]
     return found
 
 
-def _short(value: float) -> float:
-    """Three digits."""
-    return float(f"{value:.3g}")
-
-
-CHOICES: Final = (
-    programs.DIRECT,
-    programs.LEASTCONN,
-    programs.POWER_OF_TWO,
-    programs.CACHE_AWARE,
-    programs.PICKER,
-    programs.PICKER_AT_RANDOM,
-)
-_UNEVEN: Final = Asked(connections=1_024, lengths="8:0.8,128:0.2", warm=6, seconds=12, ramp=2)
-
-
-def balance(bench: Bench) -> Figures:
-    """Most over mean of the ranks, sampled ten times a second, while answers are of 8 or 128 tokens."""
-    found: Figures = {}
-    for router in CHOICES:
-        bench.progress(f"balance: {router.id}")
-        with bench.ranks(Pacing(step_ms=100, each_ms=3)) as all_ranks, bench.router(router) as running:
-            client = bench.start(running, _UNEVEN, all_ranks)
-            time.sleep(_UNEVEN.warm)
-            all_ranks.reset()
-            seen = client.end()
-            told = all_ranks.told()
-        _no_failures(router, seen)
-        found[router.id] = {
-            "requests_max_by_mean": _short(told["requests_max_by_mean"]),
-            "tokens_max_by_mean": _short(told["tokens_max_by_mean"]),
-            "tokens_per_s": _short(told["tokens"] / _UNEVEN.seconds),
-            "requests_per_rank": _short(told["requests_mean"]),
-        }
-    return found
-
-
-_SHARED: Final = Asked(connections=256, lengths="8", warm=6, seconds=10, ramp=2, groups=256, prefix_bytes=2_400)
-_SHARED_BLOCKS: Final = 400
-"""Blocks of a rank's cache: those of eight prompts."""
+ENGINE: Final = Pacing(step_ms=32, each_ms=8, block_ms=4, blocks=512)
+"""An engine a few times slower and smaller than a real one, in proportion. Four requests of 16 tokens run in each; half of their step is
+theirs, and computing a whole prompt takes three tenths of an engine's time, as at the article's lengths: 71 ms for a prompt, 168 ms for an
+answer's part of the steps (facts/data/disaggregation.yaml)."""
+_LARGE: Final = replace(ENGINE, blocks=1_024)
+"""The same, with room for the histories of eight conversations."""
+_LONG: Final = replace(ENGINE, block_ms=0.4, blocks=5_120)
+"""The same for prompts that are ten times as long."""
+_ASKED: Final = Asked(connections=256, lengths="16", prompt_bytes=600, seconds=0, warm=8, prefix_bytes=1_200)
+LOADS: Final[Mapping[str, tuple[Pacing, Asked]]] = {
+    # Uneven answers of prompts that nothing shares: balance alone.
+    "unshared": (ENGINE, replace(_ASKED, lengths="8:0.8,48:0.2", prefix_bytes=0, prompt_bytes=1_800)),
+    # 8 system prompts take a third of a rank's cache, 256 ten times as much as it has.
+    "few-systems": (ENGINE, replace(_ASKED, groups=8)),
+    "many-systems": (ENGINE, replace(_ASKED, groups=256)),
+    "one-hot": (ENGINE, replace(_ASKED, groups=256, hot=0.5)),
+    # A client thinks between turns: otherwise the rank that just answered it has the fewest requests, and gets its next one.
+    "ten-turns": (_LARGE, replace(_ASKED, connections=512, groups=8, prompt_bytes=400, turns=10, think=1.0)),
+    # System prompts end beyond HAProxy's buffer of 16 KiB; 32 of them take twice a rank's cache.
+    "long-systems": (_LONG, replace(_ASKED, groups=32, prefix_bytes=17_000)),
+}
 
 
 def prefixes(bench: Bench) -> Figures:
-    """Share of the prompts' blocks that the ranks' caches had: 256 shared beginnings, of which a rank holds eight."""
-    found: Figures = {}
-    for router in CHOICES:
-        bench.progress(f"prefixes: {router.id}")
-        pacing = Pacing(step_ms=60, blocks=_SHARED_BLOCKS)
-        with bench.ranks(pacing) as all_ranks, bench.router(router) as running:
-            client = bench.start(running, _SHARED, all_ranks)
-            time.sleep(_SHARED.warm)
-            all_ranks.reset()
-            seen = client.end()
-            told = all_ranks.told()
-        _no_failures(router, seen)
-        found[router.id] = {
-            "hit_share": _short(told["prompt_blocks_hit"] / max(1, told["prompt_blocks"])),
-            "requests_per_s": _short(seen.clients["requests"] / seen.clients["seconds"]),
-            "tokens_max_by_mean": _short(told["tokens_max_by_mean"]),
-        }
-    return found
-
-
-STREAMS: Final = 16_000
-_STREAMS: Final = Asked(connections=STREAMS, lengths="8", prompt_bytes=400, once=True, ramp=10, warm=10, seconds=30)
-
-
-def streams(bench: Bench) -> Figures:
-    """Sixteen thousand open streams through two processes (one of the picker), and their memory."""
-    found: Figures = {}
-    for router in (programs.LEASTCONN, programs.POWER_OF_TWO, programs.PICKER):
-        bench.progress(f"streams: {router.id}")
-        processes = 1 if router.program == "picker" else 2
-        with bench.ranks(Pacing(step_ms=4_000)) as all_ranks, bench.router(router, processes=processes) as running:
-            before = running.resident_bytes()
-            client = bench.start(running, _STREAMS, all_ranks)
-            time.sleep(_STREAMS.ramp + 12)
-            most = running.resident_bytes()
-            seen = client.end()
-        found[router.id] = {
-            "processes": processes,
-            "peak_open": seen.clients["peak_open"],
-            "failed": sum(one["count"] for one in seen.clients["failures"].values()),
-            "resident_mib_before": _short(before / 2**20),
-            "kib_per_stream": _short((most - before) / KIB / max(1, seen.clients["peak_open"])),
-        }
-    return found
-
-
-_LONG: Final = Asked(connections=256, lengths="32", warm=3, seconds=20, ramp=2)
-
-
-def server_dies(bench: Bench) -> Figures:
-    """One of eight pods is killed under load: what clients see, and for how long."""
-    found: Figures = {}
-    for router in (programs.LEASTCONN, programs.POWER_OF_TWO, programs.CACHE_AWARE):
-        bench.progress(f"server dies: {router.id}")
-        with bench.ranks(Pacing(step_ms=100), last_apart=True) as all_ranks, bench.router(router) as running:
-            client = bench.start(running, _LONG, all_ranks)
-            time.sleep(_LONG.warm + 2)
-            killed = all_ranks.kill_last()
-            seen = client.end()
-        found[router.id] = _after(seen, killed)
-    return found
-
-
-def router_ends(bench: Bench) -> Figures:
-    """One of two router processes is killed, or asked to stop."""
-    found: Figures = {}
-    for router in (programs.LEASTCONN, programs.POWER_OF_TWO):
-        assert router.program is not None
-        for how, number in (("killed", signal.SIGKILL), ("stopped", programs.SOFT_STOP[router.program])):
-            bench.progress(f"router {how}: {router.id}")
-            with bench.ranks(Pacing(step_ms=100)) as all_ranks, bench.router(router, processes=2) as running:
-                client = bench.start(running, _LONG, all_ranks)
-                time.sleep(_LONG.warm + 2)
-                at = running.signal(number)
-                seen = client.end()
-            found[f"{router.id}-{how}"] = _after(seen, at)
-    return found
-
-
-def _after(seen: Seen, at: float) -> Figures:
-    """Errors since a moment, by kind, and the seconds until the last one."""
-    failures = seen.clients["failures"]
+    """Share of the prompts' blocks that the ranks' caches had, requests/s, first token and balance for each load and router."""
     return {
-        "open": seen.clients["peak_open"],
-        "errors": {kind: one["count"] for kind, one in sorted(failures.items())},
-        "seconds_until_none": _short(max([0.0, *(one["last"] - at for one in failures.values())])),
-        "requests": seen.clients["requests"],
-        "with_internal_addresses": seen.clients["leaked_addresses"],
+        name: _by_router(bench, engine, replace(load, seconds=bench.seconds)) for name, (engine, load) in LOADS.items()
     }
 
 
-def _no_failures(router: Router, seen: Seen) -> None:
-    if seen.clients["failures"]:
-        raise RehearsalError(f"{router.id}: requests failed: {dict(seen.clients['failures'])}")
+def _by_router(bench: Bench, engine: Pacing, load: Asked) -> Figures:
+    found = {one.id: _prefixes(bench, one, engine, load) for one in (programs.LEAST, *programs.CANDIDATES)}
+    least = found[programs.LEAST.id]["requests_per_s"]
+    for row in found.values():
+        row["requests_by_least"] = row["requests_per_s"] / least
+    return found
+
+
+def _prefixes(bench: Bench, router: Router, engine: Pacing, load: Asked) -> Figures:
+    seen = bench.run(router, engine, load)
+    clients, counts = seen.clients, seen.ranks
+    return {
+        "hit_share": counts["prompt_blocks_hit"] / max(1, counts["prompt_blocks"]),
+        "requests_per_s": clients["requests"] / clients["seconds"],
+        "first_p50_ms": clients["first_p50_us"] / 1e3,
+        "first_p99_ms": clients["first_p99_us"] / 1e3,
+        "requests_max_by_mean": counts["requests_max_by_mean"],
+        "tokens_max_by_mean": counts["tokens_max_by_mean"],
+        "router_cores": seen.router_cpu / clients["seconds"],
+    }

@@ -47,8 +47,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
-LAG_SECONDS: Final = 45.0
-"""Additional wall time for Kubernetes' controllers on a busy machine. Assumed: three times the slowest seen on two cores."""
+LAG_SECONDS: Final = 135.0
+"""Additional wall time for Kubernetes' controllers on a busy machine: a wait ends at its condition, and this limit only where that never
+comes. Assumed: nine times the slowest seen on two cores, for three rehearsals at once."""
 POLL_SECONDS: Final = 0.05
 _NAMELESS: Final[Mapping[str, Any]] = {"namespace": None, "cluster": {"name": None}, "capacity": {"create": None}}
 """Explicit names in a stack file, removed: two stacks may not use the same."""
@@ -333,7 +334,7 @@ class Stage:
         )
 
     def rest(self, now: datetime = A_MONDAY) -> None:
-        """Set the calendar to `now`, without load, and scale to the autoscaler's minimum at once."""
+        """Let the calendar stand at `now`, without load, and scale to the autoscaler's minimum at once."""
         self.keda.restart_at(now)
         self.scale(self.servers)
 

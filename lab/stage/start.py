@@ -93,7 +93,7 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
                 clock,
                 chart_objects=around.charts.objects,
                 redactor=Redactor(recording.plaintexts),
-                slack_seconds=SLACK_SECONDS if clock.speed <= QUICK_SPEED else 3 * LAG_SECONDS,
+                slack_seconds=SLACK_SECONDS if clock.speed <= QUICK_SPEED else LAG_SECONDS,
                 folder=control_plane.folder / "pulumi",
                 kubeconfig=control_plane.kubeconfig,
                 progress=around.progress,

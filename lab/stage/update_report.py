@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from facts.finding import Finding
-from facts.lessons.verdict import RULES_NOT_ASKED, decode
 from fleet.preview.policy import Violation
 from fleet.preview.record.redact import Redactor
 from lab.engine.events import Events, Outcome, Step
@@ -55,7 +54,7 @@ class UpReport:
             began_seconds=observed.began_seconds,
             started_seconds=dict(observed.started_seconds),
             finished_seconds=dict(observed.finished_seconds),
-            findings=(*_not_asked(outcome), *observed.findings),
+            findings=observed.findings,
         )
 
     @property
@@ -97,15 +96,6 @@ def _done(events: Events) -> dict[str, tuple[str, ...]]:
 
 def _mandatory(outcome: Outcome) -> Iterator[Violation]:
     return (violation for violation in _violations(outcome) if violation.level == "mandatory")
-
-
-def _not_asked(outcome: Outcome) -> Iterator[Finding]:
-    """What the stack's policy config file switches off: a stack that comes up was judged that much less."""
-    for text in dict.fromkeys(
-        violation.message for violation in _violations(outcome) if violation.policy == RULES_NOT_ASKED
-    ):
-        said = text.partition("\n")[2]  # without the policy's description
-        yield decode(said, policy=RULES_NOT_ASKED, subject=RULES_NOT_ASKED, severity="warning")
 
 
 def _violations(outcome: Outcome) -> Iterator[Violation]:

@@ -11,18 +11,20 @@ from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES
 from facts.texts import plural
 from money import is_spot
-from pods import GKE, Pod, pods, quantity
-from rule import Resource, ResourceRule, Setting, Settings, StackRule, dig, finding, has, listed, mapped
+from pods import Pod, pods, quantity
+from rule import Resource, ResourceRule, Setting, Settings, dig, finding, has, listed, mapped
+from tokens import (
+    ACCELERATOR,
+    COMPUTE_CLASS,
+    FLEX_START,
+    PROVISIONING,
+    RESERVATION,
+    RESERVATION_AFFINITY,
+    RESERVATION_NAME,
+    RUN_DURATION,
+    SPOT,
+)
 
-CLUSTER: Final = "gcp:container/cluster:Cluster"
-_SPOT: Final = f"{GKE}/gke-spot"
-_FLEX: Final = f"{GKE}/gke-flex-start"
-_PROVISIONING: Final = f"{GKE}/gke-provisioning"
-_DURATION: Final = f"{GKE}/gke-max-run-duration-seconds"
-_RESERVATION: Final = f"{GKE}/reservation-name"
-_AFFINITY: Final = f"{GKE}/reservation-affinity"
-_CLASS: Final = f"{GKE}/compute-class"
-_ACCELERATOR: Final = f"{GKE}/gke-accelerator"
 # Source: Kubernetes API, terminationGracePeriodSeconds.
 _DEFAULT_GRACE_SECONDS: Final = 30
 
@@ -54,20 +56,20 @@ def _no_selector(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         if not pod.gpus or _custom_class(pod):
             continue
-        if not pod.selector(_ACCELERATOR):
+        if not pod.selector(ACCELERATOR):
             yield finding(
                 f"{pod.spec_path} requests {plural(pod.gpus, 'GPU')} without a GPU type or a ComputeClass",
-                write=f"{_ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
+                write=f"{ACCELERATOR}: {DEFAULT_MACHINE.accelerator}, or the label of your GPU",
             )
         machine = pod.machine
         if machine is None or "on-demand" in machine.ways:
             continue
-        if not is_spot(pod) and not _is_flex(pod) and not pod.selector(_RESERVATION):
+        if not is_spot(pod) and not _is_flex(pod) and not pod.selector(RESERVATION_NAME):
             yield finding(f"{pod.spec_path} selects {machine.gpu.name} nodes and declares no provisioning mode")
 
 
 def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type == "gcp:compute/reservation:Reservation":
+    if resource.type == RESERVATION:
         if dig(resource.props, "specificReservationRequired") is not True:
             yield finding(
                 f"{resource.label} has no specificReservationRequired: true",
@@ -77,21 +79,21 @@ def _unspecific(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
         if not pod.gpus:
             continue
-        name, affinity = pod.selector(_RESERVATION), pod.selector(_AFFINITY)
+        name, affinity = pod.selector(RESERVATION_NAME), pod.selector(RESERVATION_AFFINITY)
         where = f"{pod.spec_path}.nodeSelector"
         if name and affinity != "specific":
             yield finding(f"{where} selects the reservation {name} with affinity {affinity or 'missing'}")
         elif affinity == "specific" and not name:
-            yield finding(f"{where} selects a specific reservation without a name", write=f"add {_RESERVATION}")
+            yield finding(f"{where} selects a specific reservation without a name", write=f"add {RESERVATION_NAME}")
         elif affinity in ("any", "any-reservation-then-fail"):
             yield finding(f"{where} has affinity {affinity}")
 
 
 def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
     for pod in pods(resource):
-        duration = pod.selector(_DURATION)
+        duration = pod.selector(RUN_DURATION)
         if duration is not None and _is_flex(pod) and not _within(duration):
-            yield finding(f"{pod.spec_path}.nodeSelector has {_DURATION}: {duration}")
+            yield finding(f"{pod.spec_path}.nodeSelector has {RUN_DURATION}: {duration}")
     for path, rung in _rungs(resource):
         duration = dig(rung, "maxRunDurationSeconds")
         if dig(rung, "flexStart", "enabled") is True and duration is not None and not _within(duration):
@@ -101,16 +103,13 @@ def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
 def _spot_grace(resource: Resource, settings: Settings) -> Iterator[Finding]:
     most = settings["mostSeconds"]
     for pod in pods(resource):
-        if pod.gpus and is_spot(pod) and (grace := _grace(pod)) > most:
-            yield _too_long(pod, grace, most)
-
-
-def _too_long(pod: Pod, grace: float, most: float) -> Finding:
-    given = "" if has(pod.spec, "terminationGracePeriodSeconds") else " (the default)"
-    return finding(
-        f"{pod.spec_path}.terminationGracePeriodSeconds is {grace:g}{given} on Spot nodes, above {most:g}",
-        urn=pod.resource.urn,
-    )
+        written = quantity(dig(pod.spec, "terminationGracePeriodSeconds"))
+        grace = _DEFAULT_GRACE_SECONDS if written is None else written
+        if pod.gpus and is_spot(pod) and grace > most:
+            given = " (the default)" if written is None else ""
+            yield finding(
+                f"{pod.spec_path}.terminationGracePeriodSeconds is {grace:g}{given} on Spot nodes, above {most:g}"
+            )
 
 
 def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
@@ -141,48 +140,12 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
         )
 
 
-def _class_and_pods(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    classes = {str(dig(one.props, "metadata", "name")): one for one in resources if _is_class(one)}
-    if not classes:
-        return
-    for resource in resources:
-        for pod in pods(resource):
-            chosen = classes.get(_custom_class(pod) or "")
-            if chosen is None or not pod.gpus:
-                continue
-            rungs = [rung for _path, rung in _rungs(chosen)]
-            counts = {int(count) for rung in rungs if (count := quantity(dig(rung, "gpu", "count"))) is not None}
-            shared = {
-                gpus
-                for rung in rungs
-                for machine in _machines(rung)
-                if machine.gpus in counts
-                for gpus in machine.pod_gpus
-            }
-            if counts and pod.gpus not in counts | shared:
-                yield finding(
-                    f"{resource.label} requests {plural(pod.gpus, 'GPU')}; "
-                    f"its ComputeClass {pod.compute_class} creates nodes with "
-                    + " or ".join(str(count) for count in sorted(counts)),
-                    write=f"request {max(counts)} GPUs",
-                    urn=resource.urn,
-                )
-            most = settings["mostSpotSeconds"]
-            if any(dig(rung, "spot") is True for rung in rungs) and (grace := _grace(pod)) > most:
-                yield _too_long(pod, grace, most)
-
-
-def _grace(pod: Pod) -> float:
-    grace = quantity(dig(pod.spec, "terminationGracePeriodSeconds"))
-    return _DEFAULT_GRACE_SECONDS if grace is None else grace
-
-
 def _is_flex(pod: Pod) -> bool:
-    return pod.selector(_FLEX) == "true" or pod.selector(_PROVISIONING) == "flex-start"
+    return pod.selector(FLEX_START) == "true" or pod.selector(PROVISIONING) == "flex-start"
 
 
 def _custom_class(pod: Pod) -> str | None:
-    name = pod.selector(_CLASS)
+    name = pod.selector(COMPUTE_CLASS)
     return None if name in BUILT_IN_CLASSES else name
 
 
@@ -232,7 +195,7 @@ RULES: Final = (
         statement="A pod on a machine without on-demand capacity declares Spot, flex-start, a reservation or a ComputeClass.",
         evidence="A4, A4X, A3 Ultra and A3 High with fewer than eight GPUs are not sold on demand (the article, GPU provisioning; Compute "
         "Engine documentation, GPU machine types). Mandatory: the pod stays Pending",
-        fix=f'one of {_SPOT}: "true"; {_FLEX}: "true"; {_RESERVATION} with {_AFFINITY}: specific; {_CLASS}',
+        fix=f'one of {SPOT}: "true"; {FLEX_START}: "true"; {RESERVATION_NAME} with {RESERVATION_AFFINITY}: specific; {COMPUTE_CLASS}',
         level="mandatory",
         severity="high",
         judge=_no_selector,
@@ -244,7 +207,7 @@ RULES: Final = (
         evidence="Autopilot consumes specific reservations only: a name without the affinity `specific`, or the affinity without a name, "
         "is an error (GKE cluster autoscaler; GKE documentation, consuming reserved resources). Mandatory: the pods stay Pending while "
         "the reserved nodes are paid for",
-        fix=f"{_RESERVATION}: <name> with {_AFFINITY}: specific",
+        fix=f"{RESERVATION_NAME}: <name> with {RESERVATION_AFFINITY}: specific",
         level="mandatory",
         severity="high",
         judge=_unspecific,
@@ -255,7 +218,7 @@ RULES: Final = (
         statement="A flex-start node runs between ten minutes and seven days.",
         evidence=f"GKE accepts whole seconds from {FLEX_START_MIN_SECONDS} to {FLEX_START_MAX_SECONDS} (GKE documentation, flex-start). "
         "Mandatory: GKE refuses any other value and creates no node",
-        fix=f'{_DURATION}: "{FLEX_START_MIN_SECONDS}" to "{FLEX_START_MAX_SECONDS}"',
+        fix=f'{RUN_DURATION}: "{FLEX_START_MIN_SECONDS}" to "{FLEX_START_MAX_SECONDS}"',
         level="mandatory",
         severity="high",
         judge=_flex_limits,
@@ -292,25 +255,5 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_unsound_class,
-    ),
-    StackRule(
-        name="compute-class-mismatch",
-        subject="capacity",
-        statement="Pods match the nodes of their ComputeClass.",
-        evidence="the class alone chooses the machine: another GPU count never fits, and a Spot priority supports no extended-duration pod "
-        "(GKE documentation, ComputeClass and extended run time). Mandatory: pods stay Pending",
-        fix=f"terminationGracePeriodSeconds: {MAX_GRACE_SECONDS} where a priority is Spot",
-        level="mandatory",
-        severity="medium",
-        settings=(
-            Setting(
-                name="mostSpotSeconds",
-                type="number",
-                unit="s",
-                default=MAX_GRACE_SECONDS,
-                why="longest grace period where a priority is Spot",
-            ),
-        ),
-        judge=_class_and_pods,
     ),
 )

@@ -1,4 +1,4 @@
-"""Rules for reservations, ceilings, GPU quotas and benchmarks in production."""
+"""Rules for ceilings, GPU quotas, benchmarks in production and batches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import money
 from environment import ENVIRONMENT, why_production
 from facts import ledger
 from facts.finding import Finding
-from objects import namespace_of, number, of_kind
-from pods import GPU, Pod, fixes_replicas, pods, quantity, servers
-from rule import Resource, Setting, Settings, StackRule, dig, finding, listed
-from scalers import most_replicas
+from facts.names import APP_LABEL, BATCH_MAX_USD, SPENDING_APP
+from objects import all_pods, named, namespace_of, number, of_kind, shown
+from pods import Pod, fixes_replicas, pods, quantity, servers
+from rule import Resource, Setting, Settings, StackRule, dig, finding
+from scalers import most_replicas, scalers
+from tokens import GPU, STACK
 
-_STACK: Final = "pulumi:pulumi:Stack"
 OWN_ESTIMATE: Final = "usdPerHour"
 """Output with the program's own estimate, disks and fees included."""
 _QUOTA_KEYS: Final = (f"requests.{GPU}", f"limits.{GPU}")
@@ -65,80 +66,21 @@ def _above_ceiling(resources: Sequence[Resource], settings: Settings) -> Iterato
 
 
 def _own_estimate(resources: Sequence[Resource]) -> float | None:
-    return next((number(dig(resource.props, OWN_ESTIMATE)) for resource in resources if resource.type == _STACK), None)
-
-
-def limits_gpus(quota: Resource, pod: Pod) -> bool:
-    """Whether a quota of the pod's namespace counts it: all of its scopes must hold. Source: Kubernetes, ResourceQuota scopes."""
-    spec = dig(quota.props, "spec")
-    scopes = [(str(one), "Exists", ()) for one in listed(dig(spec, "scopes"))] + [
-        (str(dig(expression, "scopeName")), str(dig(expression, "operator")), tuple(listed(dig(expression, "values"))))
-        for expression in listed(dig(spec, "scopeSelector", "matchExpressions"))
-    ]
-    ends = dig(pod.spec, "activeDeadlineSeconds") is not None
-    priority = dig(pod.spec, "priorityClassName")
-    for scope, operator, wanted in scopes:
-        if scope == "PriorityClass":
-            given = priority is not None if operator == "Exists" else priority in wanted
-            holds = given is (operator in ("Exists", "In"))
-        else:
-            # A pod with GPUs has requests. Affinity across namespaces is no scope for a fleet.
-            holds = scope == "NotBestEffort" or scope == ("Terminating" if ends else "NotTerminating")
-        if not holds:
-            return False
-    return True
-
-
-def _unlimited(quota: Resource, resources: Sequence[Resource]) -> Pod | None:
-    """A pod with GPUs of its namespace that a quota does not count."""
-    space = namespace_of(quota)
-    there = (pod for resource in resources for pod in pods(resource) if pod.gpus and pod.namespace == space)
-    return next((pod for pod in there if not limits_gpus(quota, pod)), None)
-
-
-def _quotas(resources: Sequence[Resource]) -> Iterator[tuple[Resource, str, float, int]]:
-    """GPU quotas with their namespace, the GPUs that they allow and those that its workloads request."""
-    for quota in of_kind(resources, "ResourceQuota"):
-        hard, namespace = dig(quota.props, "spec", "hard"), namespace_of(quota)
-        limits = [amount for key in _QUOTA_KEYS if (amount := quantity(dig(hard, key))) is not None]
-        planned = _planned_gpus(resources, namespace) if limits else None
-        if planned is not None:
-            yield quota, namespace, min(limits), planned
+    return next((number(dig(resource.props, OWN_ESTIMATE)) for resource in resources if resource.type == STACK), None)
 
 
 def _quota_above_plan(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    for quota, namespace, limit, planned in _quotas(resources):
-        if (pod := _unlimited(quota, resources)) is not None:
+    for quota in of_kind(resources, "ResourceQuota"):
+        namespace, hard = namespace_of(quota), dig(quota.props, "spec", "hard")
+        limits = [amount for key in _QUOTA_KEYS if (amount := quantity(dig(hard, key))) is not None]
+        planned = _planned_gpus(resources, namespace) if limits else None
+        if planned is not None and (spare := min(limits) - planned - settings["spareGpus"]) > 0:
             yield finding(
-                f"the quota of namespace {namespace} has a scope that does not hold for {pod.resource.label}, and does not "
-                "limit its GPUs",
-                write="remove spec.scopes and spec.scopeSelector",
-                urn=quota.urn,
-            )
-        spare = limit - planned - settings["spareGpus"]
-        if spare > 0:
-            yield finding(
-                f"the quota of namespace {namespace} allows {limit:g} GPUs, and its workloads request {planned}",
+                f"the quota of namespace {namespace} allows {min(limits):g} GPUs, and its workloads request {planned}",
                 write=f"{_QUOTA_KEYS[0]}: {planned + settings['spareGpus']:g}",
                 urn=quota.urn,
                 at_stake=_stake_of_spare(resources, namespace, spare),
             )
-
-
-def _without_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    limited = {
-        namespace_of(resource)
-        for resource in of_kind(resources, "ResourceQuota")
-        if any(quantity(dig(resource.props, "spec", "hard", key)) is not None for key in _QUOTA_KEYS)
-    }
-    for resource in resources:
-        for pod in pods(resource):
-            if pod.gpus and pod.namespace not in limited and (planned := _planned_gpus(resources, pod.namespace)):
-                yield finding(
-                    f"no quota of namespace {pod.namespace} limits GPUs, and its workloads request {planned}",
-                    write=f"a ResourceQuota with {_QUOTA_KEYS[0]}: {planned}",
-                    urn=resource.urn,
-                )
 
 
 def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
@@ -151,7 +93,7 @@ def _planned_gpus(resources: Sequence[Resource], namespace: str) -> int | None:
                 if resource.urn in most:
                     planned += pod.gpus * most[resource.urn]
                     continue
-                if resource.kind in ("Deployment", "StatefulSet", "LeaderWorkerSet") and not fixes_replicas(resource):
+                if resource.kind in ("Deployment", "StatefulSet") and not fixes_replicas(resource):
                     return None
                 planned += pod.gpus * pod.replicas
     return planned if counted else None
@@ -166,12 +108,9 @@ def _stake_of_spare(resources: Sequence[Resource], namespace: str, gpus: float) 
 
 
 def _benchmark_left_on(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    found = [pod for resource in resources for pod in pods(resource) if _loads(pod)]
-    if not found:
-        return
     reason = why_production(resources, settings)
-    if reason:
-        for pod in found:
+    for pod in all_pods(resources) if reason else ():
+        if _loads(pod):
             yield finding(
                 f"{pod.resource.label} generates load in a production stack: {reason}",
                 urn=pod.resource.urn,
@@ -187,6 +126,28 @@ def _loads(pod: Pod) -> bool:
 
 def _fleet_stake(resources: Sequence[Resource]) -> str:
     return "; ".join(stake for resource in resources if servers(resource) and (stake := money.at_stake(resource)))
+
+
+def _without_ceiling(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    pauses = any(_pauses(pod) for pod in all_pods(resources))
+    for scaler in scalers(resources):
+        if not scaler.counts_pods:
+            continue
+        where = named(scaler.resource)
+        if number(dig(scaler.spec, "maxReplicaCount")) is None:
+            yield scaler.found(f"{where}: spec.maxReplicaCount is missing, and KEDA's default is {shown(scaler.most)}")
+        most = quantity(dig(scaler.resource.props, "metadata", "annotations", BATCH_MAX_USD))
+        if most is None and not pauses:
+            yield scaler.found(
+                f"{where}: metadata.annotations: {BATCH_MAX_USD} is missing, and no spending guard has a limit",
+                fix="batch.maxUsd, or the section spending",
+            )
+
+
+def _pauses(pod: Pod) -> bool:
+    """Whether it is the spending guard, and pauses the fleet."""
+    words = (word for container in pod.containers for word in container.words if word.startswith("--config="))
+    return pod.labels.get(APP_LABEL) == SPENDING_APP and any('"then": "pause"' in word for word in words)
 
 
 RULES: Final = (
@@ -205,8 +166,7 @@ RULES: Final = (
                 name="maxUsdPerHour",
                 type="number",
                 unit="USD an hour",
-                why="ceiling; unset: not judged, as rules-not-asked reports",
-                needed=True,
+                why="ceiling; unset: not judged",
             ),
             Setting(
                 name="usdPerNodeHour",
@@ -221,7 +181,7 @@ RULES: Final = (
     StackRule(
         name="gpu-quota-above-plan",
         subject="cost",
-        statement="A namespace's GPU quota counts all of its workloads and equals what they request.",
+        statement="A namespace's GPU quota equals what its workloads request.",
         evidence="only the quota stops a mistyped scale command or an autoscaler from buying nodes. Mandatory: raising it is a separate "
         "decision. Not checked where replicas are managed externally",
         fix="lower the quota to GPUs x replicas",
@@ -239,17 +199,6 @@ RULES: Final = (
         judge=_quota_above_plan,
     ),
     StackRule(
-        name="gpu-quota-missing",
-        subject="cost",
-        statement="A namespace with GPU workloads has a GPU quota.",
-        evidence="without one a mistyped scale command buys nodes at $30 an hour and more each. Advisory: an organization may limit the "
-        "project's quota. Not checked where replicas are managed externally",
-        fix="a ResourceQuota of GPUs x replicas",
-        level="advisory",
-        severity="medium",
-        judge=_without_quota,
-    ),
-    StackRule(
         name="benchmark-in-production",
         subject="cost",
         statement="No load generator runs against a production fleet.",
@@ -260,5 +209,16 @@ RULES: Final = (
         severity="high",
         settings=(ENVIRONMENT,),
         judge=_benchmark_left_on,
+    ),
+    StackRule(
+        name="batch-without-ceiling",
+        subject="cost",
+        statement="A fleet that scales by a batch's pods has a maximum of servers and an amount at which it stops.",
+        evidence="servers run as long as a batch does: documents that are longer than planned, or clients that hang, rent every server "
+        "until someone looks. Source: keda 2.20.2, kubernetes_workload_scaler.go. Advisory: the batch may be small",
+        fix="maxReplicaCount, batch.maxUsd or the section spending",
+        level="advisory",
+        severity="high",
+        judge=_without_ceiling,
     ),
 )

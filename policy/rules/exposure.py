@@ -1,260 +1,165 @@
-"""Rules for access to the control plane, for clusters, providers and buckets."""
+"""Rules for what lets traffic in: firewall rules, Services, load balancers and network policies."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from addresses import wide_ranges
-from environment import ENVIRONMENT, why_production
+import money
+from addresses import wide
 from facts.finding import Finding
-from objects import Order, number, shown
+from objects import SYSTEM_NAMESPACES, namespace_of, of_kind, own_name
+from pods import pods
+from routing import is_internal
 from rule import Resource, ResourceRule, Settings, StackRule, dig, finding, has, listed, mapped
-from rules.access import kept_caches
+from tokens import FIREWALL, FORWARDING_RULES, INSTANCES, SERVICE_ATTACHMENT
 
-ANONYMOUS_WAYS = {
-    "anyone who reaches the cluster gets what is bound to system:authenticated": (
-        "rbacBindingConfig",
-        "enableInsecureBindingSystemAuthenticated",
-    ),
-    "anonymous callers get what is bound to system:unauthenticated": (
-        "rbacBindingConfig",
-        "enableInsecureBindingSystemUnauthenticated",
-    ),
-    "ABAC rules have no verbs or subresources": ("enableLegacyAbac",),
-    "a leaked token of a pod works from the internet, without IAM": (
-        "controlPlaneEndpointsConfig",
-        "dnsEndpointConfig",
-        "enableK8sTokensViaDns",
-    ),
-    "a leaked certificate works from the internet, without IAM": (
-        "controlPlaneEndpointsConfig",
-        "dnsEndpointConfig",
-        "enableK8sCertsViaDns",
-    ),
-    "a client certificate cannot be revoked": ("masterAuth", "clientCertificateConfig", "issueClientCertificate"),
-}
-"""Cluster settings that bypass IAM, with the reason against each. Source: GKE documentation, hardening."""
+_SOURCES: Final = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
+_TARGETS: Final = ("destinationRanges", "targetTags", "targetServiceAccounts")
 
 
-def _open_cluster(resource: Resource, _: Settings) -> Iterator[Finding]:
-    is_pool = resource.type == "gcp:container/nodePool:NodePool"
-    if is_pool and dig(resource.props, "networkConfig", "enablePrivateNodes") is False:
-        yield finding(
-            "networkConfig.enablePrivateNodes is false",
-            why="each node of the pool gets a public address, whatever its cluster says",
-            write="networkConfig: {enablePrivateNodes: true}",
-        )
-    if resource.type != "gcp:container/cluster:Cluster":
+def _open_firewall(resource: Resource, _: Settings) -> Iterator[Finding]:
+    props = resource.props
+    if resource.type != FIREWALL or dig(props, "direction") == "EGRESS" or not dig(props, "allows"):
         return
-    if dig(resource.props, "privateClusterConfig", "enablePrivateNodes") is not True:
-        yield finding(
-            "privateClusterConfig.enablePrivateNodes is not true",
-            why="each node gets a public address, protected only by firewall rules",
-            write="privateClusterConfig: {enablePrivateNodes: true}, and Cloud NAT for downloads",
-        )
-    named = dig(resource.props, "masterAuthorizedNetworksConfig")
-    by_ip = dig(resource.props, "controlPlaneEndpointsConfig", "ipEndpointsConfig", "enabled") is not False
-    private = dig(resource.props, "privateClusterConfig", "enablePrivateEndpoint") is True
-    if by_ip and not private and named is None:
-        yield finding(
-            "the control plane's IP endpoint is on, and masterAuthorizedNetworksConfig is missing",
-            write="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}, or masterAuthorizedNetworksConfig "
-            "with your networks",
-        )
-    where = "masterAuthorizedNetworksConfig"
-    blocks = [dig(block, "cidrBlock") for block in listed(dig(named, "cidrBlocks"))]
-    if told := wide_ranges(f"{where}.cidrBlocks", blocks):
-        yield finding(told, write="name the networks")
-    for way, path in ANONYMOUS_WAYS.items():
-        if dig(resource.props, *path) is True:
-            yield finding(f"{'.'.join(path)} is true", why=way, write=f"leave {path[-1]} out")
-    if dig(named, "gcpPublicCidrsAccessEnabled") is True:
-        yield finding(
-            f"{where}.gcpPublicCidrsAccessEnabled is true",
-            why="it admits every virtual machine of every Google Cloud customer",
-            write="gcpPublicCidrsAccessEnabled: false",
-        )
+    for keys, means in ((_SOURCES, "any source"), (_TARGETS, "every instance of the network")):
+        if not any(dig(props, key) for key in keys):
+            yield finding(f"{', '.join(keys)} are missing, which means {means}")
+    for key in ("sourceRanges", "destinationRanges"):
+        if cidr := wide(listed(dig(props, key))):
+            yield finding(f"{key} has {cidr}")
+    for index, entry in enumerate(listed(dig(props, "allows"))):
+        protocol = dig(entry, "protocol")
+        if protocol == "all" or (protocol in ("tcp", "udp") and not dig(entry, "ports")):
+            yield finding(f"allows[{index}] allows every port of {protocol}")
 
 
-LEAST_DAYS = 7
-"""For which results and logs are kept. Assumed: somebody looks once a week."""
-DEFAULT_SINK = "_Default"
-"""Sink that keeps a project's logs. Source: Cloud Logging documentation, routing."""
-_SPARES = re.compile(
-    r"severity\s*(<|<=|=)\s*\"?(DEFAULT|DEBUG|INFO|NOTICE|WARNING)\"?|sample\([^,]+,\s*0?\.[0-9]+\)", re.IGNORECASE
-)
-
-
-def _unlogged(resource: Resource, _: Settings) -> Iterator[Finding]:
-    if resource.type == "gcp:container/cluster:Cluster":
-        kept = tuple(listed(dig(resource.props, "loggingConfig", "enableComponents")))
-        missing = [one for one in ("SYSTEM_COMPONENTS", "WORKLOADS") if one not in kept]
-        if has(resource.props, "loggingConfig") and missing:
-            yield finding(f"{' and '.join(missing)} missing in loggingConfig.enableComponents")
-        if dig(resource.props, "loggingService") == "none":
-            yield finding("loggingService is none", write="leave loggingService out")
-    elif resource.type.startswith("gcp:logging/") and has(resource.props, "retentionDays"):
-        if (number(dig(resource.props, "retentionDays")) or 0) < LEAST_DAYS:
-            yield finding(f"{resource.label} keeps logs for {shown(dig(resource.props, 'retentionDays'))} days")
-    elif resource.type.startswith("gcp:logging/") and dig(resource.props, "disabled") is not True:
-        exclusion = resource.kind.endswith("Exclusion")
-        dropped = (resource.props,) if exclusion else tuple(listed(dig(resource.props, "exclusions")))
-        for one in dropped if dig(resource.props, "name") == DEFAULT_SINK or exclusion else ():
-            text = str(dig(one, "filter") or "")
-            if dig(one, "disabled") is not True and (" OR " in text or not _SPARES.search(text)):
-                yield finding(
-                    f"{resource.label} drops logs of every severity: {dig(one, 'filter')}", write="severity<WARNING"
-                )
-    elif resource.type.startswith("gcp:logging/") and dig(resource.props, "name") == DEFAULT_SINK:
-        yield finding(f"{resource.label} is disabled, and keeps no log", write="leave it enabled")
-
-
-DELETION_PROTECTION = "vllm-fleet:infra:DeletionProtection"
-"""Component that is protected for the whole stack: `pulumi destroy` must delete it first."""
-PROJECT = ":vllm-fleet::"
-"""This program, in a URN: only its own stacks must have that component."""
-
-
-def _unprotected_cluster(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    kept = [
-        resource for resource in resources if resource.type in ("gcp:container/cluster:Cluster", DELETION_PROTECTION)
-    ]
-    if not kept or not (because := why_production(resources, settings)):
-        return
-    for one in kept:
-        # The provider's default is true.
-        deletable = one.type != DELETION_PROTECTION and dig(one.props, "deletionProtection") is False
-        if deletable or not one.protect:
+def _open_service(resource: Resource, _: Settings) -> Iterator[Finding]:
+    props, spec = resource.props, dig(resource.props, "spec")
+    if resource.is_kubernetes and resource.kind == "Service":
+        kind, ranges = dig(spec, "type"), tuple(listed(dig(spec, "loadBalancerSourceRanges")))
+        if kind == "LoadBalancer" and not is_internal(resource) and (not ranges or wide(ranges)):
             yield finding(
-                f"{one.label} is production ({because}) and "
-                + ("deletionProtection is false" if deletable else "is not protected in Pulumi"),
-                urn=one.urn,
+                "spec.type is LoadBalancer, and its address is external",
+                write="metadata.annotations: {networking.gke.io/load-balancer-type: Internal}, or ClusterIP",
             )
-    order, locks = Order(resources), [one for one in kept if one.type == DELETION_PROTECTION]
-    for lock, cluster in ((lock, one) for lock in locks for one in kept if one not in locks):
-        if not order.is_before(cluster, lock):
-            yield finding(f"{lock.label} does not depend on {cluster.label}, which goes first", urn=lock.urn)
-    if not locks and any(PROJECT in one.urn for one in kept):
-        yield finding(f"the stack is production ({because}) and has no DeletionProtection", urn=kept[0].urn)
+        elif kind in ("NodePort", "ExternalName"):
+            leads = "every node opens its port" if kind == "NodePort" else "its clients are led out of the cluster"
+            yield finding(f"spec.type is {kind}", why=leads)
+    elif resource.type == SERVICE_ATTACHMENT and dig(props, "connectionPreference") == "ACCEPT_AUTOMATIC":
+        yield finding(
+            "connectionPreference is ACCEPT_AUTOMATIC",
+            why="any project of any customer connects to it",
+            write="ACCEPT_MANUAL, with the projects that may",
+        )
+    elif resource.type in FORWARDING_RULES:
+        scheme = dig(props, "loadBalancingScheme") if has(props, "loadBalancingScheme") else "EXTERNAL"
+        if scheme in ("EXTERNAL", "EXTERNAL_MANAGED"):
+            yield finding(f"loadBalancingScheme is {scheme}", write="INTERNAL_MANAGED")
+    elif resource.type in INSTANCES:
+        for index, interface in enumerate(listed(dig(props, "networkInterfaces"))):
+            if has(interface, "accessConfigs"):
+                yield finding(
+                    f"networkInterfaces[{index}].accessConfigs is set", write="remove accessConfigs, and use Cloud NAT"
+                )
 
 
-def _api_goes_along(resource: Resource, _: Settings) -> Iterator[Finding]:
-    for key in ("disableOnDestroy", "disableDependentServices"):
-        if resource.type == "gcp:projects/service:Service" and dig(resource.props, key) is True:
-            yield finding(f"{key} is true", write=f"{key}: false")
-
-
-def _ambient_provider(resource: Resource, _: Settings) -> Iterator[Finding]:
-    # Presence only: before the first update the cluster's endpoint is unknown.
-    if resource.type == "pulumi:providers:kubernetes" and not (
-        has(resource.props, "kubeconfig") or has(resource.props, "renderYamlToDirectory")
-    ):
-        yield finding("kubeconfig is missing")
-
-
-def _forgetful_bucket(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    caches, production = {bucket for _, bucket, _, _ in kept_caches(resources)}, why_production(resources, settings)
-    for resource in resources:
-        if resource.type != "gcp:storage/bucket:Bucket":
+def _no_policy(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
+    for name, urn in _namespaces(resources).items():
+        mine = [resource for resource in of_kind(resources, "NetworkPolicy") if namespace_of(resource) == name]
+        if any(map(_denies_ingress, mine)):
             continue
-        # In production the label alone decides nothing: it may be new.
-        scratch = dig(resource.props, "labels", "scratch") == "true" and (not production or _name(resource) in caches)
-        if dig(resource.props, "forceDestroy") is True and not scratch:
-            yield finding(
-                f"{resource.label}: forceDestroy is true",
-                write="forceDestroy: false; empty the bucket manually before deleting it",
-                urn=resource.urn,
-            )
-        for index, rule in enumerate(listed(dig(resource.props, "lifecycleRules"))):
-            if dig(rule, "action", "type") == "Delete" and not scratch and not _waits(mapped(dig(rule, "condition"))):
-                yield finding(
-                    f"{resource.label}: lifecycleRules[{index}] deletes objects in their first week",
-                    write="condition: {age: DAYS}",
-                    urn=resource.urn,
-                )
+        inside = [resource for resource in resources if pods(resource) and namespace_of(resource) == name]
+        yield finding(
+            f"Namespace {name}"
+            + (f" has {len(mine)} NetworkPolicies and no default deny of Ingress" if mine else " has no NetworkPolicy"),
+            urn=urn,
+            at_stake="; ".join(text for one in inside if (text := money.at_stake(one))),
+        )
 
 
-def _name(bucket: Resource) -> str:
-    return str(dig(bucket.props, "name") or bucket.name)
+def _namespaces(resources: Sequence[Resource]) -> dict[str, str]:
+    """URN by name of the namespaces that the stack makes, and `default` where it runs pods there: others' policies are not visible."""
+    used = {namespace_of(one): one.urn for one in resources if pods(one) and namespace_of(one) == "default"}
+    made = {own_name(one): one.urn for one in of_kind(resources, "Namespace", "core")}
+    return {name: urn for name, urn in {**used, **made}.items() if not name.startswith(SYSTEM_NAMESPACES)}
 
 
-def _waits(condition: Mapping[str, Any]) -> bool:
-    """Whether a lifecycle condition spares new objects: any condition except an age of less than a week."""
-    return any(
-        has(condition, key) and (key != "age" or (number(dig(condition, key)) or 0) >= LEAST_DAYS)
-        for key in set(condition)
-    )
+def _denies_ingress(policy: Resource) -> bool:
+    """Whether a policy is a default deny of its namespace."""
+    spec = dig(policy.props, "spec")
+    types = tuple(listed(dig(spec, "policyTypes"))) or ("Ingress",)
+    return not mapped(dig(spec, "podSelector")) and "Ingress" in types and not dig(spec, "ingress")
 
 
-RULES = (
+def _wide_policy(resource: Resource, _: Settings) -> Iterator[Finding]:
+    if not resource.is_kubernetes or resource.kind != "NetworkPolicy":
+        return
+    for index, entry in enumerate(listed(dig(resource.props, "spec", "ingress"))):
+        yield from (finding(f"spec.ingress[{index}]{what}") for what in _opens(entry))
+
+
+def _opens(entry: Any) -> Iterator[str]:
+    """Why an entry of a policy lets everyone in."""
+    peers = tuple(listed(dig(entry, "from")))
+    if not peers:
+        yield ".from is empty, which means any peer"
+    for index, peer in enumerate(peers):
+        named = any(mapped(dig(peer, key)) for key in ("podSelector", "namespaceSelector"))
+        if cidr := dig(peer, "ipBlock", "cidr"):
+            if wide((cidr,)):
+                yield f".from[{index}].ipBlock.cidr is {cidr}"
+        elif not named and not (has(peer, "podSelector") and not has(peer, "namespaceSelector")):
+            yield f".from[{index}] selects every pod of every namespace"
+    if not dig(entry, "ports"):
+        yield " allows every port"
+
+
+RULES: Final = (
     ResourceRule(
-        name="cluster-open",
+        name="firewall-open",
         subject="security",
-        statement="Nodes have no public address, and the control plane's IP endpoint is off or limited to named networks.",
-        evidence="the endpoint is on by default and open to the whole internet, so one leaked token is enough. Source: GKE documentation, "
-        "hardening. Mandatory: the DNS endpoint checks IAM first and needs no public address",
-        fix="controlPlaneEndpointsConfig: {ipEndpointsConfig: {enabled: false}}",
+        statement="An ingress firewall rule names its sources, targets and ports.",
+        evidence="a missing source, target or port means all of them. Source: VPC documentation, firewall rules. Mandatory: model servers "
+        "answer anyone who reaches port 8000",
+        fix="sourceRanges, destinationRanges or targets, and ports",
         level="mandatory",
         severity="critical",
-        judge=_open_cluster,
+        judge=_open_firewall,
     ),
     ResourceRule(
-        name="cluster-logs-off",
+        name="service-open",
         subject="security",
-        statement="A cluster keeps its system and workload logs, and its project drops only unimportant ones.",
-        evidence="components missing from the list are not logged, stock-outs and intrusions included. Source: Terraform google provider, "
-        "container_cluster, logging_config. Advisory: another system may collect them",
-        fix="enableComponents: [SYSTEM_COMPONENTS, WORKLOADS]; an exclusion with severity<WARNING",
-        level="advisory",
-        severity="medium",
-        judge=_unlogged,
-    ),
-    StackRule(
-        name="cluster-unprotected",
-        subject="security",
-        statement="A production cluster is protected from deletion, in Pulumi and in the provider, and so is this program's whole stack.",
-        evidence="a cluster is deleted with its weights, its quota and every tenant, and one word destroys the wrong stack. Mandatory in "
-        "production",
-        fix="deletionProtection: true, and protect: true in the resource's options",
+        statement="Services, load balancers and instances have no address outside the VPC.",
+        evidence="each is one more door beside the gateway, with no key, no TLS and no policy of its own. Source: GKE documentation, "
+        "LoadBalancer Services. Mandatory: addresses of cloud load balancers are scanned all day. Gateways and Ingresses are judged by "
+        "what is behind them",
+        fix="ClusterIP, and a route of the gateway",
         level="mandatory",
         severity="high",
-        settings=(ENVIRONMENT,),
-        judge=_unprotected_cluster,
-    ),
-    ResourceRule(
-        name="provider-without-kubeconfig",
-        subject="security",
-        statement="A Kubernetes provider has an explicit kubeconfig.",
-        evidence="without one it uses the current context of the machine that runs Pulumi, possibly another cluster. Source: "
-        "pulumi-kubernetes, provider configuration. Mandatory: the update would go there",
-        fix="kubeconfig, from the cluster's outputs",
-        level="mandatory",
-        severity="critical",
-        judge=_ambient_provider,
-    ),
-    ResourceRule(
-        name="api-off-on-destroy",
-        subject="security",
-        statement="Destroying a stack does not disable APIs of its project.",
-        evidence="an API belongs to the whole project: without compute or container, its other clusters stop working. Source: Terraform "
-        "google provider, google_project_service. Mandatory: one destroy breaks other stacks",
-        fix="disableOnDestroy: false",
-        level="mandatory",
-        severity="high",
-        judge=_api_goes_along,
+        judge=_open_service,
     ),
     StackRule(
-        name="bucket-loses-results",
-        subject="storage",
-        statement="A bucket keeps its objects, even when its stack is destroyed.",
-        evidence="a measurement costs hundreds of dollars and exists once. Source: Cloud Storage documentation, lifecycle; pulumi-gcp, "
-        "Bucket.forceDestroy. Advisory: a bucket labeled scratch=true may be deleted with its contents, in production only a compile cache",
-        fix="forceDestroy: false, and no lifecycle rule that deletes in the first week",
-        level="advisory",
-        severity="medium",
-        settings=(ENVIRONMENT,),
-        judge=_forgetful_bucket,
+        name="namespace-without-network-policy",
+        subject="security",
+        statement="Each namespace denies ingress by default.",
+        evidence="otherwise any pod of the cluster reaches port 8000, where no key guards /tokenize, /invocations and /metrics. Source: "
+        "Kubernetes, network policies; vLLM 0.18.1. Mandatory for this stack's namespaces and its pods in `default`; other stacks' "
+        "namespaces are not checked",
+        fix="a NetworkPolicy with podSelector {} and policyTypes [Ingress, Egress], and one for each allowed connection",
+        level="mandatory",
+        severity="high",
+        judge=_no_policy,
+    ),
+    ResourceRule(
+        name="network-policy-wide",
+        subject="security",
+        statement="What a NetworkPolicy lets in names its peers and ports.",
+        evidence="a missing peer or port means all of them. Source: Kubernetes, network policies. Mandatory: one such entry undoes the "
+        "default deny, and nothing tells",
+        fix="a selector that names pods, or the narrowest range that works",
+        level="mandatory",
+        severity="high",
+        judge=_wide_policy,
     ),
 )

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from facts.finding import Finding
-from facts.names import HTTP_PORT, STATUS_PORT
-from network_policies import policy_specs
-from objects import all_pods, named, namespace_of, number, of_kind, own_name, selects, shown
-from pods import Container, Pod
+from objects import named, namespace_of, of_kind, own_name, shown
 from routing import (
-    GKE_API,
     Backend,
     GatewayObject,
     gke_policies,
@@ -23,7 +18,8 @@ from routing import (
     servers_behind,
     stake,
 )
-from rule import Resource, Settings, StackRule, dig, finding, has, listed, mapped
+from rule import Resource, Settings, StackRule, dig, finding, listed
+from tokens import GKE_API
 
 
 def _public(resources: Sequence[Resource]) -> Iterator[tuple[str, Resource, Backend, tuple[str, ...]]]:
@@ -55,19 +51,9 @@ def _authorized(resources: Sequence[Resource], gateway: GatewayObject) -> bool:
 
 
 def _has_iap(resources: Sequence[Resource], backend: Backend) -> bool:
-    """Whether Identity-Aware Proxy is on, in a GCPBackendPolicy or in the BackendConfig of a Service."""
-    for policy in gke_policies(resources, "GCPBackendPolicy", backend):
-        if dig(policy.props, "spec", "default", "iap", "enabled") is True:
-            return True
-    for service in of_kind(resources, "Service", "core"):
-        if backend != Backend("Service", namespace_of(service), own_name(service)):
-            continue
-        chosen = str(dig(service.props, "metadata", "annotations", "cloud.google.com/backend-config") or "")
-        for config in of_kind(resources, "BackendConfig"):
-            quoted = f'"{own_name(config)}"' in chosen and namespace_of(config) == backend.namespace
-            if quoted and dig(config.props, "spec", "iap", "enabled") is True:
-                return True
-    return False
+    """Whether Identity-Aware Proxy is on in a GCPBackendPolicy."""
+    policies = gke_policies(resources, "GCPBackendPolicy", backend)
+    return any(dig(one.props, "spec", "default", "iap", "enabled") is True for one in policies)
 
 
 def _open(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
@@ -119,137 +105,7 @@ def _clear_text(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]
             )
 
 
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-_ROUTER: Final = "vllm-router"
-_SPLIT: Final = "--vllm-pd-disaggregation"
-"""Option of vllm-router in front of prefill and decode."""
-_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-_COLLECTORS: Final = frozenset({"gke-gmp-system", "gmp-system"})
-"""Namespaces of GKE's managed collection, in which nobody else runs pods."""
-
-
-def _is_router(words: Sequence[str]) -> bool:
-    return any(word == _ROUTER or word.endswith(f"/{_ROUTER}") for word in words)
-
-
-def _has_engine(pod: Pod) -> bool:
-    return any(container.started is not None for container in pod.containers)
-
-
-def _option(words: Sequence[str], name: str) -> str:
-    """The value of a program's option; empty without it."""
-    given = [word.partition("=")[2] for word in words if word.startswith(f"{name}=")]
-    given += [after for word, after in pairwise(words) if word == name]
-    return given[-1] if given else ""
-
-
-def _reachable_split(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    """Of pods with engines and the router between them."""
-    for pod in all_pods(resources):
-        routers = [one for one in pod.every_container if _is_router(one.words) and _SPLIT in one.words]
-        if not routers or not _has_engine(pod):
-            continue
-        for container in pod.containers:
-            host = _option(container.words, "--host")
-            if container.started is not None and host not in _LOOPBACK:
-                yield finding(
-                    f"{pod.resource.label}, {container.path}: the engines listen on {host or 'every address'}",
-                    urn=pod.resource.urn,
-                    write="--host=127.0.0.1",
-                )
-        opened = any(_option(router.words, "--host") not in _LOOPBACK for router in routers)
-        if opened and (why := _who_enters(resources, pod, _ports(routers))):
-            yield finding(
-                f"{pod.resource.label}, {routers[0].path}: {_ROUTER} is open to {why}",
-                urn=pod.resource.urn,
-                write="a network policy that lets in pods of this stack alone, and HAProxy in front (endpoint.kind: leastRequest)",
-            )
-
-
-def _ports(routers: Sequence[Container]) -> tuple[int, ...]:
-    """The routers' own, and the status port, which passes requests on to them."""
-    given = (_option(router.words, "--port") for router in routers)
-    return (*(int(port) if port.isdecimal() else HTTP_PORT for port in given), STATUS_PORT)
-
-
-def _who_enters(resources: Sequence[Resource], pod: Pod, ports: Sequence[int]) -> str:
-    """Who but pods of these resources may reach these ports of a pod, for a message; empty if only they may."""
-    specs = [
-        spec
-        for policy in resources
-        if policy.is_kubernetes and namespace_of(policy) == pod.namespace
-        for _path, spec in policy_specs(policy)
-        if selects(mapped(dig(spec, "podSelector")), pod.labels) and _is_of_ingress(spec)
-    ]
-    if not specs:
-        return "every pod, as no network policy selects it"
-    mine = [one.labels for one in all_pods(resources) if one.namespace == pod.namespace]
-    named_ports = {
-        str(dig(port, "name")): dig(port, "containerPort")
-        for container in pod.every_container
-        for port in listed(dig(container.props, "ports"))
-    }
-    for entry in (entry for spec in specs for entry in listed(dig(spec, "ingress"))):
-        opened = [port for port in ports if _opens(entry, port, named_ports)]
-        if not opened:
-            continue
-        peers = tuple(listed(dig(entry, "from")))
-        if not peers:
-            return "every address"
-        for peer in peers:
-            if opened == [STATUS_PORT] and _collects(peer):
-                continue
-            if has(peer, "ipBlock") or has(peer, "namespaceSelector"):
-                return "addresses or namespaces outside this stack's"
-            if not any(selects(dig(peer, "podSelector"), labels) for labels in mine):
-                labels = mapped(dig(peer, "podSelector", "matchLabels"))
-                return f"pods that this stack does not have ({', '.join(f'{key}={labels[key]}' for key in labels) or 'any'})"
-    return ""
-
-
-def _is_of_ingress(spec: Any) -> bool:
-    return "Ingress" in (tuple(listed(dig(spec, "policyTypes"))) or ("Ingress",))
-
-
-def _opens(entry: Any, wanted: int, named_ports: Mapping[str, Any]) -> bool:
-    """Whether an ingress entry opens a port: by its number or name, within a range, or as one of all ports."""
-    ports = tuple(listed(dig(entry, "ports")))
-    return not ports or any(_covers(port, wanted, named_ports) for port in ports)
-
-
-def _covers(port: Any, wanted: int, named_ports: Mapping[str, Any]) -> bool:
-    if not has(port, "port"):
-        return True
-    given = dig(port, "port")
-    first = number(named_ports.get(given) if isinstance(given, str) else given)
-    last = number(dig(port, "endPort")) if has(port, "endPort") else first
-    return first is not None and last is not None and first <= wanted <= last
-
-
-def _collects(peer: Any) -> bool:
-    """Whether a peer is of the namespaces of GKE's managed collection alone."""
-    selector = mapped(dig(peer, "namespaceSelector"))
-    exact = dig(selector, "matchLabels", _NAMESPACE_NAME)
-    chosen = [exact] if exact is not None else []
-    for expression in listed(dig(selector, "matchExpressions")):
-        if dig(expression, "key") == _NAMESPACE_NAME and dig(expression, "operator") == "In":
-            chosen += listed(dig(expression, "values"))
-    return bool(chosen) and _COLLECTORS.issuperset(chosen)
-
-
-RULES = (
-    StackRule(
-        name="split-pod-reachable",
-        subject="network",
-        statement="With prefill apart from decode, only the pod's router reaches its engines, and only pods of this stack reach that.",
-        evidence="vllm-router 0.1.17 sends its own key in place of a client's and checks none; /remove_worker takes servers out for "
-        "anyone; no cache moves for a client that calls an engine itself; the status port passes /v1 on to the router. Source: the "
-        "released wheel, tried on loopback. Mandatory: whoever reaches the router is served without a key",
-        fix="--host=127.0.0.1 for the engines, and a network policy for the pods that names this stack's own",
-        level="mandatory",
-        severity="high",
-        judge=_reachable_split,
-    ),
+RULES: Final = (
     StackRule(
         name="open-to-the-internet",
         subject="network",

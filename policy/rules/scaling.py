@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from facts.finding import Finding
-from objects import named, namespace_of, number, of_kind, own_name, shown
-from pods import fixes_replicas
-from rule import Resource, Setting, Settings, StackRule, dig, listed
+from objects import named, namespace_of, number, of_kind, shown
+from pods import fixes_replicas, quantity
+from rule import Resource, Settings, StackRule, dig
 from scalers import scalers
+from tokens import GPU
 
 HOLDS: Final = ("currentReplicas", "currentReplicasIfHigher")
 """Fallbacks that remove no replica. Source: keda 2.20.2, pkg/fallback; the default is `static`."""
-KUBERNETES_DOWN_SECONDS: Final = 300
-"""Source: Kubernetes 1.36, HorizontalPodAutoscaler, scaleDown.stabilizationWindowSeconds; its policy removes all at the same time."""
-START_SECONDS: Final = 960
-"""Source: the article: six minutes for a node, ten to load, compile and capture."""
-QUEUE: Final = "num_requests_waiting"
-RUNNING: Final = "num_requests_running"
 
 
 def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
-        least, idle = scaler.least, number(dig(scaler.spec, "idleReplicaCount"))
-        key = "minReplicaCount" if idle is None else "idleReplicaCount"
-        least = least if idle is None else idle
+        idle = number(dig(scaler.spec, "idleReplicaCount"))
+        key, least = ("minReplicaCount", scaler.least) if idle is None else ("idleReplicaCount", idle)
         if not scaler.is_keda or least:
             continue
         if least is None:
@@ -40,32 +33,18 @@ def _silence(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
                 )
 
 
-def _queue(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    for scaler in scalers(resources):
-        queries = [str(text) for metric in scaler.metrics for text in _queries(metric)]
-        if any(QUEUE in text for text in queries) and not any(RUNNING in text for text in queries):
-            yield scaler.found(f"{named(scaler.resource)} queries {QUEUE} without {RUNNING}")
-
-
-def _queries(metric: Any) -> tuple[Any, ...]:
-    """Query or name of a metric."""
-    names = (dig(metric, kind, "metric", "name") for kind in ("pods", "external", "object"))
-    return (dig(metric, "metadata", "query"), *names)
-
-
 def _fallback(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
     for scaler in scalers(resources):
         if not scaler.is_keda or not scaler.metrics:
             continue
         fallback = dig(scaler.spec, "fallback")
-        if not number(dig(scaler.spec, "minReplicaCount")):
+        behavior = dig(fallback, "behavior") or "static"
+        if not scaler.least:
             if fallback is not None:
                 yield scaler.found(
                     f"{named(scaler.resource)}: spec.fallback at minReplicaCount 0 restarts an empty fleet"
                 )
-            continue
-        behavior = dig(fallback, "behavior") or "static"
-        if number(dig(fallback, "failureThreshold")) is None or number(dig(fallback, "replicas")) is None:
+        elif number(dig(fallback, "failureThreshold")) is None or number(dig(fallback, "replicas")) is None:
             yield scaler.found(f"{named(scaler.resource)}: spec.fallback is incomplete or missing")
         elif behavior not in HOLDS:
             yield scaler.found(f"{named(scaler.resource)}: spec.fallback.behavior is {behavior}")
@@ -82,12 +61,9 @@ def _written(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
 
 
 def _above_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    quotas = list(of_kind(resources, "ResourceQuota"))
     for scaler in scalers(resources):
-        for quota in quotas:
-            written = dig(quota.props, "spec", "hard", "requests.nvidia.com/gpu")
-            hard = number(int(written) if isinstance(written, str) and written.isdigit() else written)
-            most = scaler.reachable
+        for quota in of_kind(resources, "ResourceQuota"):
+            hard, most = quantity(dig(quota.props, "spec", "hard", f"requests.{GPU}")), scaler.reachable
             if namespace_of(quota) != scaler.pod.namespace or hard is None or most is None:
                 continue
             if most * scaler.pod.gpus > hard:
@@ -96,39 +72,6 @@ def _above_quota(resources: Sequence[Resource], _: Settings) -> Iterator[Finding
                     f"allows {shown(hard)}",
                     fix=f"at most {int(hard // scaler.pod.gpus)} replicas, or a higher quota",
                 )
-
-
-def _twice(resources: Sequence[Resource], _: Settings) -> Iterator[Finding]:
-    found = sorted(scalers(resources), key=lambda one: one.deployment.urn)
-    for _urn, group in groupby(found, key=lambda one: one.deployment.urn):
-        first, *others = sorted(group, key=lambda one: one.resource.urn)
-        for other in others:
-            yield other.found(
-                f"{named(other.resource)} and {named(first.resource)} both scale {own_name(first.deployment)}"
-            )
-
-
-def _hasty(resources: Sequence[Resource], settings: Settings) -> Iterator[Finding]:
-    for scaler in scalers(resources):
-        if scaler.counts_pods:  # no load comes back for a pod that has ended
-            continue
-        window = number(dig(scaler.down, "stabilizationWindowSeconds"))
-        window = KUBERNETES_DOWN_SECONDS if window is None else window
-        slow = [
-            policy
-            for policy in listed(dig(scaler.down, "policies"))
-            if _is_slow(policy, float(settings["periodSeconds"]))
-        ]
-        policies = len(tuple(listed(dig(scaler.down, "policies"))))
-        if window < float(settings["windowSeconds"]):
-            yield scaler.found(f"{named(scaler.resource)} removes replicas after {window:g} s of lower load")
-        elif not policies or len(slow) < policies:
-            yield scaler.found(f"{named(scaler.resource)} may remove several replicas at the same time")
-
-
-def _is_slow(policy: Any, period_seconds: float) -> bool:
-    few = dig(policy, "type") == "Pods" and number(dig(policy, "value")) == 1
-    return few and (number(dig(policy, "periodSeconds")) or 0) >= period_seconds
 
 
 RULES: Final = (
@@ -143,17 +86,6 @@ RULES: Final = (
         level="mandatory",
         severity="high",
         judge=_silence,
-    ),
-    StackRule(
-        name="scaler-by-queue-alone",
-        subject="scaling",
-        statement="Replicas scale by requests in flight, not by the queue alone.",
-        evidence="the queue is empty until the fleet is full, then grows while a replica starts, about 16 minutes, so that each rise "
-        "requests the maximum. Source: the article's start-up; Little's law. Advisory: a batch queue may be meant to grow",
-        fix="sum(vllm:num_requests_running{...}) + sum(vllm:num_requests_waiting{...})",
-        level="advisory",
-        severity="medium",
-        judge=_queue,
     ),
     StackRule(
         name="scaler-without-fallback",
@@ -188,41 +120,5 @@ RULES: Final = (
         level="mandatory",
         severity="medium",
         judge=_above_quota,
-    ),
-    StackRule(
-        name="two-scalers",
-        subject="scaling",
-        statement="A Deployment has one autoscaler.",
-        evidence="two autoscalers overwrite each other's number every 15 seconds, so replicas start and stop without serving. KEDA's "
-        "webhook refuses it where it runs. Source: Kubernetes, HorizontalPodAutoscaler (AmbiguousSelector). Mandatory: paid nodes that "
-        "never serve",
-        fix="one ScaledObject with a trigger for each signal; the largest result counts",
-        level="mandatory",
-        severity="high",
-        judge=_twice,
-    ),
-    StackRule(
-        name="scaler-down-hasty",
-        subject="scaling",
-        statement="Replicas are removed one at a time, and only after low load has lasted longer than a start.",
-        evidence=f"a removed replica that is needed again costs a start of {START_SECONDS // 60} minutes; Kubernetes' default window is "
-        f"{KUBERNETES_DOWN_SECONDS} s, after which all may be removed together. Source: the article; Kubernetes defaults. Advisory: it "
-        "costs money and latency, not answers",
-        fix="scaleDown: {stabilizationWindowSeconds: 2400, policies: [{type: Pods, value: 1, periodSeconds: 900}]}",
-        level="advisory",
-        severity="medium",
-        settings=(
-            Setting(
-                name="windowSeconds",
-                type="number",
-                default=START_SECONDS,
-                unit="s",
-                why="Time that lower load must last before a replica is removed",
-            ),
-            Setting(
-                name="periodSeconds", type="number", default=300, unit="s", why="Shortest time between two removals"
-            ),
-        ),
-        judge=_hasty,
     ),
 )

@@ -5,194 +5,133 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from facts.finding import Finding, Severity
+from facts.finding import Finding
 from facts.time_to_serve import time_to_serve
+from settings.checks.row import Row
 from settings.derived.replica_start import replica_start
 from settings.sections.batch import MOST_DAYS
-from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
+
+_TEMPLATE = Row(
+    "batch-template-is-chat",
+    "a template makes each line one chat message",
+    "endpoint: chat; or a file in OpenAI's batch format with lines of /v1/completions",
+)
+_ANSWER = Row(
+    "batch-answer-exceeds-context",
+    "prompt and answer share the context, so the servers would refuse every line",
+    "fewer maxTokens, or a larger maxModelLen",
+)
+_PAUSE = Row(
+    "batch-pause-without-scaling",
+    "another setting decides how many servers run, and they would stay, and be billed, after the last document",
+    "server: {scaling: {mode: batch, max: SERVERS}} without replicas; or onDone: keep",
+)
+_KEEP = Row(
+    "batch-keep-with-scaling",
+    "with this mode servers run for a batch only, and end with its last pod",
+    "onDone: pause; or replicas: N without scaling",
+)
+_WAITS = Row(
+    "batch-waits-for-windows",
+    "outside all windows no server runs: a batch waits, and its deadline does not",
+    "nothing, if batches run in the windows only",
+    "note",
+)
+_CANARY = Row(
+    "batch-with-canary",
+    "a canary runs, and is billed, between batches, and there are no users to compare it by",
+    "remove canary: between two batches an upgrade disturbs nobody; or a stack of its own for the new release",
+)
+_TWO_RELEASES = Row(
+    "batch-of-two-releases",
+    "documents go through the gateway, so two releases answer one batch",
+    "run batches before the canary or after its end",
+    "warning",
+)
+_BENCHMARK = Row(
+    "benchmark-between-batches",
+    "only a batch starts servers: the benchmark's clients would wait in vain, on C4 nodes that are billed",
+    "benchmark: {enabled: false}; a stack with replicas measures",
+)
+_TOO_SOON = Row(
+    "batch-deadline-below-start",
+    "servers come from zero, and the time would be over before the first document",
+    "deadline: 8h",
+)
+_TOO_LATE = Row(
+    "batch-deadline-beyond-job",
+    f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; another run goes on",
+    f"deadline: {MOST_DAYS}d",
+)
+_RETENTION = Row(
+    "batch-retention-below-deadline",
+    "the bucket would delete documents and answers while the batch runs",
+    "retentionDays: 30",
+)
+_NO_PRICE = Row(
+    "batch-counts-no-nodes",
+    "no price of the nodes is known, so the sum misses the largest cost, and the batch would never stop for it",
+    "capacity: {usdPerNodeHour: YOUR PRICE}, or remove maxUsd",
+)
+_NOTHING_LEFT = Row(
+    "batch-limit-below-start",
+    "a server is billed before its first answer and after its last, and nothing would be left for documents",
+    "a larger maxUsd",
+)
 
 
 def batch_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the section. Its requests are checked also while it is off, so that enabling it does not fail."""
     batch = settings.batch
-    yield from _requests(settings)
-    if not batch.enabled:
-        if given := sorted(batch.model_fields_set - {"enabled"}):
-            yield _problem(
-                "batch-off",
-                "enabled",
-                False,
-                allowed="true, for the rest of the section to take effect",
-                why=f"without it {', '.join(given)} has no effect, and `fleet batch run` has no bucket",
-                write="enabled: true",
-                severity="note",
-            )
-        return
-    yield from _end(settings)
-    yield from _servers(settings)
-    yield from _limits(settings)
-
-
-def _requests(settings: Settings) -> Iterator[Finding]:
-    batch = settings.batch
     if batch.template is not None and batch.endpoint == "completions":
-        yield _problem(
-            "batch-template-is-chat",
-            "endpoint",
-            batch.endpoint,
-            allowed="chat, with a template",
-            why="a template makes each line one chat message",
-            write="endpoint: chat; or a file in OpenAI's batch format with lines of /v1/completions",
-        )
-    if batch.id is not None and batch.template is None:
-        yield _problem(
-            "batch-id-without-template",
-            "id",
-            batch.id,
-            allowed="left out without a template",
-            why="lines in OpenAI's batch format have their id at custom_id",
-            write='template: "Summarize: {text}", or remove id',
-        )
+        yield _TEMPLATE("batch.endpoint", batch.endpoint, "chat, with a template")
     longest, most = settings.serving.engine.max_model_len, batch.defaults.max_tokens
     if most is not None and longest is not None and most >= longest:
-        yield _problem(
-            "batch-answer-exceeds-context",
-            "defaults.maxTokens",
-            most,
-            allowed=f"less than engine.maxModelLen ({longest:,})",
-            why="prompt and answer share the context, so the servers would refuse every line",
-            write=f"defaults: {{maxTokens: {max(1, longest // 4)}}}, or a larger maxModelLen",
-        )
-
-
-def _end(settings: Settings) -> Iterator[Finding]:
-    batch, scaling = settings.batch, settings.server.scaling
-    if batch.on_done != "keep" and not settings.scales_by_batch:
-        sized = f"scaling.mode: {scaling.mode}" if scaling.mode != "none" else f"replicas: {settings.server.replicas}"
-        yield _problem(
-            "batch-pause-without-scaling",
-            "onDone",
-            batch.on_done,
-            allowed="keep; pause and destroy-hint with server.scaling.mode batch",
-            why=f"server.{sized} decides how many servers run, and they would stay, and be billed, after the last document",
-            write="server: {scaling: {mode: batch, max: SERVERS}} without replicas; or onDone: keep",
-        )
-    if batch.on_done == "keep" and settings.scales_by_batch:
-        yield _problem(
-            "batch-keep-with-scaling",
-            "onDone",
-            batch.on_done,
-            allowed="pause or destroy-hint with server.scaling.mode batch",
-            why="with this mode servers run for a batch only, and end with its last pod",
-            write="onDone: pause; or replicas: N without scaling",
-        )
-    if scaling.mode == "schedule" and not scaling.min:
-        yield _problem(
-            "batch-waits-for-windows",
-            "enabled",
-            True,
-            allowed="any; best with server.scaling.mode batch",
-            why="outside all windows no server runs: a batch waits, and its deadline does not",
-            write="nothing, if batches run in the windows only",
-            severity="note",
-        )
+        yield _ANSWER("batch.defaults.maxTokens", most, f"less than engine.maxModelLen ({longest:,})")
+    if batch.enabled:
+        yield from _servers(settings)
+        yield from _limits(settings)
 
 
 def _servers(settings: Settings) -> Iterator[Finding]:
-    if settings.scales_by_batch and settings.rollout.canary is not None:
-        yield Finding(
-            id="batch-with-canary",
-            subject=key("rollout.canary"),
-            found="given",
-            allowed="left out with server.scaling.mode batch",
-            why="a canary runs, and is billed, between batches, and there are no users to compare it by",
-            write="remove canary: between two batches an upgrade disturbs nobody; or a stack of its own for the new release",
-        )
+    batch, scaling, by_batch = settings.batch, settings.server.scaling, settings.scales_by_batch
+    if batch.on_done != "keep" and not by_batch:
+        yield _PAUSE("batch.onDone", batch.on_done, "keep; pause and destroy-hint with server.scaling.mode batch")
+    if batch.on_done == "keep" and by_batch:
+        yield _KEEP("batch.onDone", batch.on_done, "pause or destroy-hint with server.scaling.mode batch")
+    if scaling.mode == "schedule" and not scaling.min:
+        yield _WAITS("batch.enabled", True, "any; best with server.scaling.mode batch")
+    if by_batch and settings.rollout.canary is not None:
+        yield _CANARY("rollout.canary", "given", "left out with server.scaling.mode batch")
     elif settings.canary_weight:
-        yield Finding(
-            id="batch-of-two-releases",
-            subject=key("rollout.canary.weight"),
-            found=settings.canary_weight,
-            allowed="no weight while a batch runs",
-            why="documents go through the gateway, so two releases answer one batch",
-            write="run batches before the canary or after its end",
-            severity="warning",
-        )
-    if settings.scales_by_batch and settings.benchmark.enabled:
-        yield Finding(
-            id="benchmark-between-batches",
-            subject=key("benchmark.enabled"),
-            found=True,
-            allowed="false with server.scaling.mode batch",
-            why="only a batch starts servers: the benchmark's clients would wait in vain, on C4 nodes that are billed",
-            write="benchmark: {enabled: false}; a stack with replicas measures",
-        )
+        yield _TWO_RELEASES("rollout.canary.weight", settings.canary_weight, "no weight while a batch runs")
+    if by_batch and settings.benchmark.enabled:
+        yield _BENCHMARK("benchmark.enabled", True, "false with server.scaling.mode batch")
 
 
 def _limits(settings: Settings) -> Iterator[Finding]:
     from settings.derived.spending import rates
 
     batch, counted = settings.batch, rates(settings)
-    start = time_to_serve(replica_start(settings)).low_seconds
-    seconds = batch.deadline_seconds
+    start, seconds = time_to_serve(replica_start(settings)).low_seconds, batch.deadline_seconds
     if seconds is not None and seconds <= start and settings.scales_by_batch:
-        yield _problem(
-            "batch-deadline-below-start",
-            "deadline",
-            batch.deadline,
-            allowed=f"more than {start / 60:.0f} min: node, image, weights and compilation of a server",
-            why="servers come from zero, and the time would be over before the first document",
-            write="deadline: 8h",
-        )
+        allowed = f"more than {start / 60:.0f} min: node, image, weights and compilation of a server"
+        yield _TOO_SOON("batch.deadline", batch.deadline, allowed)
     if seconds is not None and seconds > MOST_DAYS * 86_400:
-        yield _problem(
-            "batch-deadline-beyond-job",
-            "deadline",
-            batch.deadline,
-            allowed=f"up to {MOST_DAYS}d",
-            why=f"a batch's Job ends after {MOST_DAYS} days, so that clients that hang rent no server for longer; another run goes on",
-            write=f"deadline: {MOST_DAYS}d",
-        )
+        yield _TOO_LATE("batch.deadline", batch.deadline, f"up to {MOST_DAYS}d")
     if seconds is not None and batch.retention_days * 86_400 <= seconds:
-        yield _problem(
-            "batch-retention-below-deadline",
-            "retentionDays",
-            batch.retention_days,
-            allowed=f"more days than batch.deadline ({batch.deadline})",
-            why="the bucket would delete documents and answers while the batch runs",
-            write="retentionDays: 30",
+        yield _RETENTION(
+            "batch.retentionDays", batch.retention_days, f"more days than batch.deadline ({batch.deadline})"
         )
     if batch.max_usd is None:
         return
-    nodes = f"{settings.machine.type} by capacity.mode {settings.capacity.mode}"
     if counted.full is None:
-        yield _problem(
-            "batch-counts-no-nodes",
-            "maxUsd",
-            batch.max_usd,
-            allowed="an amount with a known price of the nodes",
-            why=f"no price of {nodes} is known, so the sum misses the largest cost, and the batch would never stop for it",
-            write="capacity: {usdPerNodeHour: YOUR PRICE}, or remove maxUsd",
-        )
+        yield _NO_PRICE("batch.maxUsd", batch.max_usd, "an amount with a known price of the nodes")
         return
     least = counted.per_machine * (start + settings.placement.idle_seconds) / 3_600
     if settings.scales_by_batch and not counted.paid_anyway and batch.max_usd <= least:
-        yield _problem(
-            "batch-limit-below-start",
-            "maxUsd",
-            batch.max_usd,
-            allowed=f"more than {least:,.2f}: the start and the idle time of one server",
-            why=f"one {nodes} costs ${counted.per_machine:,.2f} an hour, {start / 60:.0f} min before its first answer and "
-            f"{settings.placement.idle_seconds / 60:.0f} min after its last: nothing is left for documents",
-            write=f"maxUsd: {max(1, round(counted.per_machine * 4))}, four hours of one server",
-        )
-
-
-def _problem(
-    id_: str, path: str, value: object, *, allowed: str, why: str, write: str, severity: Severity = "error"
-) -> Finding:
-    where = key(f"batch.{path}")
-    return Finding(id=id_, subject=where, found=value, allowed=allowed, why=why, write=write, severity=severity)
+        allowed = f"more than {least:,.2f}: start and idle time of a server at ${counted.per_machine:,.2f} an hour"
+        yield _NOTHING_LEFT("batch.maxUsd", batch.max_usd, allowed)

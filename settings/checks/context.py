@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from facts.engines import LONGEST_CONTEXT_TOKENS, parse
+from facts.engines import parse
 from facts.finding import Finding
 from facts.machines import B200
 from facts.memory import FOUR_BIT_CACHE
-from settings.sections.engine import MOST_YARN
-from settings.sections.section import key
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 _MISREAD_HEAD_SIZE: Final = 64
+_LONG = Row(
+    "context-above-model",
+    "vLLM does not start with a context longer than max_position_embeddings of config.json, which YaRN multiplies",
+    "a shorter maxModelLen, or for Qwen3.5 yarn: {factor: N}",
+)
+_REQUESTS = Row(
+    "requests-above-context",
+    "the server rejects longer requests with an error",
+    "a larger maxModelLen, or shorter requests",
+)
+_OVERRIDES = Row("yarn-and-overrides", "vLLM uses the last --hf-overrides only", "one of the two")
+_OTHER_MODEL = Row(
+    "yarn-on-other-model",
+    "elsewhere vLLM would replace all of the model's rope_parameters, or the checkpoint is scaled already",
+    "remove yarn; use a checkpoint whose config.json has the longer context",
+)
+_OTHER_CONTEXT = Row(
+    "yarn-of-other-context",
+    "positions would be scaled for another training length",
+    "the model's own originalContextTokens",
+)
+_FOR_NOTHING = Row(
+    "yarn-without-long-context",
+    "the model has the shorter context without YaRN, which may lower the quality of every response",
+    "a longer maxModelLen, or no yarn",
+)
+_STATIC = Row(
+    "yarn-scales-short-prompts",
+    "vLLM's YaRN is static: it scales the positions of short prompts too, which may lower the quality of their responses",
+    "nothing, or a second server without yarn for short prompts",
+    "note",
+)
+_FOUR_BITS = Row(
+    "four-bit-cache-unreadable",
+    "vLLM exits at startup, on a node that is billed, or FlashInfer misreads the cache",
+    "kvCacheDtype: auto or fp8_e4m3, or a model and a backend that can read it",
+)
 
 
 def context_problems(settings: Settings) -> Iterator[Finding]:
@@ -32,22 +67,10 @@ def _context(settings: Settings) -> Iterator[Finding]:
     if shape is None or engine.max_model_len is None:
         return
     longest = engine.yarn.longest_context_tokens if engine.yarn else shape.context_tokens
-    if engine.max_model_len <= longest:
-        return
-    factor = math.ceil(10 * engine.max_model_len / shape.context_tokens) / 10
-    extends = shape.extends_by_yarn and factor <= MOST_YARN
-    original = (
-        "" if shape.context_tokens == LONGEST_CONTEXT_TOKENS else f", originalContextTokens: {shape.context_tokens}"
-    )
-    yield Finding(
-        id="context-above-model",
-        subject=key("server.engine.maxModelLen"),
-        found=engine.max_model_len,
-        allowed=f"up to {longest}, the longest context of {settings.serving.model.id}"
-        + (f" with a factor of {engine.yarn.factor:g}" if engine.yarn else ""),
-        why="vLLM does not start with a context longer than max_position_embeddings of config.json, which YaRN multiplies",
-        write=f"maxModelLen: {longest}" + (f", or yarn: {{factor: {factor:g}{original}}}" if extends else ""),
-    )
+    if engine.max_model_len > longest:
+        allowed = f"up to {longest}, the longest context of {settings.serving.model.id}"
+        allowed += f" with a factor of {engine.yarn.factor:g}" if engine.yarn else ""
+        yield _LONG("server.engine.maxModelLen", engine.max_model_len, allowed)
 
 
 def _requests(settings: Settings) -> Iterator[Finding]:
@@ -56,16 +79,9 @@ def _requests(settings: Settings) -> Iterator[Finding]:
     if serving.requests is None:
         return
     longest, context = serving.requests.longest_request_tokens, serving.engine.context_tokens
-    if longest <= context:
-        return
-    yield Finding(
-        id="requests-above-context",
-        subject=key("server.needs.workload" if needs.workload else "server.needs.requests"),
-        found=needs.workload or f"up to {longest} tokens",
-        allowed=f"requests of up to {context} tokens (maxModelLen); these have up to {longest}",
-        why="the server rejects longer requests with an error",
-        write=f"server: {{engine: {{maxModelLen: {longest}}}}}, or shorter requests",
-    )
+    if longest > context:
+        path = "server.needs.workload" if needs.workload else "server.needs.requests"
+        yield _REQUESTS(path, needs.workload or f"up to {longest} tokens", f"up to {context} tokens (maxModelLen)")
 
 
 def _yarn(settings: Settings) -> Iterator[Finding]:
@@ -74,52 +90,19 @@ def _yarn(settings: Settings) -> Iterator[Finding]:
     shape, engine, yarn = serving.shape, serving.engine, serving.engine.yarn
     if yarn is None:
         return
+    original, longest = yarn.original_context_tokens, yarn.longest_context_tokens
     if "hf-overrides" in parse(engine.extra_args):
-        yield Finding(
-            id="yarn-and-overrides",
-            subject=key("server.engine.extraArgs"),
-            found="--hf-overrides",
-            allowed="server.engine.yarn, or --hf-overrides with everything it needs",
-            why="vLLM uses the last --hf-overrides only",
-            write="remove yarn, or --hf-overrides from extraArgs",
-        )
+        yield _OVERRIDES("server.engine.extraArgs", "--hf-overrides", "left out with server.engine.yarn")
     if shape is not None and not shape.extends_by_yarn:
-        yield Finding(
-            id="yarn-on-other-model",
-            subject=key("server.engine.yarn"),
-            found=serving.model.id,
-            allowed="Qwen3.5 with a vision tower and without a scaled rotary embedding",
-            why="elsewhere vLLM would replace all of the model's rope_parameters, or the checkpoint is scaled already",
-            write="remove yarn; use a checkpoint whose config.json has the longer context",
-        )
-    elif shape is not None and yarn.original_context_tokens != shape.context_tokens:
-        yield Finding(
-            id="yarn-of-other-context",
-            subject=key("server.engine.yarn.originalContextTokens"),
-            found=yarn.original_context_tokens,
-            allowed=f"{shape.context_tokens}, max_position_embeddings of {serving.model.id}",
-            why="positions would be scaled for another training length",
-            write=f"originalContextTokens: {shape.context_tokens}",
-        )
-    elif (engine.max_model_len or 0) <= yarn.original_context_tokens:
-        yield Finding(
-            id="yarn-without-long-context",
-            subject=key("server.engine.maxModelLen"),
-            found=engine.max_model_len,
-            allowed=f"more than {yarn.original_context_tokens}, up to {yarn.longest_context_tokens}",
-            why="the model has the shorter context without YaRN, which may lower the quality of every response",
-            write=f"maxModelLen: {yarn.longest_context_tokens}, or remove yarn",
-        )
+        allowed = "Qwen3.5 with a vision tower and without a scaled rotary embedding"
+        yield _OTHER_MODEL("server.engine.yarn", serving.model.id, allowed)
+    elif shape is not None and original != shape.context_tokens:
+        allowed = f"{shape.context_tokens}, max_position_embeddings of {serving.model.id}"
+        yield _OTHER_CONTEXT("server.engine.yarn.originalContextTokens", original, allowed)
+    elif (engine.max_model_len or 0) <= original:
+        yield _FOR_NOTHING("server.engine.maxModelLen", engine.max_model_len, f"more than {original}, up to {longest}")
     else:
-        yield Finding(
-            id="yarn-scales-short-prompts",
-            subject=key("server.engine.yarn"),
-            found=yarn.factor,
-            allowed="any, with the smallest factor that holds the longest request",
-            why="vLLM's YaRN is static: it scales the positions of short prompts too, which may lower the quality of their responses",
-            write="nothing, or a second server without yarn for short prompts",
-            severity="note",
-        )
+        yield _STATIC("server.engine.yarn", yarn.factor, "any; best the smallest that holds the longest request")
 
 
 def _four_bit_cache(settings: Settings) -> Iterator[Finding]:
@@ -133,23 +116,15 @@ def _four_bit_cache(settings: Settings) -> Iterator[Finding]:
         return
     architecture = shape.architecture if shape else None
     if engine.attention_backend not in (None, "FLASHINFER"):
-        reason = f"attention backend {engine.attention_backend} cannot read it, only FLASHINFER"
-        write = "attentionBackend: FLASHINFER"
+        allowed = "auto or fp8_e4m3 with another attentionBackend than FLASHINFER"
     elif architecture is not None and architecture.latent_size:
-        reason, write = "vLLM does not start with it for multi-head latent attention", "kvCacheDtype: auto"
+        allowed = "auto or fp8_e4m3 for multi-head latent attention"
     elif (
         architecture is not None
         and _MISREAD_HEAD_SIZE in (architecture.head_size, architecture.window_head_size)
         and settings.machine.gpu.compute_capability != B200.compute_capability
     ):
-        reason, write = f"FlashInfer misreads heads of {_MISREAD_HEAD_SIZE} on this GPU", "kvCacheDtype: auto"
+        allowed = f"auto or fp8_e4m3 for heads of {_MISREAD_HEAD_SIZE} on this GPU"
     else:
         return
-    yield Finding(
-        id="four-bit-cache-unreadable",
-        subject=key("server.engine.kvCacheDtype"),
-        found=FOUR_BIT_CACHE,
-        allowed="auto or fp8_e4m3, or a model and backend that can read it",
-        why=reason,
-        write=write,
-    )
+    yield _FOUR_BITS("server.engine.kvCacheDtype", FOUR_BIT_CACHE, allowed)

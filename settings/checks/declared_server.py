@@ -51,7 +51,7 @@ class EngineServer(Served):
         for name, path in list(self.served_model.adapter_paths(MOUNT_PATH).items())[:1]:
             options["lora-modules"] = f"{name}={path}"
         extra = parse(self.engine.extra_args)
-        return Flags(self.engine.entrypoint, options={**options, **extra.options}, written=extra.written)
+        return Flags("serve", options={**options, **extra.options}, written=extra.written)
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -147,11 +147,6 @@ class DeclaredServer(EngineServer):
     def reasons(self) -> Mapping[str, str]:
         """`server.reasons`, and that of the model's adapters."""
         return reasons(self._settings)
-
-    @property
-    def accepted_advisories(self) -> Mapping[str, Mapping[str, str]]:
-        """`server.acceptedAdvisories`."""
-        return {id_: one.model_dump() for id_, one in self._settings.server.accepted_advisories.items()}
 
     @property
     def why_production(self) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from facts.finding import Finding
-from settings.sections.section import NAMESPACE, SECRET_KEYS, Section, key
+from settings.checks.row import Row
+from settings.sections.section import NAMESPACE, Section
 
 RUNG: Final = "flexStartSeconds"
 """The only key outside `engine` whose null is a choice: it removes the rung."""
@@ -21,6 +22,12 @@ _NULL_HAS_A_MEANING: Final = re.compile(
 """In `engine`, null removes a profile's setting."""
 _OWN_VALUES: Final = re.compile(rf"{NAMESPACE}:(?:labels|(?:server|rollout\.canary)\.engine\.extraEnv)\..*", re.DOTALL)
 """Values of the user's own keys: an empty label and an empty variable are common."""
+_EMPTY = Row(
+    "empty-key",
+    "an empty key looks like a forgotten value, and its default may be expensive or unsafe",
+    "a value, or remove the key",
+)
+_NOTHING = Row("empty-section", "it sets nothing, so the defaults apply", "remove it, or its keys", "warning")
 
 
 def is_blank(value: Any) -> bool:
@@ -44,19 +51,7 @@ def blanks(path: str, value: Any) -> Iterator[Finding]:
 
 def blank(path: str, value: Any = None) -> Finding:
     """The refusal of one empty key."""
-    from settings.examples import line, listed_example
-
-    is_secret = path.removeprefix(f"{NAMESPACE}:") in SECRET_KEYS
-    how = f"pulumi config set --secret {path}" if is_secret else line(path, listed_example(path) or "VALUE")
-    last = path.rpartition(":")[2].rpartition(".")[2].partition("[")[0]
-    return Finding(
-        id="empty-key",
-        subject=path,
-        found="(empty)" if value is None else value,
-        allowed="a value, or no such key",
-        why="an empty key looks like a forgotten value, and its default may be expensive or unsafe",
-        write=f"{how}, or remove {last}",
-    )
+    return _EMPTY(path, "(empty)" if value is None else value, "a value, or no such key")
 
 
 def without_effect(section: Section, path: str = "") -> Iterator[Finding]:
@@ -67,15 +62,7 @@ def without_effect(section: Section, path: str = "") -> Iterator[Finding]:
         if isinstance(value, Section) and value.model_fields_set:
             yield from without_effect(value, at)
         elif isinstance(value, Section | Mapping | tuple) and not _sets(value) and value == field.get_default():
-            yield Finding(
-                id="empty-section",
-                subject=key(at),
-                found="(empty)",
-                allowed="a value, or no such key",
-                why="it sets nothing, so the defaults apply",
-                write=f"remove {at}, or its keys",
-                severity="warning",
-            )
+            yield _NOTHING(at, "(empty)", "a value, or no such key")
 
 
 def _sets(value: Section | Mapping[str, Any] | tuple[Any, ...]) -> bool:

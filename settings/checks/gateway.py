@@ -1,4 +1,4 @@
-"""Checks of the gateway's picker, host name, certificate and address."""
+"""Checks of the gateway's host name, certificate, address and pool."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
-from facts.names import MAX_POOL_NAME
-from facts.pickers import LLM_D_POOL_ENDING
-from settings.sections.section import key
+from facts.names import CANARY_ENDING, MAX_POOL_NAME
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -18,95 +17,53 @@ _NOT_PUBLIC: Final = re.compile(
     r"\.(local|localdomain|localhost|internal|lan|home|corp|intranet|private|test|invalid|home\.arpa)$"
 )
 """Domains that no public DNS has. Source: RFC 6761 (localhost, test, invalid), RFC 6762 with its appendix G, RFC 8375 (home.arpa)."""
+_HOSTNAME = Row(
+    "hostname-not-public",
+    "Google issues a certificate once a public DNS record proves the domain, which this one cannot have",
+    "gateway: {tls: {certificate: NAME}}, a Certificate Manager certificate of the region that you uploaded",
+)
+_ADDRESS = Row(
+    "address-without-subnet",
+    "an internal address belongs to a subnet, and this stack does not know the other's",
+    "gateway: {address: NAME}, after `gcloud compute addresses create NAME --region=REGION --subnet=SUBNET "
+    "--purpose=SHARED_LOADBALANCER_VIP`",
+)
+_CLEAR_TEXT = Row(
+    "public-in-clear-text",
+    "prompts, answers and the API key cross the internet unencrypted",
+    "gateway: {hostname: llm.YOUR-DOMAIN}",
+    "warning",
+)
+_TOO_EARLY = Row(
+    "benchmark-before-certificate",
+    "the benchmark's clients call the host name: on the first update it does not resolve yet, and they wait in vain",
+    "benchmark: {runOnUpdate: false}, then `fleet bench run`",
+    "warning",
+)
+_LONG_POOL = Row(
+    "pool-name-too-long",
+    "names of pickers are cut there, and a canary's pool and llm-d's have an ending",
+    "a shorter pool; renaming one replaces the route's backend",
+)
 
 
 def gateway_problems(settings: Settings) -> Iterator[Finding]:
-    """What a host name needs, and what an external gateway shows without one."""
-    gateway = settings.gateway
-    named = {"hostname": gateway.hostname, "address": gateway.address, "tls.certificate": gateway.tls.certificate}
-    for path, found in named.items():
-        if found is not None and not gateway.enabled:
-            yield Finding(
-                id="name-without-gateway",
-                subject=key(f"gateway.{path}"),
-                found=found,
-                allowed="left out without gateway.enabled",
-                why="only a gateway has a name and an address that stay",
-                write="gateway: {enabled: true, ...}, or remove it",
-            )
+    """What a host name needs, what an external gateway shows without one, and the length of the pool's name."""
+    gateway, benchmark = settings.gateway, settings.benchmark
     if not gateway.enabled:
         return
-    if gateway.has_llm_d:
-        yield from _llm_d(settings)
+    has_canary = settings.canary_pool is not None
+    room = MAX_POOL_NAME - (len(CANARY_ENDING) if has_canary else 0)
+    if (gateway.has_llm_d or has_canary) and len(gateway.pool_name) > room:
+        allowed = f"up to {room - len(gateway.pool_name) + len(gateway.pool)} characters here"
+        yield _LONG_POOL("gateway.pool", gateway.pool, allowed)
     if gateway.makes_certificate and _NOT_PUBLIC.search(f".{gateway.hostname}"):
-        yield Finding(
-            id="hostname-not-public",
-            subject=key("gateway.hostname"),
-            found=gateway.hostname,
-            allowed="a name of a public domain, or with gateway.tls.certificate any name",
-            why="Google issues a certificate once a public DNS record proves the domain, which this one cannot have",
-            write="gateway: {tls: {certificate: NAME}}, a Certificate Manager certificate of the region that you uploaded",
-        )
-    if gateway.tls.certificate is not None and gateway.hostname is None:
-        yield Finding(
-            id="certificate-without-hostname",
-            subject=key("gateway.tls.certificate"),
-            found=gateway.tls.certificate,
-            allowed="a certificate together with gateway.hostname",
-            why="without a host name the gateway has a plain HTTP listener only",
-            write="gateway: {hostname: NAME-OF-THE-CERTIFICATE, ...}",
-        )
+        allowed = "a name of a public domain, or with gateway.tls.certificate any name"
+        yield _HOSTNAME("gateway.hostname", gateway.hostname, allowed)
     if gateway.makes_address and not gateway.is_public and not settings.owns_platform:
-        yield Finding(
-            id="address-without-subnet",
-            subject=key("gateway.address"),
-            found=None,
-            allowed="the name of an internal static address of the cluster's subnet",
-            why="an internal address belongs to a subnet, and this stack does not know the other's",
-            write="gateway: {address: NAME}, after `gcloud compute addresses create NAME --region=REGION --subnet=SUBNET "
-            "--purpose=SHARED_LOADBALANCER_VIP`",
-        )
+        yield _ADDRESS("gateway.address", None, "the name of an internal static address of the cluster's subnet")
     if gateway.is_public and gateway.hostname is None:
-        yield Finding(
-            id="public-in-clear-text",
-            subject=key("gateway.hostname"),
-            found=None,
-            allowed="a host name, unless TLS ends in front of the gateway",
-            why="prompts, answers and the API key cross the internet unencrypted",
-            write="gateway: {hostname: llm.YOUR-DOMAIN}",
-            severity="warning",
-        )
-    if gateway.makes_certificate and settings.benchmark.enabled and settings.benchmark.run_on_update:
-        yield Finding(
-            id="benchmark-before-certificate",
-            subject=key("benchmark.runOnUpdate"),
-            found=True,
-            allowed="false, until the DNS records of the output `dns` exist and the certificate is ACTIVE",
-            why="the benchmark's clients call the host name: on the first update it does not resolve yet, and they wait in vain",
-            write="benchmark: {runOnUpdate: false}, then `fleet bench run`",
-            severity="warning",
-        )
-
-
-def _llm_d(settings: Settings) -> Iterator[Finding]:
-    """What llm-d's picker leaves without effect, and the length of its pool's name."""
-    gateway = settings.gateway
-    if "chart_version" in gateway.model_fields_set:
-        yield Finding(
-            id="chart-without-effect",
-            subject=key("gateway.chartVersion"),
-            found=gateway.chart_version,
-            allowed=f"left out with gateway.epp.release {gateway.epp.release}",
-            why="this program installs llm-d's picker by objects of its own, so it has no effect",
-            write="remove chartVersion, or epp: {release: inference-extension-v1.4.0}",
-        )
-    # A canary's longer name has a refusal of its own.
-    if len(gateway.pool_name) > MAX_POOL_NAME:
-        yield Finding(
-            id="pool-name-too-long",
-            subject=key("gateway.pool"),
-            found=gateway.pool,
-            allowed=f"up to {MAX_POOL_NAME - len(LLM_D_POOL_ENDING)} characters with gateway.epp.release {gateway.epp.release}",
-            why=f"the pool is called {gateway.pool_name}, and names of pickers are cut at {MAX_POOL_NAME} characters",
-            write="a shorter pool",
-        )
+        yield _CLEAR_TEXT("gateway.hostname", None, "a host name, unless TLS ends in front of the gateway")
+    if gateway.makes_certificate and benchmark.enabled and benchmark.run_on_update:
+        allowed = "false, until the DNS records of the output `dns` exist and the certificate is ACTIVE"
+        yield _TOO_EARLY("benchmark.runOnUpdate", True, allowed)

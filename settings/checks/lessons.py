@@ -9,31 +9,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import disks
 from facts.finding import Finding, Severity
 from facts.ledger import value
 from facts.lessons.deliberate import exception_for
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
-from facts.lessons.serving_advisories import ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX, IN_PRODUCTION
-from facts.lessons.serving_judged import OPTION_WITH_REASON
+from facts.lessons.serving_advisories import IN_PRODUCTION
 from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
+from settings.checks.row import Row
 from settings.profiles import valid_for
 from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-NOTES: Final = (OPTION_WITH_REASON, ACCEPTED_ADVISORY, ADVISORY_WITHOUT_FIX)
-"""Lessons that tell a reviewer something and ask for nothing."""
 _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
+_RELEASE = Row(
+    "profile-of-another-release",
+    "the profile was checked with these vLLM releases; another release has other defaults",
+    "one of these versions, or another profile",
+    "warning",
+)
+_TAG = Row(
+    "image-by-tag",
+    "no source publishes the digest, so the tag decides what runs, and a tag can be moved",
+    "image: {digest: sha256:...}, as `fleet doctor --for up --live` prints it",
+    "note",
+)
+_QUEUE = Row("sequences-below-load", "a higher load only measures the queue", "a larger maxNumSeqs, or lower loads")
+_OVERHEAD = Row(
+    "gateway-overhead",
+    "every streamed token passes through the endpoint picker, which cost the article this much throughput",
+    "gateway: {enabled: false}, for uniform traffic",
+    "note",
+)
+_CLIENT = Row(
+    "client-saturates",
+    "a client process uses one core, and a saturated one measures itself (the article's single client, on 8 nodes)",
+    f"connectionsPerClient: {CONNECTIONS_PER_CLIENT}",
+)
 
 
 def lesson_named(name: str) -> Lesson[Any]:
@@ -54,7 +74,6 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
         *_release_of_the_profile(settings),
         *_image_by_tag(settings),
         *_swept_load(settings),
-        *_weights_writer(settings),
         *_gateway(settings),
         *_benchmark(settings),
     )
@@ -74,7 +93,7 @@ def _problem(settings: Settings, rule: Lesson[Any], breach: Breach) -> Finding:
         breach,
         subject=key(spelled.path(breach.option)),
         found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
-        severity="note" if rule.name in NOTES else _SEVERITIES[rule.level],
+        severity=_SEVERITIES[rule.level],
     )
     newer = spelled.text(f"{{image-tag=v{CURRENT}}} and its digest")
     if newer in problem.write and (other := _profile_of_the_current_release(settings)):
@@ -110,30 +129,13 @@ def _unless_on_purpose(settings: Settings, problem: Finding) -> Finding:
 def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
     chosen, version = settings.serving.profile, settings.serving.engine.version
     if version not in chosen.versions and settings.serving.engine.release.known:
-        yield Finding(
-            id="profile-of-another-release",
-            subject=key("server.engine.version"),
-            found=version,
-            allowed=", ".join(chosen.versions),
-            why=f"profile {chosen.name} was checked with these vLLM releases; another release has other defaults",
-            write=f"version: {chosen.versions[-1]}"
-            + (f", or {other}" if (other := _profile_of_the_current_release(settings)) else ""),
-            severity="warning",
-        )
+        yield _RELEASE("server.engine.version", version, f"{', '.join(chosen.versions)} with profile {chosen.name}")
 
 
 def _image_by_tag(settings: Settings) -> Iterator[Finding]:
     image = settings.serving.image
     if image.digest is None:
-        yield Finding(
-            id="image-by-tag",
-            subject=key("server.image.digest"),
-            found=None,
-            allowed=f"the digest of {image.repository}:{image.tag}",
-            why="no source publishes it, so the tag decides what runs, and a tag can be moved",
-            write=f"image: {{digest: sha256:...}}, as `fleet doctor --for up --live --stack {settings.stack}` prints it",
-            severity="note",
-        )
+        yield _TAG("server.image.digest", None, f"the digest of {image.repository}:{image.tag}")
 
 
 def _swept_load(settings: Settings) -> Iterator[Finding]:
@@ -143,31 +145,8 @@ def _swept_load(settings: Settings) -> Iterator[Finding]:
     engines, each = server.answering_engines, server.sequences
     admitted = engines * each
     if swept and max(swept) > max(admitted, server.offered_concurrency):
-        rule = lesson_named("sequences-below-load")
-        yield Finding(
-            id=rule.name,
-            subject=key("benchmark.concurrency"),
-            found=list(swept),
-            allowed=f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica",
-            why=f"a higher load only measures the queue: {stack_file().text(rule.evidence)}",
-            write=f"maxNumSeqs: {ceil(max(swept) / engines)}, or loads up to {admitted}",
-        )
-
-
-def _weights_writer(settings: Settings) -> Iterator[Finding]:
-    family = settings.weights.writer.machine_family
-    reason = disks.cannot_attach(disks.TYPE, family)
-    if not reason and family not in disks.ARM_FAMILIES:
-        reason = f"{family.upper()} machines have no Arm processors, which the writer's pods require"
-    if settings.weights.is_written and reason:
-        yield Finding(
-            id="writer-cannot-attach",
-            subject=key("weights.writer.machineFamily"),
-            found=family,
-            allowed="c4a",
-            why=f"{reason}, so the writer pod would stay Pending",
-            write="machineFamily: c4a",
-        )
+        allowed = f"up to {admitted}: maxNumSeqs {each} on each of {engines} engine(s) of a replica"
+        yield _QUEUE("benchmark.concurrency", list(swept), allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,30 +174,13 @@ def _gateway(settings: Settings) -> Iterator[Finding]:
         for breach in lesson.judge(picker, lesson.defaults):
             yield _problem(settings, lesson, breach)
     rows = value("gateway.figures").values()
-    lost = (f"{row['overhead_percent']} % less throughput at {row['replicas']} nodes" for row in rows)
-    yield Finding(
-        id="gateway-overhead",
-        subject=key("gateway.enabled"),
-        found=True,
-        allowed="true if traffic shares prefixes or is uneven; false for uniform traffic",
-        why=f"every streamed token passes through the endpoint picker: {', '.join(lost)}"
-        + (", with the article's picker; no figure is published for this one" if gateway.has_llm_d else ""),
-        write="gateway: {enabled: false}, for uniform traffic",
-        severity="note",
-    )
+    lost = ", ".join(f"{row['overhead_percent']} % at {row['replicas']} nodes" for row in rows)
+    allowed = f"true if traffic shares prefixes or is uneven; for uniform traffic the article's picker cost {lost}"
+    yield _OVERHEAD("gateway.enabled", True, allowed)
 
 
 def _benchmark(settings: Settings) -> Iterator[Finding]:
     benchmark = settings.benchmark
     if benchmark.enabled and benchmark.connections_per_client > CONNECTIONS_PER_CLIENT:
-        saturated = value("single_client.figures.nodes-8")
-        served = value("cluster_ip.figures.nodes-8.total_tokens_per_s")
-        yield Finding(
-            id="client-saturates",
-            subject=key("benchmark.connectionsPerClient"),
-            found=benchmark.connections_per_client,
-            allowed=f"up to {CONNECTIONS_PER_CLIENT}",
-            why=f"a client process uses one core: with {saturated['details']['concurrent_connections']:,} connections it measured "
-            f"{saturated['total_tokens_per_s'] / 1000:.0f}K tok/s on 8 nodes that deliver {served / 1000:.0f}K",
-            write=f"connectionsPerClient: {CONNECTIONS_PER_CLIENT}",
-        )
+        allowed = f"up to {CONNECTIONS_PER_CLIENT}"
+        yield _CLIENT("benchmark.connectionsPerClient", benchmark.connections_per_client, allowed)

@@ -7,23 +7,63 @@ from typing import TYPE_CHECKING, Final
 
 from facts import disks, gke_releases, node_room, prices
 from facts.finding import Finding
-from facts.machines import Machine, Way, of_accelerator
-from facts.regions import nearest_region, zones
+from facts.machines import Machine, of_accelerator
+from facts.regions import nearest_region
 from facts.sizing import POD_ROUTER_DISK_GIB
+from settings.checks.row import Row
 from settings.sections.capacity import Ladder
-from settings.sections.section import key
+from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB
 
 if TYPE_CHECKING:
     from settings.sections.server import PodResources
     from settings.stack import Settings
 
-_WRITE: Final[dict[Way, str]] = {
-    "on-demand": "{mode: on-demand}",
-    "spot": "{mode: spot}",
-    "flex-start": "{mode: flex-start, runDurationSeconds: 86400}",
-    "reservation": "{mode: reservation, name: MY-RESERVATION}",
-}
-"""What to write for each provisioning mode, the simplest first."""
+_MODE = Row(
+    "capacity-mode",
+    "Google does not offer the machine type so, and the pods would stay Pending",
+    "one of these modes",
+)
+_ABSENT: Final = "the price list's catalogue does not have the machine there; where that is still so, pods stay Pending"
+_LISTS: Final = "or nothing if `gcloud compute machine-types list` shows the machine there"
+_REGION = Row("region-without-machine", _ABSENT, f"a region of the list with its zones, {_LISTS}", "warning")
+_ZONE = Row("zone-without-machine", _ABSENT, f"zones of the list, {_LISTS}", "warning")
+_GPUS = Row(
+    "gpus-of-a-pod",
+    "pods share a machine by powers of two of its GPUs, and B200, GB200, H200 and H100 Mega machines not at all",
+    "gpus: one of these",
+)
+_PARTIAL = Row(
+    "partial-node",
+    "all GPUs of a pod are billed; with fewer engines GPUs stay idle, with more an engine finds no GPU",
+    "dataParallelSize and tensorParallelSize whose product is the pod's number of GPUs",
+)
+_LARGE_POD = Row(
+    "pod-exceeds-node",
+    "that is what GKE and its system pods leave of the machine; a larger pod fits no node and stays Pending",
+    "leave it out, or a value in the range",
+)
+_SMALLER = Row(
+    "fits-a-smaller-machine",
+    "pods select nodes by GPU, and GKE creates the smallest machine with as many of these GPUs that fits the requests",
+    "that machine, or a larger server.resources.cpu",
+)
+_OLD_GKE = Row(
+    "gke-too-old-for-machine",
+    "Autopilot creates this machine from that version on",
+    "releaseChannel: REGULAR, or cluster.minVersion with that version's minor",
+    "warning",
+)
+_NO_DISK = Row(
+    "machine-cannot-attach-weights",
+    "the machine cannot attach Hyperdisk ML, so the server pods would stay Pending",
+    "source: huggingface",
+)
+_NEW_DISK = Row(
+    "weights-volume-of-a-new-kind",
+    "these machines cannot attach older Hyperdisk ML, and GKE's autoscaler does not list it for them",
+    "source: huggingface, if the pods stay Pending for their volume",
+    "note",
+)
 
 
 def machine_problems(settings: Settings) -> tuple[Finding, ...]:
@@ -33,129 +73,53 @@ def machine_problems(settings: Settings) -> tuple[Finding, ...]:
         *_way(settings),
         *_zones(settings),
         *_gpus(settings),
-        *((*_engine(settings), *_node(settings)) if whole else ()),
+        *(_node(settings) if whole else ()),
         *_version(settings),
         *_volume(settings),
     )
 
 
 def _way(settings: Settings) -> Iterator[Finding]:
-    machine, mode = settings.machine, settings.capacity.mode
-    if mode in machine.ways:
-        return
-    why = f"Google does not offer {machine.type} as {mode}, so the pods would stay Pending"
-    if mode == "on-demand":
-        why += ' (the article, "A note on GPU provisioning")'
-    yield Finding(
-        id="capacity-mode",
-        subject=key("capacity.mode"),
-        found=mode,
-        allowed=" | ".join(sorted(machine.ways)),
-        why=why,
-        write=", or ".join([text for way, text in _WRITE.items() if way in machine.ways][:2]),
-    )
-
-
-def zone_for(machine: Machine, region: str) -> str:
-    """A zone of the region that has the machine by the price list's catalogue, else its first zone."""
-    having = prices.zones(machine.type, region)
-    return f"{region}-{having[0]}" if having else zones(region)[0]
+    if settings.capacity.mode not in settings.machine.ways:
+        yield _MODE("capacity.mode", settings.capacity.mode, " | ".join(sorted(settings.machine.ways)))
 
 
 def _zones(settings: Settings) -> Iterator[Finding]:
     machine, region = settings.machine.type, settings.region
     having = [f"{region}-{letter}" for letter in prices.zones(machine, region)]
-    lacking = [zone for zone in settings.zones if zone not in having]
     others = {row.region for row in prices.rows() if row.what == machine and row.zones}
     if not having and (near := nearest_region(region, others)):
-        yield Finding(
-            id="region-without-machine",
-            subject="gcp:region",
-            found=region,
-            allowed=", ".join(sorted(others)),
-            why=f"the price list's catalogue has no {machine} there; where that is still so, pods stay Pending",
-            write=f'gcp:region: {near} and zones: ["{zone_for(settings.machine, near)}"], or nothing if `gcloud compute '
-            f"machine-types list` shows the machine in {region}",
-            severity="warning",
+        yield _REGION(
+            "gcp:region", region, f"{near}, the nearest with {machine}, or another of {', '.join(sorted(others))}"
         )
+    lacking = [zone for zone in settings.zones if zone not in having]
     if having and lacking:
-        yield Finding(
-            id="zone-without-machine",
-            subject=key("zones"),
-            found=lacking,
-            allowed=", ".join(having),
-            why=f"the price list's catalogue has no {machine} there; where that is still so, pods stay Pending",
-            write=f'zones: ["{having[0]}"], or nothing if `gcloud compute machine-types list` shows the machine there',
-            severity="warning",
-        )
+        yield _ZONE("zones", lacking, f"{', '.join(having)} for {machine}")
 
 
 def _gpus(settings: Settings) -> Iterator[Finding]:
-    machine, gpus = settings.machine, settings.gpus_per_replica
-    if gpus in machine.pod_gpus:
-        return
-    nearest = max((count for count in machine.pod_gpus if count < gpus), default=machine.pod_gpus[0])
-    shared = (
-        "a pod uses a power of two of them" if machine.gpu.shares_nodes else "Autopilot does not share it between pods"
-    )
-    yield Finding(
-        id="gpus-of-a-pod",
-        subject=key("server.gpus"),
-        found=gpus,
-        allowed=", ".join(map(str, machine.pod_gpus)),
-        why=f"{machine.type} has {machine.gpus} {machine.gpu.name}, and {shared}",
-        write=f"gpus: {nearest}",
-    )
-
-
-def _engine(settings: Settings) -> Iterator[Finding]:
-    engine, gpus, machine = settings.serving.engine, settings.gpus_per_replica, settings.machine
-    if engine.gpus == gpus:
-        return
-    # As many GPUs as the engine asks for, or the next number that divides the pod's.
-    split = next((count for count in range(engine.tensor_parallel_size, gpus) if gpus % count == 0), gpus)
-    whole = f"Autopilot gives a pod all {machine.gpus} {machine.gpu.name} of {machine.type} or none, and bills all"
-    part = f"a pod has {gpus} {machine.gpu.name} of {machine.type}, all billed"
-    yield Finding(
-        id="partial-node",
-        subject=key("server.engine.dataParallelSize"),
-        found=f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}",
-        allowed=f"ranks x TP = {gpus}",
-        why=f"{part if machine.gpu.shares_nodes else whole}; with fewer engines GPUs stay idle, with more an engine finds no GPU",
-        write=f"dataParallelSize: {gpus // split} with tensorParallelSize: {split}",
-    )
+    machine, gpus, engine = settings.machine, settings.gpus_per_replica, settings.serving.engine
+    if gpus not in machine.pod_gpus:
+        yield _GPUS("server.gpus", gpus, f"{', '.join(map(str, machine.pod_gpus))} of {machine.type}")
+    elif engine.gpus != gpus:
+        found = f"{engine.data_parallel_size} ranks x TP {engine.tensor_parallel_size}"
+        yield _PARTIAL("server.engine.dataParallelSize", found, f"ranks x TP = {gpus}")
 
 
 def _node(settings: Settings) -> Iterator[Finding]:
-    machine, asked = settings.machine, settings.resources
-    each = f"{settings.gpus_per_replica} of {machine.gpus} GPUs"
+    machine = settings.machine
     for field, given, most, unit in _amounts(settings, machine):
         if given > most:
-            yield Finding(
-                id="pod-exceeds-node",
-                subject=key(f"server.resources.{field}"),
-                found=given,
-                allowed=f"up to {most}{unit} on {machine.type} for {each}",
-                why=f"that is what GKE and its system pods leave of {machine.vcpu} vCPU, {machine.memory_gib:g} GiB and the disk; a "
-                "larger pod fits no node and stays Pending",
-                write=f"{field}: {most}, or leave it out",
-            )
+            allowed = f"up to {most}{unit} on {machine.type} for {settings.gpus_per_replica} of {machine.gpus} GPUs"
+            yield _LARGE_POD(f"server.resources.{field}", given, allowed)
     if isinstance(settings.capacity, Ladder):
         return  # its ComputeClass names the machine type
     others = of_accelerator(machine.accelerator)
-    smaller = others[: others.index(machine)]
-    for other in smaller:
+    for other in others[: others.index(machine)]:
         if other.gpus == machine.gpus and all(given <= most for _, given, most, _ in _amounts(settings, other)):
             room = node_room.of_machine(other)
-            yield Finding(
-                id="fits-a-smaller-machine",
-                subject=key("machine"),
-                found=machine.type,
-                allowed=f"{other.type}, or requests that do not fit it",
-                why=f"pods select nodes by GPU, and GKE creates the smallest machine with {machine.gpus} {machine.gpu.name} that fits "
-                f"{asked.cpu} vCPU and {asked.memory_gib} GiB; {other.type} has room for {room.cpu} and {room.memory_gib}",
-                write=f"machine: {other.type}, or server: {{resources: {{cpu: {room.cpu + 1}}}}}",
-            )
+            allowed = f"{other.type}, or requests above its {room.cpu} vCPU and {room.memory_gib} GiB"
+            yield _SMALLER("machine", machine.type, allowed)
             return
 
 
@@ -164,49 +128,26 @@ def _version(settings: Settings) -> Iterator[Finding]:
     # A minor version is asked for without a patch, and gives its newest.
     lowest = gke_releases.numbers(gke_releases.LOWEST[channel] if asked is None else gke_releases.minor(asked))
     if settings.owns_platform and gke_releases.numbers(needed)[: len(lowest)] > lowest:
-        yield Finding(
-            id="gke-too-old-for-machine",
-            subject=key("cluster.releaseChannel" if asked is None else "cluster.minVersion"),
-            found=asked or channel,
-            allowed=f"GKE {needed} or later",
-            why=f"Autopilot creates {settings.machine.type} from that version on; a new cluster may have "
-            f"{asked or gke_releases.LOWEST[channel]}",
-            write="releaseChannel: REGULAR" if asked is None else f'minVersion: "{gke_releases.minor(needed)}"',
-            severity="warning",
-        )
+        path = "cluster.releaseChannel" if asked is None else "cluster.minVersion"
+        yield _OLD_GKE(path, asked or channel, f"GKE {needed} or later for {settings.machine.type}")
 
 
 def _volume(settings: Settings) -> Iterator[Finding]:
-    machine, weights = settings.machine, settings.weights
-    if not weights.has_volume:
+    family, source = settings.machine.family, settings.weights.source
+    if not settings.weights.has_volume:
         return
-    if reason := disks.cannot_attach(disks.TYPE, machine.family):
-        yield Finding(
-            id="machine-cannot-attach-weights",
-            subject=key("weights.source"),
-            found=weights.source,
-            allowed="huggingface",
-            why=f"{reason}, so the server pods would stay Pending",
-            write="source: huggingface",
-        )
-    elif since := disks.OF_NEW_VOLUMES.get(machine.family):
-        yield Finding(
-            id="weights-volume-of-a-new-kind",
-            subject=key("weights.source"),
-            found=weights.source,
-            allowed=f"a volume created after {since}",
-            why=f"{machine.family.upper()} machines cannot attach older Hyperdisk ML, and GKE's autoscaler does not list it for them",
-            write="source: huggingface, if the pods stay Pending for their volume",
-            severity="note",
-        )
+    if disks.cannot_attach(disks.TYPE, family):
+        yield _NO_DISK("weights.source", source, f"huggingface with {settings.machine.type}")
+    elif since := disks.OF_NEW_VOLUMES.get(family):
+        yield _NEW_DISK("weights.source", source, f"a volume created after {since} for {family.upper()}")
 
 
 def _amounts(settings: Settings, machine: Machine) -> tuple[tuple[str, int, int, str], ...]:
     """The pods' requests: key, amount, maximum for a pod on that machine, unit."""
     share = node_room.of_machine(machine, local_ssd=settings.local_ssd).share(settings.gpus_per_replica, machine.gpus)
     asked: PodResources = settings.resources
-    router = None if settings.server.shape is None else settings.server.shape.router
-    cpu, memory_gib, disk_gib = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
+    of_router = (POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, POD_ROUTER_DISK_GIB)
+    cpu, memory_gib, disk_gib = (0, 0, 0) if settings.server.shape is None else of_router
     return (
         ("cpu", asked.cpu, share.cpu - cpu, " vCPU"),
         ("memoryGib", asked.memory_gib, share.memory_gib - memory_gib, " GiB"),

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
-from facts.finding import Finding
-from facts.fit import gpus_needed
-from facts.machines import MACHINES, Machine
+from facts.finding import Finding, Severity
+from facts.machines import Machine
 from facts.memory import GIB, max_num_seqs_limit, startup, startup_concurrency
-from facts.models import CATALOGUE, ModelShape
-from facts.prices import published
+from facts.models import CATALOGUE
 from facts.releases import number_of
 from settings.checks.adapters import adapter_problems
 from settings.checks.context import context_problems
 from settings.checks.declared_server import DeclaredServer, EngineServer
 from settings.checks.parsers import parser_problems
-from settings.sections.section import key
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -26,21 +24,80 @@ if TYPE_CHECKING:
 LEAST_SHARE: Final = 0.9
 """Share of the computed weights below which a stated size is refused. The catalog's sizes are at least 0.98 of theirs: the shapes have no
 norms and biases, and a repository holds more files than weights."""
-_MOST_MACHINES: Final = 3
-"""Machines that are suggested; `fleet models` lists all."""
+_REVISION = Row(
+    "revision-of-another-model",
+    "it is another model's commit, so the download fails",
+    "no revision, where the catalog has it, else the latest commit id in the repository's history",
+)
+_SIZE = Row(
+    "size-of-another-model",
+    "the weights volume and the load time depend on it",
+    "no sizeGb, where the catalog has it, else the total of the files that vLLM reads (docs/weights.md)",
+)
+_PROFILE = Row(
+    "profile-of-another-model",
+    "they are for the architecture of the profile's model, and this model is not known to have it",
+    "nothing, or this model's flags in server.engine",
+    "note",
+)
+_FITTED = Row(
+    "profile-on-other-gpus",
+    "the profile is for its model on eight B200, and these values follow from yours",
+    "nothing, or your values in server.engine and server.needs.concurrencyPerReplica",
+    "note",
+)
+_KEY_BIAS = Row(
+    "fp8-cache-with-key-bias",
+    "the keys of models of the family of Qwen2 have a large bias: with FP8 and no scales answers turn into repetitions and nonsense "
+    "(QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
+    "kvCacheDtype: auto",
+    "warning",
+)
+_HEADS = Row(
+    "heads-not-divisible",
+    "vLLM must split the model's attention heads evenly",
+    "tensorParallelSize: one of these, with dataParallelSize for the rest of the GPUs",
+)
+_TOO_LARGE = Row(
+    "model-exceeds-gpus",
+    "vLLM exits at startup, on a node that is billed",
+    "more GPUs for an engine, or a machine that `fleet models` lists for the model, or a lower maxModelLen",
+)
+_STATES = Row(
+    "sequences-above-states",
+    "each sequence of a hybrid model needs a block of the cache for its state; with more vLLM exits at startup, on a node that is billed, "
+    "or, by release, never runs them and reserves memory for the logits of all",
+    "maxNumSeqs in the range, and needs.concurrencyPerReplica that it holds",
+)
+_UNKNOWN = Row(
+    "architecture-unknown",
+    "not known, and not checked: heads that tensor parallelism must divide, draft layer, experts, adapters, the longest context, memory "
+    "for startup, and speed",
+    "nothing; compare with vLLM's log at the first start",
+    "note",
+)
+_OLD = Row(
+    "model-needs-newer-vllm",
+    "earlier releases do not support this model",
+    "a release in the range, or another model (`fleet models`)",
+)
+_GATED = Row(
+    "gated-model-without-token",
+    "only accounts that accepted the model's license can download it",
+    "weights: {tokenSecret: hf-token}",
+)
 
 
 def model_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model."""
     yield from _stated(settings)
     yield from _profile(settings)
-    yield from _fitted(settings)
     yield from parser_problems(settings)
     yield from adapter_problems(settings)
     yield from _shape(settings)
     yield from context_problems(settings)
     yield from _catalogue(settings)
-    yield from memory_problems(key("server.engine"), DeclaredServer(settings), settings.machine)
+    yield from memory_problems("server.engine", DeclaredServer(settings), settings.machine)
     yield from _stated_cache(settings)
 
 
@@ -64,89 +121,37 @@ def _stated(settings: Settings) -> Iterator[Finding]:
     others = [other.id for other in CATALOGUE.values() if other.revision == model.revision and other.id != model.id]
     # A copy that the catalog does not list can have its original's commits.
     if listed is not None and others:
-        yield Finding(
-            id="revision-of-another-model",
-            subject=key("model.revision"),
-            found=model.revision,
-            allowed=f"a commit id of {model.id}" + (f", such as {listed.revision}" if listed.revision else ""),
-            why=f"it is a commit of {others[0]}, so the download fails",
-            write="remove revision: the catalog has it"
-            if listed.revision
-            else "revision: the latest commit id in the repository's history",
-        )
+        yield _REVISION("model.revision", model.revision, f"a commit id of {model.id}; this one is of {others[0]}")
     if (needed_gb := size_gb(settings)) > model.size_gb:
-        yield Finding(
-            id="size-of-another-model",
-            subject=key("model.sizeGb"),
-            found=model.size_gb,
-            allowed=f"about {needed_gb:g} for {model.id}",
-            why=f"{'the catalog says so' if listed else 'config.json says so'}; the weights volume and the load time depend on it",
-            write="remove sizeGb: the catalog has it"
-            if listed
-            else "sizeGb: the total of the files that vLLM reads in the repository's file list (docs/weights.md)",
-        )
+        yield _SIZE("model.sizeGb", model.size_gb, f"about {needed_gb:g} for {model.id}")
 
 
 def _profile(settings: Settings) -> Iterator[Finding]:
+    """What a profile has for another model or other GPUs."""
     serving = settings.serving
     if serving.left_out:
-        yield Finding(
-            id="profile-of-another-model",
-            subject=key("model.id"),
-            found=serving.model.id,
-            allowed=f"any; {', '.join(serving.left_out)} of profile {serving.profile.name} are not used",
-            why=f"they are for the architecture of {serving.profile.model_id}, and this model is not known to have it",
-            write="nothing, or this model's flags in server.engine",
-            severity="note",
-        )
-
-
-def _fitted(settings: Settings) -> Iterator[Finding]:
-    serving = settings.serving
+        allowed = f"any; {', '.join(serving.left_out)} of profile {serving.profile.name} are not used"
+        yield _PROFILE("model.id", serving.model.id, allowed)
     # Prefix caching follows from the drafts alone, on any GPUs.
     fitted = {name: value for name, value in serving.fitted.items() if name != "enablePrefixCaching"}
     if fitted:
         here = ", ".join(f"{name} {'set by vLLM' if value is None else value}" for name, value in fitted.items())
-        yield Finding(
-            id="profile-on-other-gpus",
-            subject=key("server.profile"),
-            found=serving.profile.name,
-            allowed="any",
-            why=f"the profile is for {serving.profile.model_id} on eight B200. On {settings.gpus_per_replica} {settings.machine.gpu.name}: "
-            f"{here}; {serving.concurrency_per_replica} requests in flight per replica",
-            write="nothing, or your values in server.engine and server.needs.concurrencyPerReplica",
-            severity="note",
-        )
+        gpus = f"{settings.gpus_per_replica} {settings.machine.gpu.name}"
+        allowed = f"any; on {gpus}: {here}; {serving.concurrency_per_replica} requests in flight per replica"
+        yield _FITTED("server.profile", serving.profile.name, allowed)
 
 
 def _shape(settings: Settings) -> Iterator[Finding]:
-    serving = settings.serving
-    shape, engine = serving.shape, serving.engine
+    shape, engine = settings.serving.shape, settings.serving.engine
     if shape is None:
         return
     if shape.has_key_bias and str(engine.kv_cache_dtype).startswith("fp8"):
-        yield Finding(
-            id="fp8-cache-with-key-bias",
-            subject=key("server.engine.kvCacheDtype"),
-            found=engine.kv_cache_dtype,
-            allowed="auto; FP8 only with calibrated scales in the checkpoint",
-            why=f"the keys of {serving.model.id}, of the family of Qwen2, have a large bias: with FP8 and no scales answers turn into "
-            "repetitions and nonsense (QwenLM/Qwen3#840, NVIDIA/TensorRT-LLM#4218)",
-            write="kvCacheDtype: auto",
-            severity="warning",
-        )
+        allowed = "auto; FP8 only with calibrated scales in the checkpoint"
+        yield _KEY_BIAS("server.engine.kvCacheDtype", engine.kv_cache_dtype, allowed)
     if shape.attention_heads % engine.tensor_parallel_size:
-        gpus = settings.gpus_per_replica
-        divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not gpus % n]
-        split = next((n for n in divisors if n >= engine.tensor_parallel_size), divisors[-1])
-        yield Finding(
-            id="heads-not-divisible",
-            subject=key("server.engine.tensorParallelSize"),
-            found=engine.tensor_parallel_size,
-            allowed=", ".join(map(str, divisors)),
-            why=f"{serving.model.id} has {shape.attention_heads} attention heads, which vLLM must split evenly",
-            write=f"tensorParallelSize: {split} and dataParallelSize: {gpus // split}",
-        )
+        divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not settings.gpus_per_replica % n]
+        allowed = f"{', '.join(map(str, divisors))} for {shape.attention_heads} attention heads"
+        yield _HEADS("server.engine.tensorParallelSize", engine.tensor_parallel_size, allowed)
 
 
 def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterator[Finding]:
@@ -157,8 +162,7 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
     ranks = engine.tensor_parallel_size
     context = engine.context_tokens if engine.yarn else min(engine.context_tokens, shape.context_tokens)
     weights_gib = (shape.text_weights_gib + (shape.draft_weights_gib if server.mtp_tokens else 0)) / ranks
-    adapters_gib = server.adapters_gib
-    weights_gib += adapters_gib
+    weights_gib += server.adapters_gib
     share_gib = server.utilisation * gpu.memory_gib
     start = startup(
         max_num_seqs=server.sequences,
@@ -175,50 +179,23 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
             yield from _sequences_above_states(path, server, *limits)
         return
     certain = startup_concurrency(layout, most_gib, context) < 1
-    counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
-    # Enough for the weights, with 30 % on top for everything else.
-    split_gib = (weights_gib - adapters_gib) * ranks
-    enough = next((n for n in counts if 1.3 * (split_gib / n + server.adapters_gib_on(n)) < share_gib), None)
-    yield Finding(
-        id="model-exceeds-gpus",
-        subject=f"{path}.tensorParallelSize",
-        found=ranks,
-        allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{_of_adapters(adapters_gib * ranks)} and a request of "
-        f"{context:,} tokens; `fleet models` lists them",
-        why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}"
-        + ("" if certain else ", minus an estimate of the memory for startup")
-        + ": vLLM exits at startup, on a node that is billed",
-        write=f"tensorParallelSize: {enough} and dataParallelSize: {max(1, server.gpus // enough)}"
-        if enough
-        else _larger(server, shape, cache_is_short=weights_gib < share_gib),
-        severity="error" if certain else "warning",
+    adapters = f", {server.adapters_gib * ranks:,.1f} of them slots of adapters," if server.adapters_gib else ""
+    allowed = (
+        f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{adapters} and a request of {context:,} tokens; "
+        f"{ranks} {gpu.name} {'have' if certain else 'have, without what startup takes,'} {share_gib * ranks:,.0f} GiB"
     )
+    yield _TOO_LARGE(f"{path}.tensorParallelSize", ranks, allowed, "error" if certain else "warning")
 
 
 def _sequences_above_states(path: str, server: EngineServer, limit: int, most: int) -> Iterator[Finding]:
     """More sequences than recurrent states. `limit`: states by the estimate of memory for startup; `most`: without it."""
     if server.sequences <= limit or (server.has_measured_states and "max-num-seqs" in server.flags):
-        # Lessons max-num-seqs-refused and max-num-seqs-above-state have the measured limit.
+        # The lesson max-num-seqs-refused has the measured limit.
         return
-    release, certain = server.read_as.version, server.sequences > most
-    offered, admitted = server.offered_concurrency, limit * server.answering_engines
-    if server.refuses_sequences_above_states:
-        outcome = f"vLLM {release} exits at startup, on a node that is billed"
-    else:
-        outcome = f"vLLM {release} starts, never runs more, and reserves memory for the logits of all"
-    yield Finding(
-        id="sequences-above-states",
-        subject=f"{path}.maxNumSeqs",
-        found=server.sequences,
-        allowed=f"up to {most if certain else limit:,}",
-        why="each sequence of a hybrid model needs a block of the cache for its state, and a GPU has memory for "
-        + (f"{most:,} at most" if certain else f"about {limit:,}, by an estimate of the memory for startup")
-        + f": {outcome}",
-        write=f"server: {{engine: {{maxNumSeqs: {limit}}}, needs: {{concurrencyPerReplica: {admitted}}}}}"
-        if offered and offered > admitted
-        else f"maxNumSeqs: {limit}",
-        severity="note" if not server.refuses_sequences_above_states else "error" if certain else "warning",
-    )
+    certain = server.sequences > most
+    allowed = f"up to {most:,}" if certain else f"up to about {limit:,}, by an estimate of the memory for startup"
+    severity: Severity = "note" if not server.refuses_sequences_above_states else "error" if certain else "warning"
+    yield _STATES(f"{path}.maxNumSeqs", server.sequences, allowed, severity)
 
 
 def _stated_cache(settings: Settings) -> Iterator[Finding]:
@@ -231,50 +208,13 @@ def _stated_cache(settings: Settings) -> Iterator[Finding]:
     tokens = max(0, int((share_gib - weights_gib) * GIB / stated))
     needed = serving.engine.max_model_len or serving.context_tokens
     if tokens < needed:
-        counts = (count for count in settings.machine.pod_gpus if count > ranks)
-        enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
-        yield Finding(
-            id="model-exceeds-gpus",
-            subject=key("server.engine.tensorParallelSize"),
-            found=ranks,
-            allowed=f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {needed:,} tokens",
-            why=f"vLLM can use {share_gib * ranks:,.0f} GiB of {ranks} {gpu.name}: it exits at startup, on a node that is billed",
-            write=f"tensorParallelSize: {enough}, with its kvBytesPerToken"
-            if enough
-            else "a larger machine, or a lower maxModelLen",
+        allowed = (
+            f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights and a request of {needed:,} tokens; "
+            f"{ranks} {gpu.name} have {share_gib * ranks:,.0f} GiB"
         )
-    yield Finding(
-        id="architecture-unknown",
-        subject=key("model.kvBytesPerToken"),
-        found=stated,
-        allowed="any; `config` if the architecture is known",
-        why=f"each GPU has memory for at most {tokens:,} tokens by it and sizeGb. Not known, and not checked: heads that tensor "
-        "parallelism must divide, draft layer, experts, adapters, the longest context, memory for startup, and speed",
-        write="nothing; compare with vLLM's log at the first start",
-        severity="note",
-    )
-
-
-def _of_adapters(gib: float) -> str:
-    return f", {gib:,.1f} of them slots of adapters," if gib else ""
-
-
-def _larger(server: EngineServer, shape: ModelShape, *, cache_is_short: bool) -> str:
-    """The cheapest machine of each GPU that holds the model, by the lowest list price of any region and way."""
-    fitting = [
-        (min(price.usd for price in listed), machine, gpus)
-        for machine in MACHINES.values()
-        if (gpus := gpus_needed(shape, machine, adapters_gib=server.adapters_gib_on))
-        and (listed := published(machine.type))
-    ]
-    by_gpu: dict[str, str] = {}
-    for _, machine, gpus in sorted(fitting, key=lambda one: one[0]):
-        split = f" with tensorParallelSize: {gpus}" if gpus > 1 else ""
-        by_gpu.setdefault(machine.gpu.name, f"machine: {machine.type}{split}")
-    otherwise = ["a lower maxModelLen"] if cache_is_short else []
-    if server.adapters_gib:
-        otherwise.append("a lower maxLoras")
-    return ", or ".join([*list(by_gpu.values())[:_MOST_MACHINES], *otherwise]) or "a smaller model (`fleet models`)"
+        yield _TOO_LARGE("server.engine.tensorParallelSize", ranks, allowed)
+    allowed = f"any; `config` if the architecture is known. Each GPU has memory for at most {tokens:,} tokens by it and sizeGb"
+    yield _UNKNOWN("model.kvBytesPerToken", stated, allowed)
 
 
 def _catalogue(settings: Settings) -> Iterator[Finding]:
@@ -282,20 +222,7 @@ def _catalogue(settings: Settings) -> Iterator[Finding]:
     if listed is None:
         return
     if number_of(engine.version) < number_of(listed.min_vllm):
-        yield Finding(
-            id="model-needs-newer-vllm",
-            subject=key("server.engine.version"),
-            found=engine.version,
-            allowed=f"{listed.min_vllm} or later for {listed.id}",
-            why="earlier releases do not support this model",
-            write=f"version {listed.min_vllm} or later, or another model (`fleet models`)",
-        )
+        yield _OLD("server.engine.version", engine.version, f"{listed.min_vllm} or later for {listed.id}")
     if listed.gated and settings.weights.source != "image" and settings.hf_token_store is None:
-        yield Finding(
-            id="gated-model-without-token",
-            subject=key("weights.tokenSecret"),
-            found=None,
-            allowed="the name of a Secret Manager secret with a Hugging Face token",
-            why=f"only accounts that accepted its license ({listed.licence}) can download {listed.id}",
-            write="weights: {tokenSecret: hf-token}",
-        )
+        allowed = f"the name of a Secret Manager secret with a Hugging Face token ({listed.licence})"
+        yield _GATED("weights.tokenSecret", None, allowed)

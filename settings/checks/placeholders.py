@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.finding import Finding
-from settings.sections.section import key
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -37,32 +37,27 @@ _IN_CAPITALS: Final = re.compile(
 """`projects/PROJECT/topics/TOPIC`, as in documentation; ids of Google Cloud are in lowercase."""
 _FREE_TEXT: Final = frozenset({"labels", "reasons"})
 """Keys whose values name nothing that is reached."""
+_PROJECT = Row(
+    "placeholder-project",
+    "it is the stack file's placeholder; only an offline preview works without a project",
+    "pulumi config set gcp:project MY-PROJECT",
+)
+_VALUE = Row(
+    "placeholder",
+    "it is an example's: valid, so nothing else refuses it, and nobody and nothing of yours is reached",
+    "your own value",
+)
 
 
 def placeholders(settings: Settings) -> Iterator[Finding]:
     """An error for each value that is still an example's; of a stack without a project of its own, a note."""
     project = settings.project
     if project == PLACEHOLDER_PROJECT:
-        yield Finding(
-            id="placeholder-project",
-            subject="gcp:project",
-            found=project,
-            allowed="the id of your Google Cloud project",
-            why="it is the stack file's placeholder; only an offline preview works without a project",
-            write=f"pulumi config set gcp:project MY-PROJECT --stack {settings.stack}",
-        )
+        yield _PROJECT("gcp:project", project, "the id of your Google Cloud project")
     given = settings.model_dump(by_alias=True, exclude_unset=True, exclude={"project", "region", "stack"})
     for path, text in _texts(given, ""):
         if is_placeholder(text):
-            yield Finding(
-                id="placeholder",
-                subject=key(path),
-                found=text,
-                allowed="a value of your own",
-                why="it is an example's: valid, so nothing else refuses it, and nobody and nothing of yours is reached",
-                write=f"{path.rpartition('.')[2].partition('[')[0]}: your own value",
-                severity="note" if project == STAND_IN_PROJECT else "error",
-            )
+            yield _VALUE(path, text, "a value of your own", "note" if project == STAND_IN_PROJECT else "error")
 
 
 def is_placeholder(text: str) -> bool:

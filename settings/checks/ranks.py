@@ -6,56 +6,54 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from settings.checks.row import Row
 from settings.sections.engine import Engine
-from settings.sections.section import key
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
+_UNSEEN = Row(
+    "ranks-unseen",
+    "requests reach port 8000 only, the first rank of a pod, and its other GPUs stay idle",
+    "endpoint: {kind: leastRequest}, or remove rankPorts: vLLM then spreads a pod's requests over its ranks",
+)
+_LOAD_BALANCER = Row(
+    "ranks-behind-load-balancer",
+    "its clients would reach the first rank of each pod only",
+    "remove internalLoadBalancer, and use a gateway's internal address",
+)
+_CANARY = Row(
+    "ranks-of-a-canary",
+    "`fleet rollout judge` measures one replica through one port, which would be one rank of it",
+    "remove rankPorts while there is a canary",
+)
+_FIREWALL = Row(
+    "ranks-behind-anothers-firewall",
+    "the firewall rule of the cluster's own stack lets the load balancer's proxies reach port 8000 only",
+    "rankPorts: false",
+)
+_ONE_RANK = Row("rank-ports-of-one", "a pod with one rank has one port already", "remove it")
+_API_SERVERS = Row(
+    "rank-ports-with-api-servers",
+    "each rank is a server of its own with one API server",
+    "remove apiServerCount from server.engine, or remove rankPorts",
+)
+
 
 def rank_problems(settings: Settings) -> Iterator[Finding]:
     """Every reason why a port per rank does not work here."""
-    path, server = key("server.rankPorts"), settings.server
+    path, server = "server.rankPorts", settings.server
     yield from rank_port_problems(path, server.rank_ports, settings.serving.engine)
     if not server.rank_ports:
         return
     if not settings.sees_ranks:
-        yield Finding(
-            id="ranks-unseen",
-            subject=path,
-            found=True,
-            allowed="true with endpoint.kind inferenceGateway or leastRequest, which send requests to the ports of all ranks",
-            why=f"with {settings.endpoint_kind} requests reach port 8000 only, the first rank of a pod, and its other GPUs stay idle",
-            write="endpoint: {kind: leastRequest}, or remove rankPorts: vLLM then spreads a pod's requests over its ranks",
-        )
+        yield _UNSEEN(path, True, "true with endpoint.kind inferenceGateway or leastRequest")
     if server.internal_load_balancer:
-        yield Finding(
-            id="ranks-behind-load-balancer",
-            subject=key("server.internalLoadBalancer"),
-            found=True,
-            allowed="false with server.rankPorts",
-            why="its clients would reach the first rank of each pod only",
-            write="remove internalLoadBalancer, and use a gateway's internal address",
-        )
-
+        yield _LOAD_BALANCER("server.internalLoadBalancer", True, "false with server.rankPorts")
     if settings.rollout.canary is not None:
-        yield Finding(
-            id="ranks-of-a-canary",
-            subject=path,
-            found=True,
-            allowed="false with rollout.canary",
-            why="`fleet rollout judge` measures one replica through one port, which would be one rank of it",
-            write="remove rankPorts while there is a canary",
-        )
+        yield _CANARY(path, True, "false with rollout.canary")
     if settings.has_picker and not settings.owns_platform:
-        yield Finding(
-            id="ranks-behind-anothers-firewall",
-            subject=path,
-            found=True,
-            allowed="false behind the gateway of a stack that joins a cluster",
-            why="the firewall rule of the cluster's own stack lets the load balancer's proxies reach port 8000 only",
-            write="rankPorts: false",
-        )
+        yield _FIREWALL(path, True, "false behind the gateway of a stack that joins a cluster")
 
 
 def rank_port_problems(path: str, wanted: bool, engine: Engine) -> Iterator[Finding]:
@@ -63,20 +61,6 @@ def rank_port_problems(path: str, wanted: bool, engine: Engine) -> Iterator[Find
     if not wanted:
         return
     if engine.data_parallel_size < 2:
-        yield Finding(
-            id="rank-ports-of-one",
-            subject=path,
-            found=True,
-            allowed="false with one rank",
-            why="a pod with one rank has one port already",
-            write="remove it",
-        )
-    if engine.entrypoint != "serve" or engine.api_server_count not in (None, engine.data_parallel_size):
-        yield Finding(
-            id="rank-ports-with-api-servers",
-            subject=path,
-            found=True,
-            allowed="true with entrypoint serve and without apiServerCount",
-            why="each rank is a server of its own with one API server",
-            write="remove apiServerCount and entrypoint from server.engine, or remove rankPorts",
-        )
+        yield _ONE_RANK(path, True, "false with one rank")
+    if engine.api_server_count not in (None, engine.data_parallel_size):
+        yield _API_SERVERS(path, True, "true without apiServerCount")

@@ -1,56 +1,22 @@
-"""Checks of `server.reasons` and `server.acceptedAdvisories` that allow nothing; facts/lessons judges what they are for."""
+"""Checks of `server.reasons` that allow nothing; facts/lessons judges what they are for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
-from facts.lessons.serving_advisories import reaching
-from facts.lessons.serving_judged import key_of, needs_reason, parts
-from facts.prices import today
+from facts.lessons.serving_judged import key_of, refused
 from settings.checks.declared_server import DeclaredServer
-from settings.sections.section import key
+from settings.checks.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-_LONGEST_ACCEPTANCE: Final = timedelta(days=365)
-"""Assumed: releases come every few weeks, so one without the advisory is there long before."""
-
-
-def unused_acceptances(settings: Settings) -> Iterator[Finding]:
-    """Accepted advisories that reach neither the servers nor the canary."""
-    servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
-    there = {advisory.id for server in servers for advisory in reaching(server)}
-    for id_, accepted in settings.server.accepted_advisories.items():
-        if id_ not in there:
-            yield Finding(
-                id="acceptance-without-advisory",
-                subject=key(f"server.acceptedAdvisories.{id_}"),
-                found=accepted.until,
-                allowed="advisories that reach this stack's servers",
-                why="the release is free of it, or the server does not have what it is about",
-                write=f"acceptedAdvisories: without {id_}",
-                severity="warning",
-            )
-
-
-def long_acceptances(settings: Settings) -> Iterator[Finding]:
-    """Advisories accepted for longer than a year, at which no reviewer would look again."""
-    latest = (today() + _LONGEST_ACCEPTANCE).isoformat()
-    for id_, accepted in settings.server.accepted_advisories.items():
-        if accepted.until > latest:
-            yield Finding(
-                id="acceptance-too-long",
-                subject=key(f"server.acceptedAdvisories.{id_}.until"),
-                found=accepted.until,
-                allowed=f"up to {latest}, a year from today",
-                why="from the day after, the advisory is a finding again and somebody decides again",
-                write=f'until: "{latest}", or an earlier day',
-            )
+_NO_OPTION = Row(
+    "reason-without-option", "nothing here needs it, or no reason allows it", "reasons without it", "warning"
+)
 
 
 def unused_reasons(settings: Settings) -> Iterator[Finding]:
@@ -58,11 +24,7 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
     if not settings.server.reasons:
         return
     servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
-    judged = [
-        (name, verdict.trust == "unknown" or needs_reason(server, verdict))
-        for server in servers
-        for name, _, verdict in parts(server)
-    ]
+    judged = [(name, False) for server in servers for name, _, _ in refused(server)]
     judged += [
         (breach.option, True)
         for server in servers
@@ -73,12 +35,5 @@ def unused_reasons(settings: Settings) -> Iterator[Finding]:
     for written, reason in settings.server.reasons.items():
         found = {needed for name, needed in judged if name == key_of(written) or name.startswith(f"{key_of(written)}.")}
         if True not in found:
-            yield Finding(
-                id="reason-without-option",
-                subject=key(f"server.reasons.{written}"),
-                found=reason,
-                allowed="a reason for an option or variable that this stack sets and that needs one",
-                why="a reason does not allow what is refused" if found else "nothing here needs it",
-                write=f"reasons: without {written}",
-                severity="warning",
-            )
+            allowed = "a reason for an option or variable that this stack sets and that needs one"
+            yield _NO_OPTION(f"server.reasons.{written}", reason, allowed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS, MAX_GRACE_SECONDS
 from facts.cost import bill, node_price, priced_items
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
-from facts.finding import Finding
+from facts.finding import Finding, Severity
 from facts.gke_releases import LONG_NOTICE
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
@@ -23,19 +23,21 @@ from settings.checks.benchmark import benchmark_problems
 from settings.checks.empty import without_effect
 from settings.checks.endpoint import endpoint_problems
 from settings.checks.gateway import gateway_problems
-from settings.checks.machine import machine_problems, zone_for
+from settings.checks.machine import machine_problems
 from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import platform_problems
 from settings.checks.ranks import rank_problems
+from settings.checks.row import Row
 from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
+from settings.checks.unused import unused
 from settings.checks.volume import volume_problems
 from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
 from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
-from settings.sections.section import NAMESPACE, key
+from settings.sections.section import NAMESPACE
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
 if TYPE_CHECKING:
@@ -45,12 +47,136 @@ MAX_LABEL = 63
 """Maximum length of a label's value. Source: Kubernetes, labels and selectors."""
 LOW_SHARE = 0.5
 """Share of the list price below which a stated price is doubted. Assumed: larger discounts are rare."""
+_NO_REGION = Row("no-such-region", "Google Cloud has no such region (November 2026)", "gcp:region: one of these")
+_NO_ZONE = Row(
+    "no-such-zone", "the region has no such zone, so no node or disk can be created there", "zones of the region"
+)
+_ELSEWHERE = Row(
+    "zone-outside-region",
+    "the cluster, its subnet and the image registry are in gcp:region",
+    "zones of gcp:region, or the zone's region as gcp:region",
+)
+_TWO_PLATFORMS = Row("platform-twice", "each names a cluster, and a server joins only one", "remove one of the two")
+_NO_BUCKET = Row(
+    "benchmark-without-bucket",
+    "the benchmark's pods write their results to it, and this stack creates none",
+    "platform: {resultsBucket: MY-BUCKET}",
+)
+_NO_PROXIES = Row(
+    "platform-needs-proxy-only",
+    "without it the Gateway stays at PROGRAMMED False without a message, and this stack cannot check another's network",
+    "network: {proxyOnly: {enabled: true}} in the platform's stack file, or nothing if `gcloud compute networks subnets list "
+    "--filter=purpose=REGIONAL_MANAGED_PROXY` lists a subnet",
+)
+_LONG_NAMESPACE = Row(
+    "namespace-too-long",
+    "the ladder's nodes have the name of its ComputeClass as a label's value",
+    "a shorter namespace",
+)
+_SHORT_RUN = Row(
+    "run-too-short",
+    "a node is deleted so soon after its server begins to serve that most of the price is paid for starts",
+    f"{FLEX_START_MAX_SECONDS}, the maximum",
+)
+_NO_RUNGS = Row(
+    "ladder-without-rungs",
+    "a class of Spot alone is worth its object for the longer notice that newer versions give",
+    "{mode: spot}, or another rung",
+)
+_SMALL_RESERVATION = Row(
+    "reservation-too-small",
+    "Autopilot uses nodes of the named reservation only, so the other pods stay Pending",
+    "a reservation that holds all, or fewer replicas",
+)
+_IMAGE = Row(
+    "weights-image",
+    "source: image creates the volume from that image; every other source downloads the weights",
+    "image: projects/PROJECT/global/images/NAME with source: image, or neither",
+)
+_DOWNLOADS = Row(
+    "download-per-replica",
+    "each replica would download the model through Cloud NAT at every start; the article does so only with its single replica",
+    "source: hyperdisk",
+)
+_FULL_DISK = Row(
+    "download-exceeds-disk",
+    "the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, and the next pod downloads again",
+    "that ephemeralStorageGib, or weights: {source: hyperdisk}",
+)
+_SHARED_MEMORY = Row(
+    "shm-takes-memory",
+    "/dev/shm counts against the pod's memory, and the engines need the rest",
+    "a smaller shmGib, or none",
+)
+_EXTERNAL = Row(
+    "replicas-elsewhere",
+    "replicas are managed externally: price and throughput here are those of one replica",
+    "a number, if this program should manage replicas",
+    "note",
+)
+_PAUSED = Row(
+    "paused",
+    "no server runs, the weights stay on their volume, and the residual cost continues",
+    "replicas: N to resume",
+    "note",
+)
+_TWO_SECRETS = Row("secret-twice", "with two sources it would be undefined which one applies", "remove one of the two")
+_OPEN = Row(
+    "open-to-the-internet",
+    "without an API key vLLM accepts every request, so anyone on the internet could use your GPUs",
+    "server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
+)
+_V1_ONLY = Row(
+    "key-guards-v1-alone",
+    "vLLM checks the key under /v1 only: /invocations, /tokenize and /metrics answer without it",
+    "gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
+    "warning",
+)
+_LONG_DRAIN = Row(
+    "drain-above-grace",
+    f"the pod is killed at the end of capacity.graceSeconds, and vLLM needs {EXIT_SECONDS} s to exit",
+    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
+)
+_SHORT_GRACE = Row(
+    "grace-below-exit",
+    f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
+    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
+)
+_SHORT_DRAIN = Row(
+    "drain-below-request",
+    "longer requests are cut at each update, scale-in and drained node, of the record's mean request too",
+    "remove it, if your answers take longer",
+    "warning",
+)
+_TIMEOUT = Row(
+    "shutdown-timeout-set",
+    "the server derives it from server.drainSeconds and the grace period; with several API servers it has no effect",
+    "server.drainSeconds, without shutdownTimeoutSeconds",
+)
+_LOW_PRICE = Row(
+    "node-price-low",
+    "the ceiling of the policies and the spending guard count what is stated, so a wrong price makes both act too late",
+    "the list price, or nothing if your contract says so",
+    "warning",
+)
+_OLD_PRICES = Row(
+    "old-prices",
+    "prices change, Spot prices up to twice a month",
+    "newer rows in facts/data/prices.csv (docs/google-cloud.md#prices), or your prices",
+    "warning",
+)
+_NO_ITEM = Row(
+    "unknown-price",
+    "no item of the bill has that name",
+    "one of these names; the price of a node is capacity.usdPerNodeHour",
+)
 
 
 def structural_problems(settings: Settings) -> tuple[Finding, ...]:
     """Every limit that these settings exceed, in the order of the stack file's sections."""
     return (
         *without_effect(settings),
+        *unused(settings),
         *_location(settings),
         *_platform(settings),
         *(platform_problems(settings) if settings.owns_platform else ()),
@@ -82,147 +208,49 @@ def server_problems(settings: Settings) -> tuple[Finding, ...]:
 
 
 def _location(settings: Settings) -> Iterator[Finding]:
-    if settings.region not in (known := regions()):
-        yield Finding(
-            id="no-such-region",
-            subject="gcp:region",
-            found=settings.region,
-            allowed=", ".join(sorted(known)),
-            why="Google Cloud has no region of that name (November 2026), and the price list has none",
-            write=f"gcp:region: {nearest(settings.region, sorted(known)) or 'europe-west4'}",
+    region, known = settings.region, sorted(regions())
+    if region not in known:
+        near = nearest(region, known)
+        yield _NO_REGION(
+            "gcp:region", region, f"{near}, or another of {', '.join(known)}" if near else ", ".join(known)
         )
-    elif wrong := [
-        zone for zone in settings.zones if zone.startswith(f"{settings.region}-") and zone not in zones(settings.region)
-    ]:
-        yield Finding(
-            id="no-such-zone",
-            subject=key("zones"),
-            found=wrong,
-            allowed=", ".join(zones(settings.region)),
-            why=f"{settings.region} has no zone of that name, so no node or disk can be created there",
-            write=f'zones: ["{zone_for(settings.machine, settings.region)}"]',
-        )
-    for zone in settings.zones:
-        if settings.region in known and not zone.startswith(f"{settings.region}-"):
-            yield Finding(
-                id="zone-outside-region",
-                subject=key("zones"),
-                found=zone,
-                allowed=f"zones of {settings.region}",
-                why="the cluster, its subnet and the image registry are in gcp:region",
-                write=f'zones: ["{zone_for(settings.machine, settings.region)}"], or gcp:region: {zone.rpartition("-")[0]}',
-            )
-    if len(set(settings.zones)) != len(settings.zones):
-        yield Finding(
-            id="zone-twice",
-            subject=key("zones"),
-            found=list(settings.zones),
-            allowed="each zone once",
-            why="each zone gets one copy of the weights volume",
-            write=str(sorted(set(settings.zones))),
-        )
+        return
+    inside = [zone for zone in settings.zones if zone.startswith(f"{region}-")]
+    if wrong := [zone for zone in inside if zone not in zones(region)]:
+        yield _NO_ZONE("zones", wrong, ", ".join(zones(region)))
+    if outside := [zone for zone in settings.zones if zone not in inside]:
+        yield _ELSEWHERE("zones", outside, ", ".join(zones(region)))
 
 
 def _platform(settings: Settings) -> Iterator[Finding]:
     platform = settings.platform
     if platform.stack is not None and platform.kubeconfig is not None:
-        yield Finding(
-            id="platform-twice",
-            subject=key("platform.kubeconfig"),
-            found=platform.kubeconfig,
-            allowed="platform.stack or platform.kubeconfig",
-            why="each names a cluster, and a server joins only one",
-            write="remove one of the two",
-        )
-    for given, name in ((platform.image_prefix, "imagePrefix"), (platform.results_bucket, "resultsBucket")):
-        if given is not None and platform.kubeconfig is None:
-            yield Finding(
-                id="platform-of-nobody",
-                subject=key(f"platform.{name}"),
-                found=given,
-                allowed="left out without platform.kubeconfig",
-                why="this stack, or the stack it joins, creates its own",
-                write=f"remove {name}",
-            )
+        yield _TWO_PLATFORMS("platform.kubeconfig", platform.kubeconfig, "platform.stack or platform.kubeconfig")
     if settings.owns_platform:
         return
-    whose = platform.stack or "the cluster's owner"
     if settings.benchmark.enabled and platform.kubeconfig is not None and platform.results_bucket is None:
-        yield Finding(
-            id="benchmark-without-bucket",
-            subject=key("platform.resultsBucket"),
-            found=None,
-            allowed="the name of your bucket",
-            why="the benchmark's pods write their results to it, and this stack creates none",
-            write="resultsBucket: MY-BUCKET",
-        )
-    for section in ("network", "cluster", "budget", "registry", "results"):
-        if section in settings.model_fields_set:
-            yield Finding(
-                id="platform-is-elsewhere",
-                subject=key(section),
-                found="(set)",
-                allowed="left out on another stack's cluster",
-                why=f"network, cluster, budget, images and bucket belong to {whose}; here they have no effect",
-                write=f"remove {section}" + (", or set it in the platform's own stack file" if platform.stack else ""),
-            )
+        yield _NO_BUCKET("platform.resultsBucket", None, "the name of your bucket")
     if settings.gateway.enabled:
-        yield Finding(
-            id="platform-needs-proxy-only",
-            subject=key("gateway.enabled"),
-            found=True,
-            allowed="true, if the platform has a proxy-only subnet",
-            why="without it the Gateway stays at PROGRAMMED False without a message; this stack cannot check the other's network",
-            write="network: {proxyOnly: {enabled: true}} in the platform's stack file"
-            if platform.stack
-            else "nothing, if `gcloud compute networks subnets list --filter=purpose=REGIONAL_MANAGED_PROXY` lists a subnet",
-            severity="warning" if platform.stack else "note",
-        )
+        severity: Severity = "warning" if platform.stack else "note"
+        yield _NO_PROXIES("gateway.enabled", True, "true, if the platform has a proxy-only subnet", severity)
 
 
 def _capacity(settings: Settings) -> Iterator[Finding]:
-    capacity = settings.capacity
-    made = ladder_class(settings.namespace, settings.machine)
+    capacity, namespace = settings.capacity, settings.namespace
+    made = ladder_class(namespace, settings.machine)
     if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
-        yield Finding(
-            id="namespace-too-long",
-            subject=key("namespace"),
-            found=settings.namespace,
-            allowed=f"up to {MAX_LABEL - len(made) + len(settings.namespace)} characters with capacity.mode ladder",
-            why=f"the ladder's nodes have the name of its ComputeClass, {made}, as a label's value, limited to {MAX_LABEL} characters",
-            write="a shorter namespace",
+        yield _LONG_NAMESPACE(
+            "namespace", namespace, f"up to {MAX_LABEL - len(made) + len(namespace)} characters with a ladder"
         )
     yield from _run_duration(settings)
     rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
     if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_long_notice):
-        yield Finding(
-            id="ladder-without-rungs",
-            subject=key("capacity"),
-            found="spot only" if capacity.spot else "nothing",
-            allowed=f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, known or by longNotice: true",
-            why="from that version on a class gives Spot a longer notice; before, a class of Spot alone is one more object that can fail",
-            write="{mode: spot}" if capacity.spot else "{mode: ladder, flexStartSeconds: 604800, spot: true}",
-        )
-    if isinstance(capacity, Ladder) and capacity.long_notice is not None and not capacity.spot:
-        yield Finding(
-            id="long-notice-without-spot",
-            subject=key("capacity.longNotice"),
-            found=capacity.long_notice,
-            allowed="left out with spot: false",
-            why="only Spot nodes get a notice, and this ladder has no Spot rung",
-            write="remove capacity.longNotice, or spot: true",
-            severity="warning",
-        )
+        allowed = f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, by cluster.minVersion"
+        yield _NO_RUNGS("capacity", "spot only" if capacity.spot else "nothing", allowed)
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
-        yield Finding(
-            id="reservation-too-small",
-            subject=key("capacity.nodes"),
-            found=capacity.nodes,
-            allowed=f"{settings.nodes} or more ({_whose(settings)})",
-            why="Autopilot uses nodes of the named reservation only, so the other pods stay Pending",
-            write=f"nodes: {settings.nodes} and a reservation of that size, or server.{settings.server.size_key}: "
-            f"{capacity.nodes * settings.machine.gpus // settings.gpus_per_replica - settings.canary_replicas}",
-        )
+        canary = ", the canary's included" if settings.canary_replicas else ""
+        allowed = f"{settings.nodes} or more by server.{settings.server.size_key}{canary}"
+        yield _SMALL_RESERVATION("capacity.nodes", capacity.nodes, allowed)
 
 
 def _run_duration(settings: Settings) -> Iterator[Finding]:
@@ -238,98 +266,43 @@ def _run_duration(settings: Settings) -> Iterator[Finding]:
     start = time_to_serve(replica_start(settings)).likely_seconds - step_seconds("gpu-node")
     least = ceil((start + LEAST_USEFUL_SECONDS) / 60) * 60
     if seconds < least:
-        yield Finding(
-            id="run-too-short",
-            subject=key(f"capacity.{name}"),
-            found=seconds,
-            allowed=f"{least} to {FLEX_START_MAX_SECONDS}",
-            why=f"a node is deleted {seconds / 60:.0f} minutes after its start, and its server needs about {start / 60:.0f} minutes before "
-            "it serves: most of the price is paid for starts",
-            write=f"{name}: {FLEX_START_MAX_SECONDS}, the maximum",
-        )
-
-
-def _whose(settings: Settings) -> str:
-    return f"server.{settings.server.size_key}" + (" and rollout.canary.replicas" if settings.canary_replicas else "")
+        allowed = f"{least} to {FLEX_START_MAX_SECONDS}: a server serves after about {start / 60:.0f} minutes"
+        yield _SHORT_RUN(f"capacity.{name}", seconds, allowed)
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:
     weights = settings.weights
     model = settings.serving.model.model_copy(update={"size_gb": size_gb(settings)})
     if (weights.source == "image") != (weights.image is not None):
-        yield Finding(
-            id="weights-image",
-            subject=key("weights.image"),
-            found=weights.image,
-            allowed="the disk image with the weights, only with source: image",
-            why="source: image creates the volume from that image; every other source downloads the weights",
-            write="projects/PROJECT/global/images/NAME" if weights.image is None else "source: image, or remove image",
-        )
-    if not weights.has_volume:
-        most = settings.replicas if settings.scales_by_batch else settings.server.fixed_replicas
-        if most not in (0, 1):
-            yield Finding(
-                id="download-per-replica",
-                subject=key("weights.source"),
-                found="huggingface",
-                allowed="hyperdisk, for more than one replica",
-                why=f"each replica would download {model.size_gb:g} GB through Cloud NAT at every start; "
-                "the article does so only with its single replica",
-                write="hyperdisk",
-            )
-        least_gib = ceil(model.size_gb * 1e9 / 2**30) + LEAST_EPHEMERAL_STORAGE_GIB
-        if settings.resources.ephemeral_storage_gib < least_gib:
-            yield Finding(
-                id="download-exceeds-disk",
-                subject=key("server.resources.ephemeralStorageGib"),
-                found=settings.resources.ephemeral_storage_gib,
-                allowed=f"{least_gib} or more: {model.size_gb:g} GB of weights, and {LEAST_EPHEMERAL_STORAGE_GIB} GiB for the rest",
-                why="with source: huggingface the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, "
-                "and the next pod downloads again",
-                write=f"ephemeralStorageGib: {least_gib}, or weights: {{source: hyperdisk}}",
-            )
+        yield _IMAGE("weights.image", weights.image, "the disk image with the weights, only with source: image")
+    if weights.has_volume:
+        yield from volume_problems(weights, model, readers=settings.nodes)
         return
-    yield from volume_problems(weights, model, readers=settings.nodes)
+    most = settings.replicas if settings.scales_by_batch else settings.server.fixed_replicas
+    if most not in (0, 1):
+        yield _DOWNLOADS("weights.source", "huggingface", "hyperdisk, for more than one replica")
+    given, rest = settings.resources.ephemeral_storage_gib, LEAST_EPHEMERAL_STORAGE_GIB
+    least = ceil(model.size_gb * 1e9 / 2**30) + rest
+    if given < least:
+        allowed = f"{least} or more: {model.size_gb:g} GB of weights, and {rest} GiB for the rest"
+        yield _FULL_DISK("server.resources.ephemeralStorageGib", given, allowed)
 
 
 def _server(settings: Settings) -> Iterator[Finding]:
-    server = settings.server
-    resources = settings.resources
+    server, resources = settings.server, settings.resources
     if resources.shm_gib * 2 > resources.memory_gib:
-        yield Finding(
-            id="shm-takes-memory",
-            subject=key("server.resources.shmGib"),
-            found=resources.shm_gib,
-            allowed=f"up to half of memoryGib ({resources.memory_gib // 2})",
-            why="shared memory (/dev/shm) counts against the pod's memory, and the engines need the rest",
-            write=f"shmGib: {resources.memory_gib // 4}",
-        )
+        allowed = f"up to half of memoryGib ({resources.memory_gib // 2})"
+        yield _SHARED_MEMORY("server.resources.shmGib", resources.shm_gib, allowed)
     yield from rank_problems(settings)
     yield from split_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":
-        yield Finding(
-            id="replicas-elsewhere",
-            subject=key("server.replicas"),
-            found="external",
-            allowed="a number, or external",
-            why="replicas managed externally: price and throughput here are those of one replica",
-            write="a number, if this program should manage replicas",
-            severity="note",
-        )
+        yield _EXTERNAL("server.replicas", "external", "a number, or external")
     if server.replicas == 0:
-        yield Finding(
-            id="paused",
-            subject=key("server.replicas"),
-            found=0,
-            allowed="any number; 0 pauses",
-            why="the fleet is paused: no server runs, the weights stay on their volume, and the residual cost continues",
-            write="replicas: N to resume",
-            severity="note",
-        )
+        yield _PAUSED("server.replicas", 0, "any number; 0 pauses")
 
 
 def _scaling(settings: Settings) -> Iterator[Finding]:
-    if "scaling" in settings.server.model_fields_set:
+    if settings.server.scaling.mode != "none":
         # Imported here because it loads the time zones, and few stacks need it.
         from settings.checks.scaling import scaling_problems
 
@@ -343,107 +316,40 @@ def _secrets(settings: Settings) -> Iterator[Finding]:
     )
     for path, named, given, name in pairs:
         if named is not None and given:
-            yield Finding(
-                id="secret-twice",
-                subject=key(path),
-                found=named.name,
-                allowed=f"either this or the secret key {NAMESPACE}:{name}",
-                why="two sources for one secret: which one applies would be undefined",
-                write=f"pulumi config rm {NAMESPACE}:{name}, or remove {path}",
-            )
+            yield _TWO_SECRETS(path, named.name, f"either this or the secret key {NAMESPACE}:{name}")
 
 
 def _exposure(settings: Settings) -> Iterator[Finding]:
     gateway, server = settings.gateway, settings.server
     if gateway.enabled and gateway.is_public and not settings.guards_v1_only:
-        yield Finding(
-            id="open-to-the-internet",
-            subject=key("gateway.gatewayClass"),
-            found=gateway.gateway_class,
-            allowed="gke-l7-rilb, or the external class with an API key",
-            why="without an API key vLLM accepts every request, so anyone on the internet could use your GPUs",
-            write="server: {apiKeySecret: NAME-OF-A-SECRET}, or gatewayClass: gke-l7-rilb",
-        )
+        allowed = "gke-l7-rilb, or the external class with an API key"
+        yield _OPEN("gateway.gatewayClass", gateway.gateway_class, allowed)
     if settings.has_router:
         return  # routers serve /v1 only, and nothing else reaches the servers
-    if settings.guards_v1_only and (server.internal_load_balancer or not gateway.enabled):
-        who = "the whole VPC" if server.internal_load_balancer else "pods and namespaces labeled as clients"
-        yield Finding(
-            id="key-guards-v1-alone",
-            subject=key("server.internalLoadBalancer" if server.internal_load_balancer else "gateway.enabled"),
-            found=server.internal_load_balancer,
-            allowed=f"this value, if {who} may use the server without the key; otherwise only a gateway",
-            why=f"vLLM checks the key under /v1 only: {who} can call /invocations, /tokenize and /metrics without it",
-            write="gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
-            severity="warning",
-        )
+    if settings.guards_v1_only and server.internal_load_balancer:
+        allowed = "false, unless the whole VPC may use the server without the key"
+        yield _V1_ONLY("server.internalLoadBalancer", True, allowed)
+    elif settings.guards_v1_only and not gateway.enabled:
+        allowed = "true, unless pods and namespaces labeled as clients may use the server without the key"
+        yield _V1_ONLY("gateway.enabled", False, allowed)
 
 
 def _shutdown(settings: Settings) -> Iterator[Finding]:
-    timeout, engine = settings.server.engine.get("shutdownTimeoutSeconds"), settings.serving.engine
     grace, drain_seconds = settings.placement.grace_seconds, settings.server.drain_seconds
     planned = drain(grace, drain_seconds, settings.api_servers_of_a_stream)
     if drain_seconds is not None and drain_seconds + EXIT_SECONDS > grace:
-        yield Finding(
-            id="drain-above-grace",
-            subject=key("server.drainSeconds"),
-            found=drain_seconds,
-            allowed=f"up to {max(0, grace - EXIT_SECONDS)} with this grace period",
-            why=f"the pod is killed {grace} s after its end begins (capacity.graceSeconds), and vLLM needs {EXIT_SECONDS} s to exit",
-            write="remove capacity.graceSeconds: it is then 600, GKE's maximum",
-        )
+        allowed = f"up to {max(0, grace - EXIT_SECONDS)} with capacity.graceSeconds {grace}"
+        yield _LONG_DRAIN("server.drainSeconds", drain_seconds, allowed)
     elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS):
-        yield Finding(
-            id="grace-below-exit",
-            subject=key("capacity.graceSeconds"),
-            found=grace,
-            allowed=f"{least} to {MAX_GRACE_SECONDS}",
-            why=f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
-            write=f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
-        )
+        yield _SHORT_GRACE("capacity.graceSeconds", grace, f"{least} to {MAX_GRACE_SECONDS}")
     elif planned.stream_seconds < (mean := mean_request_seconds()):
-        cut = 1 - planned.stream_seconds / mean
-        cause = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
-        yield Finding(
-            id="drain-below-request",
-            subject=key(cause),
-            found=grace if drain_seconds is None else drain_seconds,
-            allowed=f"this value, if your answers take less than {planned.stream_seconds} s",
-            why=f"requests in flight have {planned.stream_seconds} s at each update, scale-in and drained node; of the record's, which "
-            f"take {mean:g} s on average, about {cut:.0%} are cut",
-            write=f"remove {cause}",
-            severity="warning",
+        allowed = (
+            f"this value, if answers take less than {planned.stream_seconds} s; the record's take {mean:g} s on average"
         )
-    if timeout and settings.api_servers_of_a_stream > 1:
-        yield Finding(
-            id="shutdown-timeout-without-effect",
-            subject=key("server.engine.shutdownTimeoutSeconds"),
-            found=timeout,
-            allowed="left out (null) with several API servers",
-            why=f"vLLM stops its {engine.api_servers} API servers before the engines, which ends all streams; "
-            "the pause before the stop signal drains requests instead",
-            write="remove shutdownTimeoutSeconds, or apiServerCount: 1",
-        )
-    elif timeout is not None and drain_seconds is not None and planned.pre_stop_seconds + timeout != drain_seconds:
-        yield Finding(
-            id="shutdown-timeout-and-drain",
-            subject=key("server.engine.shutdownTimeoutSeconds"),
-            found=timeout,
-            allowed=f"left out with server.drainSeconds: {drain_seconds}",
-            why=f"requests would have {planned.pre_stop_seconds + timeout} s, with the {planned.pre_stop_seconds} s of pause before the "
-            "stop signal: the server derives this timeout from drainSeconds",
-            write="remove shutdownTimeoutSeconds, or server.drainSeconds",
-        )
-    elif timeout and timeout + planned.pre_stop_seconds + EXIT_SECONDS > grace:
-        yield Finding(
-            id="shutdown-timeout-above-grace",
-            subject=key("server.engine.shutdownTimeoutSeconds"),
-            found=timeout,
-            allowed=f"up to {max(0, grace - planned.pre_stop_seconds - EXIT_SECONDS)} with this grace period",
-            why=f"the pod is killed {grace} s after its termination begins, "
-            f"including {planned.pre_stop_seconds} s of pause before the stop signal",
-            write="remove shutdownTimeoutSeconds: the server then uses the longest that fits",
-        )
+        path = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
+        yield _SHORT_DRAIN(path, grace if drain_seconds is None else drain_seconds, allowed)
+    if timeout := settings.server.engine.get("shutdownTimeoutSeconds"):
+        yield _TIMEOUT("server.engine.shutdownTimeoutSeconds", timeout, "0, or left out")
 
 
 def _node_price(settings: Settings) -> Iterator[Finding]:
@@ -454,39 +360,17 @@ def _node_price(settings: Settings) -> Iterator[Finding]:
     listed = node_price(settings.placement.price_key, settings.region, machine) or next(
         iter(published(machine.type)), None
     )
-    if listed is None or stated >= LOW_SHARE * listed.usd:
-        return
-    yield Finding(
-        id="node-price-low",
-        subject=key("capacity.usdPerNodeHour"),
-        found=stated,
-        allowed=f"{LOW_SHARE * listed.usd:,.2f} or more: half of the list price",
-        why=f"the list price of {machine.type} ({listed.mode}, {listed.region}, {listed.date}) is ${listed.usd:,.2f}; the ceiling of the "
-        "policies and the spending guard count what is stated, so a wrong price makes both act too late",
-        write=f"usdPerNodeHour: {listed.usd:.2f}, or nothing if your contract says so",
-        severity="warning",
-    )
+    if listed is not None and stated < LOW_SHARE * listed.usd:
+        allowed = f"{LOW_SHARE * listed.usd:,.2f} or more: half of the list price ({listed.mode}, {listed.region}, {listed.date})"
+        yield _LOW_PRICE("capacity.usdPerNodeHour", stated, allowed)
 
 
 def _prices(settings: Settings) -> Iterator[Finding]:
     if old := bill(fleet_shape(settings)).old(today()):
         dates = sorted({item.price.date for item in old if item.price is not None})
-        yield Finding(
-            id="old-prices",
-            subject=key("prices"),
-            found=dates[0],
-            allowed=f"list prices of the last {OLD_AFTER_DAYS} days, or your own prices",
-            why=f"prices change, Spot prices up to twice a month; out of date: {', '.join(item.name for item in old)}",
-            write="newer rows in facts/data/prices.csv (docs/google-cloud.md#prices), or your prices",
-            severity="warning",
-        )
+        allowed = f"list prices of the last {OLD_AFTER_DAYS} days; older: {', '.join(item.name for item in old)}"
+        yield _OLD_PRICES("prices", dates[0], allowed)
     known = priced_items()
     for item in sorted(set(settings.prices) - set(known)):
-        yield Finding(
-            id="unknown-price",
-            subject=key(f"prices.{item}"),
-            found=settings.prices[item],
-            allowed=", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items()),
-            why="no item of the bill has that name",
-            write="one of the names above; the price of a node is capacity.usdPerNodeHour",
-        )
+        allowed = ", ".join(f"{id_} (USD per {unit})" for id_, unit in known.items())
+        yield _NO_ITEM(f"prices.{item}", settings.prices[item], allowed)

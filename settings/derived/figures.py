@@ -186,8 +186,12 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
 
 
 def _steps(ladder: Ladder) -> tuple[str, ...]:
-    there = (ladder.reservation is not None, ladder.flex_start_seconds is not None, ladder.spot)
-    return tuple(step for step, is_there in zip(cost.LADDER_STEPS, there, strict=True) if is_there)
+    there = {
+        "reservation": ladder.reservation is not None,
+        "spot": ladder.spot,
+        "flex-start": ladder.flex_start_seconds is not None,
+    }
+    return tuple(step for step in cost.LADDER_STEPS if there[step])
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from facts import ledger, machines, pickers
+from facts.capacity import PROVISIONING_MINUTES
 from settings.derived.benchmark_load import Load, load_of, longest_minutes, ready_minutes, run_minutes
 from settings.derived.canary import release
 from settings.derived.figures import figures, measured_shape
@@ -38,6 +39,8 @@ class Measurement:
     """Machine type of the client pods, one pod per machine, from settings.derived.benchmark_load.MACHINES."""
     pods: int = 1
     """Number of client pods, which run at the same time."""
+    provisioning_minutes: int = PROVISIONING_MINUTES
+    """Minutes to wait for a server's node."""
     startup_minutes: int = 30
     """Timeout of a server's start in minutes."""
     ready_minutes: int = 20
@@ -61,6 +64,7 @@ def measurement(settings: Settings) -> Measurement:
         dataset=benchmark.dataset,
         machine_type=benchmark.machine_type,
         pods=load.pods,
+        provisioning_minutes=settings.placement.provisioning_minutes,
         startup_minutes=settings.server.startup_minutes,
         ready_minutes=ready_minutes(settings),
         run_minutes=run_minutes(settings),

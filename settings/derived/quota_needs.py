@@ -29,6 +29,7 @@ from facts.texts import plural
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
+from settings.sections.weights import WRITER_CPU
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -150,8 +151,7 @@ def _picker(settings: Settings) -> Iterator[tuple[str, int]]:
 
 def _writer(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.weights.source == "hyperdisk":
-        writer = settings.weights.writer
-        yield f"{writer.machine_family}-standard-{machine_for_cpus(writer.cpu)}", 1
+        yield f"{settings.weights.writer.machine_family}-standard-{machine_for_cpus(WRITER_CPU)}", 1
 
 
 def _system(settings: Settings) -> Iterator[tuple[str, int]]:

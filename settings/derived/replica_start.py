@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.machines import DEFAULT_MACHINE
 from facts.time_to_serve import Start
+from settings.sections.capacity import has_flex_start
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -23,6 +24,7 @@ def replica_start(settings: Settings) -> Start:
         platform_exists=True,
         weights_exist=True,
         weights_from_hub=not weights.has_volume,
+        flex_start=has_flex_start(settings.capacity),
         gpus=settings.gpus_per_replica,
         articles_machine=settings.machine == DEFAULT_MACHINE,
     )

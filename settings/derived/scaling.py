@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
+from facts.capacity import FLEX_START_WAIT_SECONDS
+from settings.sections.capacity import has_flex_start
 from settings.sections.scaling import DAYS
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 GROWTH_DURING_LEAD: Final = 1.41
 """Growth of load in 20 minutes, 95th percentile. Source: ServeGen (github.com/alibaba/ServeGen, commit f891d11),
 data/language/m-large, the rates of all clients summed, 14 days in steps of ten minutes; the 99th percentile is 1.74."""
+LEAD_MINUTES: Final = 20
+"""From rising load to a ready server. Source: settings.sections.scaling, `lead_minutes`."""
 EARLY_SECONDS: Final = 600
 """A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
 BATCH_POLL_SECONDS: Final = 15
@@ -111,12 +115,18 @@ class ScalingPolicy:
             yield begin, day * DAY_MINUTES + window.end_minute
 
 
+def lead_minutes(settings: Settings) -> int:
+    """`server.scaling.leadMinutes`, or its default for the stack's capacity."""
+    waits = has_flex_start(settings.capacity) and not settings.placement.interruptible
+    return settings.server.scaling.lead_minutes or LEAD_MINUTES + waits * FLEX_START_WAIT_SECONDS // 60
+
+
 def scaling_policy(settings: Settings) -> ScalingPolicy | None:
     """The policy of a stack; None if replicas are fixed or managed externally."""
     scaling = settings.server.scaling
     if scaling.mode == "none":
         return None
-    lead_seconds, paused = scaling.lead_minutes * 60, settings.server.replicas == 0
+    lead_seconds, paused = lead_minutes(settings) * 60, settings.server.replicas == 0
     if scaling.mode == "batch":
         return ScalingPolicy(
             mode="batch",

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from settings.sections.section import Section, like
+
+_OBJECT: Final = re.compile(r"gs://([a-z0-9][-_.a-z0-9]{1,220}[a-z0-9])/([^\s?#]+)")
+
+
+def _can_be_read(url: str) -> str:
+    """The URL. Raises ValueError for one that the benchmark's pods cannot download from."""
+    parts = urlsplit(url)
+    is_https = parts.scheme == "https" and bool(parts.hostname) and "@" not in parts.netloc
+    if not (_OBJECT.fullmatch(url) or (is_https and not set(url) & set(" \t\r\n"))):
+        raise ValueError("https://HOST/PATH without credentials, or gs://BUCKET/OBJECT")
+    return url
 
 
 class Dataset(Section):
     """The file with a benchmark's requests."""
 
-    url: str
+    url: Annotated[str, AfterValidator(_can_be_read)]
     """URL of the file: `https://HOST/PATH`, downloaded without credentials, or `gs://BUCKET/OBJECT`, read with the benchmark pods'
     identity, which gets read access to that object."""
     sha256: Annotated[str, like(r"^[0-9a-f]{64}$", "64 hexadecimal digits in lowercase")]
@@ -21,8 +33,8 @@ class Dataset(Section):
 
     @property
     def bucket_and_object(self) -> tuple[str, str] | None:
-        """Bucket and object of a `gs://` URL; None for any other URL, and where one of them is missing."""
-        match = re.fullmatch(r"gs://([a-z0-9][-_.a-z0-9]{1,220}[a-z0-9])/([^\s?#]+)", self.url)
+        """Bucket and object of a `gs://` URL; None for any other URL."""
+        match = _OBJECT.fullmatch(self.url)
         return None if match is None else (match[1], match[2])
 
 

@@ -15,9 +15,11 @@ from facts.capacity import (
     CLASS_IDLE_SECONDS,
     FLEX_START_MAX_SECONDS,
     FLEX_START_MIN_SECONDS,
+    FLEX_START_WAIT_SECONDS,
     FULL_QUOTA_IDLE_SECONDS,
     IDLE_SECONDS,
     MAX_GRACE_SECONDS,
+    PROVISIONING_MINUTES,
     RECYCLE_LEAD_SECONDS,
 )
 from facts.machines import DRIVER_VERSION, Machine
@@ -103,20 +105,17 @@ class LadderReservation(Section):
 
 
 class Ladder(_Mode):
-    """A custom ComputeClass that tries a reservation, then flex-start, then Spot, in that order."""
+    """A custom ComputeClass that tries a reservation, then Spot, then flex-start, in that order."""
 
     mode: Literal["ladder"]
     reservation: LadderReservation | None = None
-    """First rung. Default: none; the ladder starts with flex-start."""
+    """First rung. Default: none; the ladder starts with Spot."""
     flex_start_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)] | None = (
         FLEX_START_MAX_SECONDS
     )
     """Run duration of the flex-start rung in seconds; null removes the rung."""
     spot: bool = True
-    """Use Spot as the last rung."""
-    long_notice: bool | None = None
-    """Whether Spot nodes take 120 s to shut down, so that servers have 105 s after a notice instead of 15. Default: if the stack's own
-    cluster is known to have GKE 1.35.0-gke.1171000. `false`: for a cluster that refuses the class for it, e.g. one still at 1.34."""
+    """Use Spot, before flex-start."""
 
     @property
     def is_recycled(self) -> bool:
@@ -128,14 +127,15 @@ class Ladder(_Mode):
         """Whether a reservation is paid of which no key says how many nodes it holds."""
         return self.reservation is not None and self.reservation.nodes is None
 
-    def has_long_notice(self, known: bool) -> bool:
-        """`long_notice`, where it is left out whether the cluster is known to give it."""
-        return known if self.long_notice is None else self.long_notice
-
 
 AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
 Capacity = Annotated[AnyMode, Field(discriminator="mode")]
 """The six provisioning modes, by `mode`."""
+
+
+def has_flex_start(capacity: AnyMode) -> bool:
+    """Whether a node may be waited for at flex-start, `FLEX_START_WAIT_SECONDS` at most."""
+    return isinstance(capacity, FlexStart) or (isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None)
 
 
 PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
@@ -156,6 +156,8 @@ class Placement:
     """terminationGracePeriodSeconds of a server pod."""
     idle_seconds: int
     """Time until GKE removes a node without pods."""
+    provisioning_minutes: int
+    """Minutes to wait for a node."""
     interruptible: bool
     """Whether Google may reclaim a node at any time, which a disruption budget does not prevent."""
     price_key: PriceKey
@@ -243,6 +245,7 @@ def placement(
         tolerations=tolerations,
         grace_seconds=capacity.grace_seconds,
         idle_seconds=idle_seconds,
+        provisioning_minutes=PROVISIONING_MINUTES + has_flex_start(capacity) * FLEX_START_WAIT_SECONDS // 60,
         interruptible=interruptible,
         price_key=key,
         zones=zones,

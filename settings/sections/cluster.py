@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from settings.sections.network import Cidr
-from settings.sections.section import Moment, Name, Section, ShortName, like
+from settings.sections.section import Moment, Section, ShortName, like
 
 
 class AuthorizedNetwork(Section):
@@ -35,20 +35,6 @@ class IpEndpoint(Section):
 _DAY = "(?:MO|TU|WE|TH|FR|SA|SU)"
 
 
-class MaintenanceExclusion(Section):
-    """A period without GKE upgrades, e.g. a launch."""
-
-    name: Name
-    """Unique name of the exclusion, e.g. "launch"."""
-    start_time: Moment
-    """Start, RFC 3339 in UTC."""
-    end_time: Moment | None = None
-    """End, RFC 3339 in UTC. Default: the end of support of the cluster's minor version, renewed with each minor version. Required for
-    NO_UPGRADES."""
-    scope: Literal["NO_UPGRADES", "NO_MINOR_UPGRADES", "NO_MINOR_OR_NODE_UPGRADES"]
-    """Excluded upgrades: all (90 days at most), new minor versions, or new minor versions and node upgrades, which restart replicas."""
-
-
 class Maintenance(Section):
     """Maintenance windows. A node upgrade restarts the replicas on the node."""
 
@@ -64,8 +50,6 @@ class Maintenance(Section):
         ),
     ] = "FREQ=WEEKLY;BYDAY=SA,SU"
     """Daily or weekly RFC 5545 rule. GKE requires at least 48 hours of windows in any 92 days."""
-    exclusions: Annotated[tuple[MaintenanceExclusion, ...], Field(max_length=20)] = ()
-    """Periods without upgrades: up to 20, up to three of them with scope NO_UPGRADES."""
 
 
 class Cluster(Section):

@@ -16,8 +16,8 @@ ROUTER_EXIT_SECONDS: Final = 5
 """What a router needs to exit after its last stream. Assumed."""
 MOST_CPU: Final = 28
 """vCPU of a pod. Source: GKE Autopilot, resource requests of the general-purpose platform: 30 with DaemonSets (unverified)."""
-LONGEST_ROUTER_DRAIN: Final = 600 - ROUTER_PRE_STOP_SECONDS - ROUTER_EXIT_SECONDS
-"""Source: GKE Autopilot, a grace period of 600 s at most."""
+ROUTER_DRAIN_SECONDS: Final = 600 - ROUTER_PRE_STOP_SECONDS - ROUTER_EXIT_SECONDS
+"""Seconds that open streams have when a router is stopped; longer ones are cut. Source: GKE Autopilot, a grace period of 600 s at most."""
 
 
 class Router(Section):
@@ -29,18 +29,6 @@ class Router(Section):
     """vCPU of one router, and its threads."""
     memory_gib: Annotated[int, Field(ge=1, le=50)] = 4
     """Memory of one router in GiB, for 10,000 connections each. More would need more files than a process may have."""
-    max_in_flight: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Requests in flight at one server, or with `server.rankPorts` at one rank, through one router; further ones wait in the router.
-    Default: what its engines run at once, or `server.needs.concurrencyPerReplica` if that is more."""
-    max_queued: Annotated[int, Field(ge=1, le=1_000_000)] = 1_000
-    """Requests that wait in one router; further ones get 429 with Retry-After."""
-    queue_seconds: Annotated[int, Field(ge=1, le=3_600)] = 30
-    """Seconds that a request waits in a router before it gets 503 with Retry-After."""
-    timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
-    """Longest silence of a server or client in seconds, the time to the first token included."""
-    drain_seconds: Annotated[int, Field(ge=5, le=LONGEST_ROUTER_DRAIN)] = LONGEST_ROUTER_DRAIN
-    """Seconds that open streams have when a router is stopped; longer ones are cut. Default: 580, with a pause and the exit Autopilot's
-    maximum."""
 
 
 class Endpoint(Section):

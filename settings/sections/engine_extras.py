@@ -13,7 +13,6 @@ from facts.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
 _KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
-_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -58,7 +57,6 @@ _OF_THE_POD = frozenset(
         "LIBRARY_PATH",
         "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
         "VLLM_USE_DEEP_GEMM",
-        "VLLM_ENGINE_READY_TIMEOUT_S",
     }
 )
 """Variables that the server or a field of `Engine` sets."""
@@ -78,14 +76,9 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
         if owner := f"write server.engine.{fields[name]}" if name in fields else _OF_THE_SERVER.get(name):
             instead = f"; {INSTEAD[written]}" if written in INSTEAD else ""
             what = f"--{written} cannot be an extra flag: {owner}{instead}"
-            value = argument.partition("=")[2]
-            key = (
-                f"server.engine.{fields[name]}{f': {value}' if _NUMBER.fullmatch(value) else ''}, "
-                if name in fields
-                else ""
+            raise PydanticCustomError(
+                "set_elsewhere", "{what}", {"what": what, "near": f"extraArgs: without --{written}"}
             )
-            write = f"{key}extraArgs: without --{written}"
-            raise PydanticCustomError("set_elsewhere", "{what}", {"what": what, "write": write})
     return arguments
 
 

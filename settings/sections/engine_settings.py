@@ -22,17 +22,14 @@ LONG_NAMES: Mapping[str, str] = {
 ENVIRONMENT: Mapping[str, str] = {
     "estimate_cudagraphs": "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
     "use_deep_gemm": "VLLM_USE_DEEP_GEMM",
-    "engine_ready_timeout_seconds": "VLLM_ENGINE_READY_TIMEOUT_S",
 }
 """Fields that are environment variables."""
 
 ALSO_EXTRA = frozenset({"yarn"})
 """Fields that are one use of their flag: it is an extra flag for the others."""
 
-_NOT_A_FLAG = frozenset({"version", "entrypoint", "extra_args", "extra_env", *ENVIRONMENT})
-_NO_BEARING_ON_SPEED = frozenset(
-    {"served_model_name", "shutdown_timeout_seconds", "engine_ready_timeout_seconds", "seed"}
-)
+_NOT_A_FLAG = frozenset({"version", "extra_args", "extra_env", *ENVIRONMENT})
+_NO_BEARING_ON_SPEED = frozenset({"served_model_name", "shutdown_timeout_seconds", "seed"})
 _PARALLEL_SIZES: Mapping[str, int] = {"data_parallel_size": 1, "tensor_parallel_size": 1}
 _CAPITAL = re.compile(r"[A-Z]")
 
@@ -61,11 +58,9 @@ def effective_flags(engine: Mapping[str, Any]) -> dict[str, Scalar]:
     """Flags that affect performance, by long name without dashes, to compare an engine with another or with a published run.
 
     Names are the ledger's (facts/data/shapes.yaml), with one key for each speculative setting. vLLM's defaults are not filled in,
-    except the two parallel sizes. The entry point is included unless it is the image's, `vllm serve`.
+    except the two parallel sizes.
     """
     flags: dict[str, Scalar] = {}
-    if engine.get("entrypoint", "serve") != "serve":
-        flags["entrypoint"] = engine["entrypoint"]
     for field, value in {**_PARALLEL_SIZES, **engine}.items():
         if value is None or field in _NO_BEARING_ON_SPEED or not is_flag(field):
             continue
@@ -84,7 +79,7 @@ def effective_environment(engine: Mapping[str, Any]) -> dict[str, str]:
     typed = {
         variable: environment_text(value)
         for field, variable in ENVIRONMENT.items()
-        if (value := engine.get(field)) is not None and field not in _NO_BEARING_ON_SPEED
+        if (value := engine.get(field)) is not None
     }
     return {**typed, **engine.get("extra_env", {})}
 

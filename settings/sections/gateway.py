@@ -65,8 +65,6 @@ class Gateway(Section):
     address: Name | None = None
     """Name of an existing static address of the stack's region, internal with purpose SHARED_LOADBALANCER_VIP, or external. Default: with
     `hostname` a new static address, otherwise one that GKE chooses."""
-    chart_version: Literal["v1.4.0"] = "v1.4.0"
-    """Version of the inferencepool chart, whose values differ between releases. llm-d's picker has no chart here."""
     timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
     """Backend timeout in seconds. GKE's default of 30 s and the chart's of 300 s abort long generations."""
     epp: Epp = Epp()

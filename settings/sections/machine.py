@@ -16,7 +16,7 @@ def _machine(given: Any) -> Machine:
         return given
     if not isinstance(given, str) or given not in MACHINES:
         meant = meant_machine(given) if isinstance(given, str) else None
-        context = {"expected": ", ".join(MACHINES), **({"meant": meant.type} if meant else {})}
+        context = {"expected": ", ".join(MACHINES), **({"near": meant.type} if meant else {})}
         raise PydanticCustomError("literal_error", "a machine type", context)
     return MACHINES[given]
 

@@ -35,11 +35,13 @@ Repository = Annotated[
 SizeGb = Annotated[float, Field(gt=0, le=70_000)]
 """At most what the largest Hyperdisk ML holds, 64 TiB."""
 KvBytesPerToken = Annotated[int, Field(gt=0, le=2**24)]
-"""Assumed: at least ten times that of any public model; Llama 3.1 405B has 516,096 with 16 bits."""
+"""Assumed: at least ten times that of any public model; Llama 3.1 405B has 504 KiB with 16 bits."""
 
 
 def _read(path: Any, info: ValidationInfo) -> ModelShape:
     """The model shape in a config.json. Raises ValueError for an invalid file or an unknown architecture."""
+    if isinstance(path, ModelShape):
+        return path
     if not isinstance(path, str):
         raise ValueError("the path of the model's config.json, relative to the stack file")
     try:

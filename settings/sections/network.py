@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Network
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator
 
 from settings.sections.section import Name, ProjectId, Section, like
 
-Cidr = Annotated[str, like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20")]
+
+def _is_a_range(text: str) -> str:
+    """The text. Raises ValueError for a range that does not exist or whose host bits are set."""
+    try:
+        IPv4Network(text)
+    except ValueError:
+        raise ValueError("an IPv4 range whose host bits are zero, such as 10.0.0.0/20") from None
+    return text
+
+
+Cidr = Annotated[
+    str,
+    like(r"^([0-9]{1,3}\.){3}[0-9]{1,3}/[0-9]{1,2}$", "an IPv4 range, such as 10.0.0.0/20"),
+    AfterValidator(_is_a_range),
+]
 """An IPv4 range such as "10.0.0.0/20"."""
 
 
@@ -19,15 +34,6 @@ class ProxyOnly(Section):
     """Create the subnet. Default: only with the Inference Gateway, which needs it."""
     cidr: Cidr = "10.8.0.0/23"
     """Range of the subnet; /23 recommended, /26 minimum. Source: Cloud Load Balancing, proxy-only subnets."""
-
-
-class Nat(Section):
-    """Cloud NAT: the only egress of the private nodes, also used by the weights download."""
-
-    min_ports_per_vm: Annotated[int, Field(ge=64, le=65_536)] = 1_024
-    """Minimum ports per node, a power of two."""
-    max_ports_per_vm: Annotated[int, Field(ge=64, le=65_536)] = 16_384
-    """Maximum ports per node, a power of two above `minPortsPerVm`."""
 
 
 class ExistingVpc(Section):
@@ -63,8 +69,6 @@ class Network(Section):
     """An existing VPC or Shared VPC. Default: none; the stack makes its own."""
     proxy_only: ProxyOnly = ProxyOnly()
     """The proxy-only subnet of the regional load balancer."""
-    nat: Nat = Nat()
-    """Ports of Cloud NAT."""
 
     @property
     def has_proxy_only_subnet(self) -> bool:

@@ -7,13 +7,23 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from facts.names import CANARY_ENDING
-from settings.sections.model import ChosenModel, Config, KvBytesPerToken, Model, Repository, Revision, SizeGb
-from settings.sections.parser_names import ReasoningParser, ToolCallParser
+from settings.sections.model import ChosenModel, Model, Repository, Revision, SizeGb
 from settings.sections.section import NAMESPACE, Section, like
-from settings.sections.server import ImageChoice, Resources, Server
+from settings.sections.server import ImageChoice, Server
 
 _OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
 """What another revision of a model has in common with it."""
+_OF_THE_SERVER: Final = (
+    "gpus",
+    "reasons",
+    "needs",
+    "resources",
+    "startup_minutes",
+    "drain_seconds",
+    "compile_cache",
+    "api_key_secret",
+)
+"""What a canary has in common with the servers."""
 _PATH: Final = f"{NAMESPACE}:rollout.canary"
 
 
@@ -26,14 +36,6 @@ class CanaryModel(Section):
     """Commit id in that repository. Default: the servers'; the catalog's for another model."""
     size_gb: SizeGb | None = None
     """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
-    config: Config | None = None
-    """Path of the model's config.json, relative to the stack file. Default: the servers'; the catalog's for another model."""
-    kv_bytes_per_token: KvBytesPerToken | None = None
-    """Instead of `config`, as in `model`. Default: the servers'; none for another model."""
-    reasoning_parser: ReasoningParser | None = None
-    """vLLM's parser of the model's reasoning. Default: the servers'; for another model as in `model`."""
-    tool_call_parser: ToolCallParser | None = None
-    """vLLM's parser of the model's tool calls. Default: the servers'; for another model as in `model`."""
 
 
 class Canary(Section):
@@ -47,15 +49,16 @@ class Canary(Section):
     """The vLLM image, with tag and digest. Default: the image of the canary's `engine.version`, else the servers'."""
     model: CanaryModel | None = None
     """Another revision or model, whose weights get a separate volume."""
-    resources: Resources | None = None
-    """CPU, memory and disk of a pod, replacing the servers' completely. Default: the servers'."""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """Pods of the canary. One is enough to compare with one server."""
     weight: Annotated[int, Field(ge=0, le=50)] | None = None
     """Percent of the users' requests that the gateway sends to the canary; 0 after a halt. Default: an offline trial, without users."""
 
     def server(self, server: Server) -> Server:
-        """The canary's server, from the stack's `server`: without clients and without an autoscaler."""
+        """The canary's server, from the stack's `server`: without clients and without an autoscaler.
+
+        Raises pydantic.ValidationError for a name that has no room for the ending.
+        """
         engine, image = {**server.engine, **self.engine}, server.image
         if self.image is not None:
             image = self.image
@@ -65,22 +68,14 @@ class Canary(Section):
                 engine.pop("version", None)
         elif "version" in self.engine:
             image = ImageChoice(repository=server.image.repository)
-        # Without validation: settings/checks/rollout.py reports a name that is too long.
-        return Server.model_construct(
-            name=server.name + CANARY_ENDING,
-            profile=self.profile or server.profile,
-            replicas=self.replicas,
-            gpus=server.gpus,
-            engine=engine,
-            reasons=server.reasons,
-            needs=server.needs,
-            image=image,
-            resources=self.resources or server.resources,
-            startup_minutes=server.startup_minutes,
-            drain_seconds=server.drain_seconds,
-            compile_cache=server.compile_cache,
-            api_key_secret=server.api_key_secret,
-        )
+        given = {name: getattr(server, name) for name in _OF_THE_SERVER}
+        given |= {
+            "profile": self.profile or server.profile,
+            "replicas": self.replicas,
+            "engine": engine,
+            "image": image,
+        }
+        return Server.model_validate({**given, "name": server.name + CANARY_ENDING}, by_alias=False, by_name=True)
 
     def chosen_model(self, own: ChosenModel | None, served: Model) -> ChosenModel | None:
         """The canary's model as a section `model`. `own`: the stack's section; `served`: the servers' model."""
@@ -91,7 +86,7 @@ class Canary(Section):
             known = {} if own is None else {name: getattr(own, name) for name in _OF_THE_MODEL}
             known |= {"id": served.id, "revision": served.revision, "size_gb": served.size_gb}
             given = {**known, **given}
-        return ChosenModel.model_construct(**{**dict.fromkeys(ChosenModel.model_fields), "adapters": (), **given})
+        return ChosenModel.model_validate(given, by_alias=False, by_name=True)
 
 
 class Rollout(Section):
@@ -108,6 +103,6 @@ def canary_path(path: str) -> str:
     section, _, rest = path.removeprefix(f"{NAMESPACE}:").partition(".")
     if section == "model":
         return ".".join(filter(None, (f"{_PATH}.model", rest)))
-    if section == "server" and rest.partition(".")[0] in ("profile", "engine", "image", "resources"):
+    if section == "server" and rest.partition(".")[0] in ("profile", "engine", "image"):
         return f"{_PATH}.{rest}"
     return path

@@ -51,8 +51,9 @@ class Scaling(Section):
     target_in_flight: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Target for requests in flight per server, running and waiting. Default: `needs.concurrencyPerReplica`, minus the growth of load
     while a server starts."""
-    lead_minutes: Annotated[int, Field(ge=1, le=120)] = 20
-    """Minutes from rising load to a ready server: scrape, metric, node, startup. The default is their sum, 17 to 19, rounded up."""
+    lead_minutes: Annotated[int, Field(ge=1, le=120)] | None = None
+    """Minutes from rising load to a ready server: scrape, metric, node, startup. Default: their sum, 17 to 19, rounded up to 20; 35 where
+    each node may be waited for at flex-start, because no Spot stands before it."""
     windows: tuple[ScalingWindow, ...] = ()
     """Hours with a minimum number of servers."""
     timezone: Annotated[str, like(r"^[A-Za-z0-9_+/-]{1,60}$", "a time zone, such as Europe/Berlin")] = "UTC"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -10,8 +10,9 @@ from pydantic.alias_generators import to_camel
 from facts.finding import raise_refused
 from facts.names import KEDA_NAMESPACE
 from facts.secrets_in_text import looks_drawn
-from settings.sections.refused import PATTERN_TEXTS, of_section
 
+PATTERN_TEXTS: Final[dict[str, str]] = {}
+"""Description of each text pattern; errors show it instead of the pattern."""
 NAMESPACE = "vllm-fleet"
 """The configuration namespace, which is the project's name in Pulumi.yaml: keys read `vllm-fleet:capacity`."""
 
@@ -35,7 +36,9 @@ class Section(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise_refused(of_section(error, type(self), type(self).__name__))
+                from settings.explain import explain
+
+                raise_refused(explain(error, type(self), type(self).__name__))
 
         # Sections inside of one are made by pydantic itself, as if this method were not here.
         __init__.__pydantic_base_init__ = True

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
 
 from facts import node_room
-from facts.advisories import every
 from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
 from facts.releases import CURRENT, find
 from facts.sizing import POD_ROUTER_DISK_GIB, VLLM_IMAGE_UNPACKED_GIB
-from facts.texts import nearest
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
-from settings.sections.shape import Shape, ShapeRouter
+from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, Shape
 
 Digest = Annotated[str, like(r"^sha256:[0-9a-f]{64}$", "sha256: and 64 hexadecimal digits in lowercase")]
 
@@ -45,26 +41,6 @@ Tag = Annotated[
 ]
 Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
-
-
-def _is_a_day(text: str) -> str:
-    """The text. Raises ValueError for a day that does not exist."""
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        raise ValueError("an existing day") from None
-    return text
-
-
-Day = Annotated[str, like(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", 'a day, such as "2027-01-31"'), AfterValidator(_is_a_day)]
-
-
-def _known_advisory(id_: str) -> str:
-    """The id. Raises PydanticCustomError for an advisory that is not known."""
-    if id_ not in (known := [one.id for one in every()]):
-        what = {"ids": ", ".join(known), "near": nearest(id_, known) or ""}
-        raise PydanticCustomError("unknown_id", "an advisory that is known: {ids}", what)
-    return id_
 
 
 class Image(Section):
@@ -138,13 +114,14 @@ class Resources(Section):
     """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
     def of_pod(
-        self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, router: ShapeRouter | None = None
+        self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, has_router: bool = False
     ) -> PodResources:
         """Requests of the servers in a pod with this number of the machine's GPUs. `downloaded_gb`: weights that it downloads to its own
-        disk. `router`: in the same pod.
+        disk. `has_router`: whether vllm-router runs in the same pod.
         """
         share = node_room.of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
-        cpu, memory, disk = (0, 0, 0) if router is None else (router.cpu, router.memory_gib, POD_ROUTER_DISK_GIB)
+        of_router = (POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, POD_ROUTER_DISK_GIB)
+        cpu, memory, disk = of_router if has_router else (0, 0, 0)
         memory_gib = self.memory_gib or max(1, min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib - memory))
         disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
         if machine.local_ssd == "always":
@@ -196,15 +173,6 @@ class CompileCache(Section):
     the release load them. It gives the servers' pods egress to Google's APIs."""
 
 
-class AcceptedAdvisory(Section):
-    """A security advisory of the vLLM release that this stack lives with for a while."""
-
-    until: Day
-    """Last day on which it is accepted, e.g. "2027-01-31", at most a year from today; from the next day on it is a finding again."""
-    reason: Reason
-    """Why it does no harm here, in 10 to 500 characters."""
-
-
 class Server(Section):
     """The vLLM Deployment and its Service."""
 
@@ -225,9 +193,6 @@ class Server(Section):
     reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
     """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
     `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
-    accepted_advisories: dict[Annotated[str, AfterValidator(_known_advisory)], AcceptedAdvisory] = {}
-    """Known advisories of the release that are accepted, by id, e.g. `{CVE-2026-34756: {until: "2027-01-31", reason: "..."}}`. In
-    production every other one is refused. Reviewers see them in the preview and on the Deployment."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
-from settings.sections.endpoint import MOST_CPU
 from settings.sections.section import IMAGE_PART, Section, like
 
 _HOST = r"[a-z0-9]([a-z0-9.-]{0,200}[a-z0-9])?(:[0-9]{1,5})?"
@@ -21,17 +20,19 @@ RouterImage = Annotated[
 """An image with vllm-router, which the stack's owner builds."""
 
 
+POD_ROUTER_CPU: Final = 4
+"""vCPU of the router in a pod, beside those of `server.resources`. Measured: 0.4 ms of processor time for a request, 0.05 ms for a chunk;
+each request is two here."""
+POD_ROUTER_MEMORY_GIB: Final = 4
+"""Measured: 90 KiB for an open stream."""
+
+
 class ShapeRouter(Section):
     """vllm-router in each server pod, which asks prefill and then decode."""
 
     image: RouterImage
     """Image with vllm-router 0.1.17 and Python: no release of it is published as an image. docs/prefill-apart.md has the three lines that
     build one."""
-    cpu: Annotated[int, Field(ge=1, le=MOST_CPU)] = 4
-    """vCPU of the router, beside those of `server.resources`. Measured: 0.4 ms of processor time for a request, 0.05 ms for a chunk; each
-    request is two here."""
-    memory_gib: Annotated[int, Field(ge=1, le=50)] = 4
-    """Memory of the router in GiB, beside that of `server.resources`. Measured: 90 KiB for an open stream."""
 
 
 class Shape(Section):

@@ -18,15 +18,16 @@ MOUNT_PATH = "/weights"
 """Mount path in writer and servers; the model is in a folder of its name below."""
 
 
+WRITER_CPU = 4
+WRITER_MEMORY_GIB = 16
+"""Of the pod that downloads. Git LFS needs little; the page cache speeds up checksums."""
+
+
 class Writer(Section):
     """The Job that downloads the weights."""
 
-    cpu: Annotated[int, Field(ge=2, le=72)] = 4
-    """vCPU of the writer pod."""
-    memory_gib: Annotated[int, Field(ge=4, le=512)] = 16
-    """Memory of the writer pod in GiB. Git LFS needs little; the page cache speeds up checksums."""
-    machine_family: Annotated[str, like(r"^[a-z][a-z0-9]*$", "a machine family, such as c4a")] = "c4a"
-    """Machine family of the writer: an Arm family that can attach Hyperdisk ML, C4A (as in the article) or N4A."""
+    machine_family: Literal["c4a", "n4a"] = "c4a"
+    """Machine family of the writer. These Arm families can attach Hyperdisk ML; C4A as in the article."""
 
 
 class Weights(Section):

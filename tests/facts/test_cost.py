@@ -99,10 +99,10 @@ def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity
 
 
 def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> None:
-    answer = bill(replace(SPOT, capacity="ladder", ladder=("flex-start", "spot"), region="us-east4"))
-    assert answer.nodes.steps == {"flex-start": 64.44, "spot": 32.6064}
+    answer = bill(replace(SPOT, capacity="ladder", ladder=("spot", "flex-start"), region="us-east4"))
+    assert answer.nodes.steps == {"spot": 32.6064, "flex-start": 64.44}
     headline = answer.format_hourly_total()
-    assert headline.startswith("12 nodes: flex-start $773.28, spot $391.28; ")
+    assert headline.startswith("12 nodes: spot $391.28, flex-start $773.28; ")
     assert headline.endswith("at least $0.10 an hour")
     assert "reservation" not in headline
 
@@ -315,11 +315,11 @@ def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None
 @pytest.mark.parametrize(
     ("stated", "ladder", "expected"),
     [
-        pytest.param(88.0, ("reservation", "flex-start", "spot"), 88.0, id="the reservation is the dearest"),
+        pytest.param(88.0, ("reservation", "spot", "flex-start"), 88.0, id="the reservation is the dearest"),
         pytest.param(
-            50.0, ("reservation", "flex-start", "spot"), 64.44, id="flex-start is dearer than the reservation"
+            50.0, ("reservation", "spot", "flex-start"), 64.44, id="flex-start is dearer than the reservation"
         ),
-        pytest.param(50.0, ("flex-start", "spot"), 50.0, id="without a reservation it is every rung's"),
+        pytest.param(50.0, ("spot", "flex-start"), 50.0, id="without a reservation it is every rung's"),
         pytest.param(20.0, ("spot",), 20.0, id="one rung"),
     ],
 )

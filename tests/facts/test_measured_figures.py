@@ -99,7 +99,7 @@ def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
 
 
 def _forget() -> None:
-    for cached in (ledger.load, ledger.source, figures._rows, figures._measured, figures._raw_shape):
+    for cached in (ledger.load, ledger.source, figures._rows, figures.measured_figures, figures._raw_shape):
         cached.cache_clear()
 
 

@@ -46,7 +46,13 @@ PUBLISHED = {
     "zai-org/GLM-4.7-FP8": (355, 32),
     "zai-org/GLM-5.1-FP8": (744, 40),
     "moonshotai/Kimi-K2-Instruct": (1_026, 32),
+    "moonshotai/Kimi-K2.5": (1_026, 32),
     "MiniMaxAI/MiniMax-M2.5": (230, 10),
+    "MiniMaxAI/MiniMax-M2.7": (230, 10),
+    "Qwen/Qwen3.8-27B-FP8": (27, 27),
+    "MiniMaxAI/MiniMax-M3": (427, 26),
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": (31.6, 3.2),
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8": (120.6, 12.7),
 }
 
 
@@ -85,6 +91,8 @@ def test_a_listed_models_size_holds_its_weights(id_: str) -> None:
         ("google/gemma-3-27b-it", 81_920, 436.2),
         ("deepseek-ai/DeepSeek-R1", 70_272, 0),
         ("meta-llama/Llama-3.3-70B-Instruct", 327_680, 0),
+        ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", 6_144, 49.1),
+        ("MiniMaxAI/MiniMax-M3", 138_240, 0),
     ],
 )
 def test_bytes_of_a_token_and_of_a_sequence(id_: str, per_token: int, at_most_mb: float) -> None:
@@ -141,11 +149,34 @@ def test_ranks_beyond_the_kv_heads_copy_them_and_a_latent_vector_is_never_split(
             "quantization_config .* 'bitsandbytes'; known: awq",
         ),
         ({"head_dim": 48, "global_head_dim": 64}, "head_dim .* global_head_dim"),
+        ({"model_type": "nemotron_h"}, "hybrid_override_pattern .* missing"),
+        (
+            {"model_type": "nemotron_h", "hybrid_override_pattern": "M*E"},
+            "hybrid_override_pattern .* num_hidden_layers, 4",
+        ),
+        ({"model_type": "nemotron_h", "hybrid_override_pattern": "M*EX"}, "hybrid_override_pattern .* M"),
     ],
 )
 def test_a_shape_that_is_not_known_is_refused_with_its_key(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError, match=told):
         from_config({**GPT_OSS, **changes}, "m")
+
+
+@each_row(
+    ("weights", "each"),
+    [({"num_bits": 4, "type": "int", "group_size": 32, "symmetric": True}, 0.5625),
+     ({"num_bits": 4, "type": "int", "group_size": 32}, 0.578125),
+     ({"num_bits": 4, "type": "int", "group_size": -1}, 0.51953125),
+     ({"num_bits": 4, "type": "float", "group_size": 16}, 0.5625)],
+)  # fmt: skip
+def test_bytes_of_a_weight_by_the_group_of_its_scale(weights: dict[str, Any], each: float) -> None:
+    quantization = {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": weights}}}
+    plain, packed = (
+        from_config({**full_entry("Qwen/Qwen3-32B")["config"], "quantization_config": found}, "m")
+        for found in (None, quantization)
+    )
+    tables = 2 * plain.vocabulary * 5_120
+    assert (packed.text_weights_gib * GIB - 2 * tables) / (plain.parameters - tables) == pytest.approx(each)
 
 
 @pytest.mark.parametrize(
@@ -170,6 +201,8 @@ def test_the_format_of_the_weights(quantization: dict[str, Any] | None, form: st
 
 EACH_KIND = (
     "Qwen/Qwen3.5-35B-A3B",
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8",
+    "MiniMaxAI/MiniMax-M3",
     "deepseek-ai/DeepSeek-V3.2",
     "google/gemma-4-26B-A4B-it",
     "openai/gpt-oss-20b",
@@ -182,9 +215,10 @@ STRANGE: tuple[Any, ...] = (
     {"quant_method": []}, {**SWITCHED, "ignore": {"a": 1}}, {"quant_method": "x" * 3_000}, ["full_attention"] * 1_025,
 )  # fmt: skip
 UNSET = (
-    "layer_types", "sliding_window_pattern", "full_attention_interval", "mlp_only_layers", "text_config", "vision_config", "rope_scaling",
-    "quantization_config", "compression_config", "tie_word_embeddings", "sliding_window", "use_sliding_window", "attn_output_gate",
-    "mtp_num_hidden_layers", "n_shared_experts", "num_experts", "num_experts_per_tok", "head_dim", "num_key_value_heads",
+    "layer_types", "sliding_window_pattern", "full_attention_interval", "mlp_only_layers", "text_config", "vision_config",
+    "rope_scaling", "hybrid_override_pattern", "moe_layer_freq", "sparse_attention_config", "quantization_config", "compression_config",
+    "tie_word_embeddings", "sliding_window", "use_sliding_window", "attn_output_gate", "mtp_num_hidden_layers", "n_shared_experts",
+    "num_experts", "num_experts_per_tok", "head_dim", "num_key_value_heads",
 )  # fmt: skip
 
 
@@ -226,12 +260,14 @@ def test_whatever_a_file_says_it_is_a_shape_that_can_be_sized_or_a_short_refusal
 def test_a_model_cut_to_a_few_layers_is_sized_or_refused_by_its_layers(id_: str, layers: int) -> None:
     config = {**full_entry(id_)["config"], "num_hidden_layers": layers}
     config.pop("layer_types", None)
+    if pattern := config.get("hybrid_override_pattern"):
+        config["hybrid_override_pattern"] = pattern[:layers]
     try:
         shape = from_config(config, "m")
     except ValueError as error:
         assert "num_hidden_layers" in str(error)
         assert "linear_attention" in str(error)
-        assert layers < 4
+        assert layers < 4 or "*" not in (pattern or "*")[:layers]
     else:
         for drafts in (0, 1):
             every_amount(shape, drafts)

@@ -45,6 +45,15 @@ def test_a_restart_on_a_new_node_is_the_articles_quarter_of_an_hour() -> None:
     assert 15 * 60 <= way.likely_seconds - 90 <= 17 * 60
 
 
+def test_flex_start_adds_its_wait_to_the_longest_start_alone() -> None:
+    plain, flex = (time_to_serve(replace(SPOT, flex_start=flex)) for flex in (False, True))
+    added = [step for step in flex.steps if step not in plain.steps]
+    assert [(step.id, step.low_seconds, step.likely_seconds, step.high_seconds) for step in added] == [
+        ("flex-start", 0, 0, 900)
+    ]
+    assert flex.high_seconds == plain.high_seconds + 900
+
+
 def test_from_nothing_the_weights_are_written_before_a_gpu_is_asked_for() -> None:
     path = [step.id for step in time_to_serve(SPOT).steps]
     assert path.index("volume") < path.index("gpu-node")
@@ -135,6 +144,7 @@ starts = st.builds(
     platform_exists=st.booleans(),
     weights_exist=st.booleans(),
     warm_caches=st.booleans(),
+    flex_start=st.booleans(),
 )
 
 

@@ -86,30 +86,6 @@ def test_upgrades_keep_to_the_maintenance_window() -> None:
     assert _cluster(cluster={"maintenance": window})["maintenancePolicy"] == {"recurringWindow": window}
 
 
-def test_an_exclusion_ends_when_it_says_or_with_the_versions_support() -> None:
-    launch = {"name": "launch", "startTime": "2027-03-01T00:00:00Z", "scope": "NO_MINOR_OR_NODE_UPGRADES"}
-    sale = {
-        "name": "sale",
-        "startTime": "2027-11-01T00:00:00Z",
-        "endTime": "2027-11-30T00:00:00Z",
-        "scope": "NO_UPGRADES",
-    }
-    policy = _cluster(cluster={"maintenance": {"exclusions": [launch, sale]}})["maintenancePolicy"]
-    assert policy["maintenanceExclusions"] == [
-        {
-            "exclusionName": "launch",
-            "startTime": "2027-03-01T00:00:00Z",
-            "exclusionOptions": {"scope": "NO_MINOR_OR_NODE_UPGRADES", "endTimeBehavior": "UNTIL_END_OF_SUPPORT"},
-        },
-        {
-            "exclusionName": "sale",
-            "startTime": "2027-11-01T00:00:00Z",
-            "endTime": "2027-11-30T00:00:00Z",
-            "exclusionOptions": {"scope": "NO_UPGRADES"},
-        },
-    ]
-
-
 @pytest.mark.parametrize("cluster", [{}, OFFICE])
 def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credential(cluster: dict[str, Any]) -> None:
     recording = recorded_platform(cluster=cluster)

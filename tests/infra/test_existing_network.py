@@ -85,17 +85,6 @@ def _problems(network: dict[str, Any], **sections: Any) -> list[Finding]:
             "existing-network-without-range",
             "vllm-fleet:network.proxyOnly.cidr",
         ),
-        "NAT of another's": ({**OWN, "nat": {"minPortsPerVm": 2048}}, "existing-network-nat", "vllm-fleet:network.nat"),
-        "one range for both": (
-            {**RANGES, "existing": {**NAMES, "serviceRange": "gke-pods"}},
-            "existing-network-one-range",
-            "vllm-fleet:network.existing.serviceRange",
-        ),
-        "proxies that exist and are made": (
-            {**WITH_PROXIES, "proxyOnly": {"cidr": "10.9.0.0/23", "enabled": True}},
-            "existing-network-proxies-twice",
-            "vllm-fleet:network.proxyOnly.enabled",
-        ),
         "pods inside nodes": ({**OWN, "podCidr": "10.1.8.0/21"}, "ranges-overlap", "vllm-fleet:network.podCidr"),
         "pods too few": ({**OWN, "podCidr": "10.64.0.0/26"}, "range-too-small", "vllm-fleet:network.podCidr"),
     }.values(),

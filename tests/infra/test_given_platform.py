@@ -55,9 +55,9 @@ def test_batches_have_a_bucket_of_their_own_beside_the_given_cluster() -> None:
     ("sections", "id_"),
     [
         ({**GIVEN, "benchmark": BENCHMARK}, "benchmark-without-bucket"),
-        ({**GIVEN, "network": {"nodeCidr": "10.0.0.0/20"}}, "platform-is-elsewhere"),
+        ({**GIVEN, "network": {"nodeCidr": "10.0.0.0/20"}}, "without-effect"),
         ({"platform": {"kubeconfig": FILE, "stack": "base"}}, "platform-twice"),
-        ({"platform": {"resultsBucket": "our-results"}}, "platform-of-nobody"),
+        ({"platform": {"resultsBucket": "our-results"}}, "without-effect"),
     ],
 )
 def test_what_the_other_clusters_owner_decides_is_refused_here(sections: dict[str, Any], id_: str) -> None:

@@ -34,7 +34,7 @@ def test_the_apis_accept_a_stack_that_makes_everything() -> None:
     [
         {"cluster": IP_ENDPOINT},
         {"cluster": {"releaseChannel": "STABLE", "deletionProtection": False}},
-        {"network": {"proxyOnly": {"enabled": True}, "nat": {"minPortsPerVm": 64, "maxPortsPerVm": 65_536}}},
+        {"network": {"proxyOnly": {"enabled": True}}},
         {
             "gateway": {"enabled": True},
             "network": {

@@ -7,7 +7,6 @@ RANGES = {
     "podCidr": "10.96.0.0/14",
     "serviceCidr": "10.40.0.0/20",
     "proxyOnly": {"cidr": "10.9.0.0/24"},
-    "nat": {"minPortsPerVm": 2048, "maxPortsPerVm": 4096},
 }
 
 
@@ -25,7 +24,7 @@ def test_the_node_subnet_carries_the_stack_files_ranges_and_reaches_googles_apis
 def test_nat_serves_the_node_subnet_alone_with_ports_that_grow_and_errors_logged() -> None:
     nat = only(recorded_platform(network=RANGES), "routerNat:RouterNat").inputs
     assert nat["enableDynamicPortAllocation"] is True
-    assert (nat["minPortsPerVm"], nat["maxPortsPerVm"]) == (2048, 4096)
+    assert (nat["minPortsPerVm"], nat["maxPortsPerVm"]) == (1_024, 16_384)
     # The API refuses endpoint-independent mapping beside dynamic ports.
     assert nat["enableEndpointIndependentMapping"] is False
     assert nat["logConfig"] == {"enable": True, "filter": "ERRORS_ONLY"}

@@ -1,9 +1,7 @@
-"""What a case is: one change to a real stack that one rule of the pack must catch, or must leave alone, and how it is written.
+"""What a case is: one change to a recorded stack that one rule of the pack must catch, or must leave alone, and how it is written.
 
-Of the program: other settings, recorded through the whole program. Of the resource: the recording itself is
-edited, as a hand or another program would write it. An edit that finds nothing to change is an error: it would test nothing.
-
-One of the resource is a unit test; every case that breaks its rule is a mutant for the pack's own process, too (`make mutants`).
+The recording is of the real program, and an edit changes what is there: a type, name or label that moved, and that a rule still compares
+with, fails the rule's cases. An edit that finds nothing to change is an error: it would test nothing.
 """
 
 from __future__ import annotations
@@ -11,18 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
-from fleet.preview.record.recording import RecordedResource
+from fleet.preview.record.recording import RecordedResource, Recording
 from fleet.preview.record.values import transform
+from tests.support.stacks import recorded_stack
 
 Resources = dict[str, RecordedResource]
-"""Resources of a stack by their names."""
+"""Resources of a stack by their logical names."""
 Edit = Callable[[Resources], None]
 Props = dict[str, Any]
 
 HERE = "(the stack's namespace)"
-DEPLOYMENT = "server-deployment"
+
+# Resources as `find` finds them, by their kind and as little of their name as tells them apart.
+BUCKET = "Bucket/results"
+CLUSTER = "Cluster"
+DEPLOYMENT = "Deployment/server"
+FIREWALL = "Firewall"
+NODES_GRANT = "IAMMember/nodes"
+PROXY_SUBNET = "Subnetwork/proxy-only"
+QUOTA = "ResourceQuota"
+SCALER = "ScaledObject"
+SERVICE = "Service/qwen35-server"
+
 POD = "spec.template.spec"
 """Where the pod of a Deployment or a Job is."""
 CONTAINER = f"{POD}.containers.0"
@@ -35,10 +45,7 @@ class Case:
     rule: str
     what: str
     """The change in words."""
-    through: Literal["program", "resource"]
     stack: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Laid over the sections of the stack file, key by key; None is the file's null."""
     edits: tuple[Edit, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     """How the stack configures the rule; with the rule's own defaults it judges the other way."""
@@ -49,58 +56,52 @@ class Case:
     @property
     def label(self) -> str:
         """How a person names it."""
-        return f"{self.rule}: {self.what} ({self.through}, {self.stack})"
+        return f"{self.rule}: {self.what} ({self.stack})"
 
     @property
-    def policy_config(self) -> dict[str, Any]:
-        """The limits as the pack is told them."""
+    def config(self) -> dict[str, Any]:
+        """The limits as a policy config file has them."""
         return {self.rule: dict(self.limits)} if self.limits else {}
 
-
-def of_program(
-    rule: str,
-    what: str,
-    *,
-    stack: str = "dev",
-    settings: Mapping[str, Any] | None = None,
-    limits: Mapping[str, Any] | None = None,
-    unspeakable: str = "",
-) -> Case:
-    """A stack with other settings. What the settings' own checks would refuse is let through."""
-    return Case(
-        rule=rule,
-        what=what,
-        through="program",
-        stack=stack,
-        settings=settings or {},
-        limits=limits or {},
-        unspeakable=unspeakable,
-    )
+    @property
+    def recording(self) -> Recording:
+        """The stack with the change. Raises where an edit finds nothing to change."""
+        return edited(self.stack, *self.edits)
 
 
-def of_resource(
-    rule: str,
-    what: str,
-    *edits: Edit,
-    stack: str = "dev",
-    unspeakable: str = "",
-    **limits: Any,
-) -> Case:
-    """A stack whose rendered resources were changed afterwards."""
-    return Case(
-        rule=rule,
-        what=what,
-        through="resource",
-        stack=stack,
-        edits=edits,
-        limits=limits,
-        unspeakable=unspeakable,
-    )
+def broken(rule: str, what: str, *edits: Edit, stack: str = "dev", unspeakable: str = "", **limits: Any) -> Case:
+    """A change that its rule must find."""
+    return Case(rule=rule, what=what, stack=stack, edits=edits, limits=limits, unspeakable=unspeakable)
 
 
 def sound(rule: str, what: str, *edits: Edit, stack: str = "dev", **limits: Any) -> Case:
     """A change that its rule leaves alone."""
-    return replace(of_resource(rule, what, *edits, stack=stack, **limits), broken=False)
+    return replace(broken(rule, what, *edits, stack=stack, **limits), broken=False)
+
+
+def edited(stack: str, *edits: Edit) -> Recording:
+    """A recorded stack with changes."""
+    recording = recorded_stack(stack)
+    resources = {one.name: one for one in recording.resources}
+    for edit in edits:
+        edit(resources)
+    return replace(recording, resources=tuple(resources.values()))
+
+
+def find(resources: Resources, target: str) -> str:
+    """Logical name of the one resource of a kind, `KIND` or `KIND/NAME`: its name in the cluster, else a part of its logical name.
+
+    A logical name is found as it is. Raises LookupError for none or several.
+    """
+    kind, _, name = target.partition("/")
+    if target in resources:
+        return target
+    of_kind = {key: one for key, one in resources.items() if one.custom and one.type.endswith(f":{kind}")}
+    exact = [key for key, one in of_kind.items() if dict(one.inputs).get("metadata", {}).get("name") == name]
+    found = exact or [key for key in of_kind if name in key]
+    if len(found) != 1:
+        raise LookupError(f"{target}: {found}")
+    return found[0]
 
 
 # Other resources.
@@ -110,13 +111,14 @@ def change(name: str, how: Callable[[Props], None]) -> Edit:
     """Other properties of one resource, in what the program asked for and in what came of it."""
 
     def edit(resources: Resources) -> None:
-        one = resources[name]
+        key = find(resources, name)
+        one = resources[key]
         inputs, outputs = deepcopy(dict(one.inputs)), deepcopy(dict(one.outputs))
         how(inputs)
         if inputs == one.inputs:
             raise ValueError(f"the edit of {name} changes nothing")
         how(outputs)
-        resources[name] = replace(one, inputs=inputs, outputs=outputs)
+        resources[key] = replace(one, inputs=inputs, outputs=outputs)
 
     return edit
 
@@ -167,7 +169,7 @@ def delete(*names: str) -> Edit:
 
     def edit(resources: Resources) -> None:
         for name in names:
-            del resources[name]
+            del resources[find(resources, name)]
 
     return edit
 
@@ -176,9 +178,10 @@ def options(name: str, **changes: Any) -> Edit:
     """Other resource options: `protect=False`."""
 
     def edit(resources: Resources) -> None:
-        before = resources[name]
-        resources[name] = replace(before, **changes)
-        if resources[name] == before:
+        key = find(resources, name)
+        before = resources[key]
+        resources[key] = replace(before, **changes)
+        if resources[key] == before:
             raise ValueError(f"the options of {name} are as they were")
 
     return edit
@@ -188,33 +191,23 @@ def twin(name: str, of: str, how: Callable[[Props], None]) -> Edit:
     """One more resource, like another one of the stack but for what `how` changes."""
 
     def edit(resources: Resources) -> None:
-        one = resources[of]
+        one = resources[find(resources, of)]
         resources[name] = replace(one, name=name, urn=f"{one.urn.rpartition('::')[0]}::{name}")
         change(name, how)(resources)
 
     return edit
 
 
-def new(name: str, type_: str, inputs: Props, *, beside: str = DEPLOYMENT) -> Edit:
-    """One more resource, with the parent and the provider of another one; `HERE` in its inputs is the namespace."""
+def new(name: str, type_: str, inputs: Props) -> Edit:
+    """One more resource, for what no stack makes; `HERE` in its inputs is the namespace."""
 
     def edit(resources: Resources) -> None:
-        one = resources[beside]
-        urn = f"{one.urn.rpartition('::')[0].removesuffix(one.type)}{type_}::{name}"
-        space = resources["namespace-namespace"].inputs["metadata"]["name"]
-
-        def in_place(leaf: Any) -> Any:
-            return space if leaf == HERE else leaf
-
-        resources[name] = RecordedResource(
-            urn=urn,
-            type=type_,
-            name=name,
-            parent=one.parent,
-            provider=one.provider,
-            inputs=transform(inputs, in_place),
-            outputs=transform(inputs, in_place),
-        )
+        server = resources[find(resources, DEPLOYMENT)]
+        space = server.inputs["metadata"]["namespace"]
+        props = transform(inputs, lambda leaf: space if leaf == HERE else leaf)
+        urn = f"{server.urn.rpartition('::')[0].removesuffix(server.type)}{type_}::{name}"
+        resources[name] = replace(server, urn=urn, type=type_, name=name, inputs=props, outputs=props, protect=False)
+        resources[name] = replace(resources[name], ignore_changes=(), dependencies=())
 
     return edit
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pods import pods
+from pods import all_servers
 from rule import Resource, ResourceRule, all_rules, with_defaults
-from tests.policy.case import DEPLOYMENT
 from tests.policy.samples import kubernetes, message
 from tests.policy.test_cases import seen
 from tests.support.stacks import recorded_stack
@@ -14,9 +13,8 @@ from workloads.small_pod import IMAGE
 
 def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:
     stack = seen(recorded_stack("batch"), by_inputs=False)
-    space = next(str(one.props["metadata"]["name"]) for one in stack if one.name == "namespace-namespace")
-    container = next(pods(one)[0] for one in stack if one.name == DEPLOYMENT).containers[0]
-    registry = str(container.props["image"]).partition("vllm/")[0]
+    space = next(all_servers(stack)).pod.namespace
+    registry = next(all_servers(stack)).container.image.partition("vllm/")[0]
     batch = {"name": "batch-b0123456789ab", "batch": "b0123456789ab", "namespace": space, "labels": {}}
     job = job_manifest(
         **batch,  # type: ignore[arg-type]

@@ -14,27 +14,18 @@ from fleet.preview.record.recording import Recording
 from fleet.preview.record.values import UNKNOWN, merge
 from rule import Resource, StackRule, with_defaults
 from tests.inventory import ROOT
-from tests.policy.case import Case, Edit, delete
-from tests.policy.cases import CASES
-from tests.policy.mutation import mutated
+from tests.policy.case import Case, delete, edited
+from tests.policy.cases import EVERY
 from tests.policy.samples import message, rule_named
 from tests.policy.test_cases import seen
 from tests.policy.test_server import Pack, pack, started  # noqa: F401 - fixtures
 from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
-OF_STACKS = [
-    case
-    for cases in CASES.values()
-    for case in cases
-    if case.through == "resource"
-    and case.rule != "repeated-on-purpose"
-    and isinstance(rule_named(case.rule), StackRule)
-]
-CANNOT_BE_KNOWN = {"public-grant", "compile-cache-writers"}
+OF_STACKS = [case for case in EVERY if isinstance(rule_named(case.rule), StackRule)]
+CANNOT_BE_KNOWN = {"public-grant", "broad-roles"}
 """They ask who gets a role: service accounts that Google has still to name."""
-DENY = "network-policies-default-deny"
-RULES = "monitoring-rules"
+DENY = "NetworkPolicy/default-deny"
 
 
 def judged_by(rule: str, recording: Recording, limits: Mapping[str, Any], *, by_inputs: bool) -> set[str]:
@@ -51,13 +42,9 @@ def judged_by(rule: str, recording: Recording, limits: Mapping[str, Any], *, by_
 
 @each_row("case", OF_STACKS)
 def test_a_stack_rule_finds_in_inputs_what_it_finds_in_outputs(case: Case) -> None:
-    recording = mutated(case)
+    recording = case.recording
     by_outputs = judged_by(case.rule, recording, case.limits, by_inputs=False)
     assert judged_by(case.rule, recording, case.limits, by_inputs=True) == by_outputs
-
-
-def edited(stack: str, *edits: Edit) -> Recording:
-    return mutated(Case(rule="", what="", through="resource", stack=stack, edits=edits))
 
 
 def mandatory(recording: Recording, **config: Any) -> set[str]:
@@ -102,7 +89,7 @@ def test_a_warm_pack_judges_by_the_inputs_of_now() -> None:
 
 
 def _without_name(resource: Any) -> Any:
-    if resource.name != DENY:
+    if resource.inputs.get("metadata", {}).get("name") != "default-deny":
         return resource
     return replace(resource, inputs=merge(dict(resource.inputs), {"metadata": {"namespace": UNKNOWN}}))
 

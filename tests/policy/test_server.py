@@ -88,12 +88,10 @@ def test_every_rule_is_a_policy_of_its_own_and_the_last_reports_what_is_on_purpo
     assert [one.name for one in pack.info.policies] == [
         *(rule.name for rule in all_rules()),
         "repeated-on-purpose",
-        "rules-not-asked",
     ]
     assert {one.name: LEVELS[one.enforcementLevel] for one in pack.info.policies} == {
         **{rule.name: rule.level for rule in all_rules()},
         "repeated-on-purpose": "advisory",
-        "rules-not-asked": "advisory",
     }
 
 
@@ -195,7 +193,7 @@ def test_a_disabled_rule_is_not_told_on_purpose_either(pack: Pack) -> None:
 def test_an_unknown_image_stops_only_the_rules_that_read_it(pack: Pack) -> None:
     found = pack.judge(server(*LONG, image=UNKNOWN_TEXT))
     unreached = {name for name, (_level, message) in found.items() if "can't run policy" in message}
-    assert {"image-not-pinned", "image-not-checked"} <= unreached
+    assert {"image-not-pinned", "deepgemm-accuracy"} <= unreached
     assert {found[name][0] for name in unreached} == {"advisory"}
     assert found["context-far-above-need"][0] == "mandatory"
     assert "mtp-above-one" not in unreached
@@ -221,46 +219,3 @@ def test_rules_about_a_stack_name_their_resource_and_its_price(pack: Pack) -> No
         in message
     )
     assert "gpu-quota-above-plan" not in pack.judge_stack(server(), quota("96"))
-
-
-CEILING = {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}}
-
-
-def not_asked(pack: Pack) -> str:
-    """What the pack says of its own configuration, without reasons."""
-    _, message = pack.judge_stack(server()).get("rules-not-asked", ("", ""))
-    return message.partition("\n")[2].partition("\nwhy: ")[0]
-
-
-def test_a_pack_that_is_asked_everything_says_nothing_of_itself(pack: Pack) -> None:
-    pack.configure(CEILING)
-    assert not_asked(pack) == ""
-
-
-def test_a_disabled_and_a_lowered_rule_are_told(pack: Pack) -> None:
-    pack.configure(CEILING, image_not_pinned=2, broad_roles=0, context_far_above_need=3)
-    off, lowered = not_asked(pack).split("; ")
-    assert "image-not-pinned" in off
-    assert "broad-roles" in lowered
-    assert "context-far-above-need" not in off + lowered
-
-
-@pytest.mark.parametrize(("level", "told_as"), [(0, "advisory"), (1, "mandatory"), (2, "advisory")])
-def test_a_pack_that_is_disabled_as_a_whole_still_says_so(pack: Pack, level: int, told_as: str) -> None:
-    names = {one.name.replace("-", "_"): 2 for one in pack.info.policies}
-    pack.configure(CEILING, **(names | {"rules_not_asked": level}))
-    ((name, (told, message)),) = pack.judge_stack(server()).items()
-    assert (name, told) == ("rules-not-asked", told_as)
-    assert f"({len(all_rules())} of {len(all_rules())} rules, " in message
-
-
-@pytest.mark.parametrize("given", [{}, {"hourly-cost-above-ceiling": {"usdPerNodeHour": 30}}])
-def test_a_rule_without_the_limit_that_it_needs_is_told(pack: Pack, given: Mapping[str, Mapping[str, Any]]) -> None:
-    pack.configure(given)
-    assert not_asked(pack).startswith("hourly-cost-above-ceiling has no maxUsdPerHour")
-    _, message = pack.judge_stack(server())["rules-not-asked"]
-    written = message.partition("\nwrite: ")[2]
-    assert "policy/config/STACK.json, a new file" in written
-    assert "remove" not in written
-    pack.configure(given, hourly_cost_above_ceiling=2)
-    assert "maxUsdPerHour" not in not_asked(pack)

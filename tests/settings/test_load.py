@@ -21,22 +21,6 @@ def refused(**sections: Any) -> dict[str, str]:
     return {problem.subject: problem.text() for problem in refusal.value.problems}
 
 
-def test_a_number_in_quotes_is_refused_with_the_number_to_write() -> None:
-    text = refused(server={"replicas": "12"})["vllm-fleet:server.replicas"]
-    assert '"12"' in text
-    assert "replicas: 12" in text
-
-
-def test_a_misspelt_key_inside_a_section_is_refused_with_the_right_one() -> None:
-    text = refused(weights={"sizeGiB": 100})["vllm-fleet:weights.sizeGiB"]
-    assert "write:   sizeGib" in text
-
-
-def test_a_misspelt_section_is_refused_with_the_right_one() -> None:
-    text = refused(servre={"replicas": 1})["vllm-fleet:servre"]
-    assert "write:   vllm-fleet:server" in text
-
-
 def test_a_key_that_no_text_can_hold_is_refused() -> None:
     assert refused(server={"profile": "record", "\ud800": 1}).keys() == {"vllm-fleet:server"}
 

@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from fleet.preview.offline import open_stack
-from settings.checks.placeholders import PLACEHOLDER_PROJECT
 from settings.neighbours import beside_others
 from settings.problems import SettingsError
 from settings.stack_file import read
@@ -82,7 +81,6 @@ def test_the_same_name_elsewhere_is_another_name(root: Path, two: dict[str, Any]
         "config:\n  a: {secure: [1]}",
         "config:\n  vllm-fleet:cluster: 5\n",
         "!!int x",
-        "[" * 100_000,
         "a: &a [*a]",
         "a: &a [x]\n"
         + "".join(f"b{n}: &b{n} [{', '.join(['*a' if n == 0 else f'*b{n - 1}'] * 9)}]\n" for n in range(12)),
@@ -111,70 +109,3 @@ def test_an_offline_run_of_such_a_stack_is_refused(root: Path) -> None:
     with pytest.raises(SettingsError) as refusal:
         open_stack(root, "one")
     assert [one.id for one in refusal.value.problems] == ["name-taken"]
-
-
-@pytest.mark.parametrize(
-    ("platform", "two", "path", "level"),
-    [
-        ({"stack": "one"}, {}, "platform.stack", "error"),
-        ({"stack": "organization/vllm-fleet/one"}, {}, "platform.stack", "error"),
-        ({"stack": "two"}, {"platform": {"stack": "three"}}, "platform.stack", "error"),
-        ({"stack": "two"}, {"project": "another-project"}, "gcp:project", "error"),
-        ({"stack": "nope"}, {}, "platform.stack", "note"),
-        ({"stack": "two"}, {}, None, None),
-        ({"stack": "organization/other/nope"}, {}, None, None),
-    ],
-)
-def test_a_host_has_a_cluster_of_its_own_in_the_same_project(
-    root: Path, platform: dict[str, str], two: dict[str, Any], path: str | None, level: str | None
-) -> None:
-    write(root, "one", platform=platform)
-    write(root, "two", **two)
-    found = beside_others(root, "one", read(root, "one").config)
-    assert [(one.subject.removeprefix("vllm-fleet:"), one.severity) for one in found] == (
-        [(path, level)] if path else []
-    )
-
-
-def test_a_guest_of_a_host_without_a_project_sets_the_hosts(root: Path) -> None:
-    write(root, "one", platform={"stack": "two"}, project="acme-ml")
-    write(root, "two", project="your-project-id")
-    (finding,) = beside_others(root, "one", read(root, "one").config)
-    assert (finding.subject, finding.write) == ("gcp:project", "pulumi config set gcp:project acme-ml --stack two")
-
-
-SCALES = {"scaling": {"mode": "load", "max": 4}}
-
-
-@pytest.mark.parametrize(
-    ("host", "two", "level"),
-    [
-        ("two", {}, "error"),
-        ("two", {"cluster": {"keda": True}}, None),
-        ("two", {"server": SCALES}, None),
-        ("organization/other/two", {}, "warning"),
-    ],
-)
-def test_a_guest_that_scales_needs_the_keda_of_its_host(
-    root: Path, host: str, two: dict[str, Any], level: str | None
-) -> None:
-    write(root, "one", platform={"stack": host}, server=SCALES)
-    write(root, "two", **two)
-    found = beside_others(root, "one", read(root, "one").config)
-    assert [(one.id, one.severity) for one in found] == ([("platform-needs-keda", level)] if level else [])
-
-
-@pytest.mark.parametrize(
-    ("file", "project", "refused"),
-    [
-        ("cluster.yaml", "fleet-tests", False),
-        ("cluster.yaml", "another-project", True),
-        ("cluster.yaml", PLACEHOLDER_PROJECT, False),
-        ("nowhere.yaml", "fleet-tests", True),
-    ],
-)
-def test_a_kubeconfig_is_read_as_the_program_reads_it(root: Path, file: str, project: str, refused: bool) -> None:
-    (root / "cluster.yaml").write_text(Path("tests/infra/given_cluster.yaml").read_text())
-    write(root, "one", project=project, platform={"kubeconfig": file})
-    found = beside_others(root, "one", read(root, "one").config)
-    assert [one.id for one in found] == (["platform-kubeconfig"] if refused else [])

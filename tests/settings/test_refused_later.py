@@ -33,7 +33,6 @@ def networks(*given: dict[str, str]) -> dict[str, Any]:
     return {"cluster": {"ipEndpoint": {"enabled": True, "authorizedNetworks": list(given)}}}
 
 
-FREEZE = {"name": "a", "startTime": "2020-01-01T00:00:00Z", "endTime": "2020-01-05T00:00:00Z", "scope": "NO_UPGRADES"}
 OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101)]
 
 
@@ -51,7 +50,6 @@ OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101
         ({"platform": {"kubeconfig": "a", "resultsBucket": "goog-mine"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a", "resultsBucket": "10.0.0.1"}}, "platform.resultsBucket"),
         ({"platform": {"kubeconfig": "a/"}}, "platform.kubeconfig"),
-        ({"cluster": {"maintenance": {"exclusions": [FREEZE]}}}, "cluster.maintenance.exclusions[0].endTime"),
         (alerts(*({"type": "email", "address": f"a{i}@example.com"} for i in range(MOST_CHANNELS + 1))), "monitoring.alerts.channels"),
         (alerts({"type": "slack", "channel": "#a"}), "slackToken"),
         (alerts({"type": "slack", "channel": "#A b"}), "monitoring.alerts.channels[0].channel"),
@@ -63,9 +61,7 @@ OFFICES = [{"name": f"office {i}", "cidr": f"203.0.{i}.0/24"} for i in range(101
         (alerts({"type": "webhook", "url": "https://a.b/", "username": "a:b"}), "monitoring.alerts.channels[0].username"),
         (alerts({"type": "existing", "name": "projects/p/notificationChannels/1 2"}), "monitoring.alerts.channels[0].name"),
         (networks(*OFFICES), "cluster.ipEndpoint.authorizedNetworks"),
-        (networks(*OFFICES[:1] * 2), "cluster.ipEndpoint.authorizedNetworks[1].cidr"),
-        ({"network": {"podCidr": "10.0.0.0/8", "nodeCidr": "192.168.0.0/20", "serviceCidr": "172.16.0.0/20"}}, "network.podCidr"),
-        ({"network": {"serviceCidr": "172.16.0.0/12"}}, "network.serviceCidr"),
+        ({"network": {"podCidr": "10.0.0.1/14"}}, "network.podCidr"),
         ({"network": {"nodeCidr": "8.8.0.0/20"}}, "network.nodeCidr"),
         ({"region": "europe-west99", "zones": ["europe-west99-a"]}, "gcp:region"),
         ({"region": "mars-east1", "zones": ["mars-east1-a"]}, "gcp:region"),
@@ -106,7 +102,7 @@ def test_it_is_told_at_its_key(sections: dict[str, Any], path: str) -> None:
     ],
 )
 def test_what_the_apis_accept_is_accepted(sections: dict[str, Any]) -> None:
-    allowed = {"zone-without-machine", "profile-of-another-model", "option-not-judged"}
+    allowed = {"zone-without-machine", "profile-of-another-model"}
     assert set(problems(**sections).values()) <= set(problems().values()) | allowed
 
 

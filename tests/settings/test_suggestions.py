@@ -13,7 +13,6 @@ from tests.support.settings import make_config
 
 LARGE = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40}
 OF_32B = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40}
-ACCEPTED = {"until": "2027-01-31", "reason": "no such client"}
 SPLIT = ("partial-node", "heads-not-divisible", "tp8-on-one-gpu-model", "model-exceeds-gpus")
 
 
@@ -98,11 +97,6 @@ def of_adapter(**rank: Any) -> dict[str, Any]:
             "capacity.usdPerNodeHour",
             "usdPerNodeHour: your price of one node in USD an hour",
         ),
-        (
-            {"server": {"acceptedAdvisories": {"CVE-2026-34756": {**ACCEPTED, "until": 20270131}}}},
-            "server.acceptedAdvisories.CVE-2026-34756.until",
-            'until: "2027-01-31"',
-        ),
     ],
 )
 def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str, Any], path: str, written: str) -> None:
@@ -117,21 +111,6 @@ def test_a_value_to_write_is_the_one_meant_or_a_sensible_one(sections: dict[str,
         ({"machine": "a4-higgpu-8g"}, "vllm-fleet:machine", "vllm-fleet:machine: a4-highgpu-8g"),
         ({"server": {"profile": "chat"}}, "vllm-fleet:server.profile", "profile: serve-chat"),
         ({"server": {"profile": "Code"}}, "vllm-fleet:server.profile", "profile: serve-code"),
-        (
-            {"server": {"acceptedAdvisories": {"CVE-2026-100674": ACCEPTED}}},
-            "vllm-fleet:server.acceptedAdvisories.CVE-2026-100674",
-            "CVE-2026-100647",
-        ),
-        (
-            {"server": {"acceptedAdvisories": {"CVE-2026-34756": {**ACCEPTED, "until": "soon"}}}},
-            "vllm-fleet:server.acceptedAdvisories.CVE-2026-34756.until",
-            'until: "2027-01-31"',
-        ),
-        (
-            {"server": {"acceptedAdvisories": {"nothing like it": ACCEPTED}}},
-            "vllm-fleet:server.acceptedAdvisories.nothing like it",
-            "a key as allowed above",
-        ),
         ({"zones": ["europe-west4-z"]}, "vllm-fleet:zones", 'zones: ["europe-west4-b"]'),
         (
             {"zones": ["us-central1-a"]},

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from facts.advisories import of_release
 from facts.engines import render
-from facts.lessons.serving_judged import APART_IN_A_POD
-from facts.lessons.words import ADVISORIES_ANNOTATION, REASONS_ANNOTATION
+from facts.lessons.words import REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -39,8 +37,6 @@ class Case:
     """`contextTokens`, `concurrencyPerReplica`."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """`server.reasons`, and the annotation."""
-    accepts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """`server.acceptedAdvisories`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
@@ -60,7 +56,6 @@ class Case:
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
         section |= {"reasons": dict(self.reasons)} if self.reasons else {}
-        section |= {"acceptedAdvisories": dict(self.accepts)} if self.accepts else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -93,6 +88,8 @@ class Case:
             container["args"] = words + render({option: value})
         if self.model:
             container["args"][0] = f"/weights/{self.model}"
+            template["metadata"]["annotations"]["vllm-fleet.dev/model"] = self.model
+            container["args"] = [word for word in container["args"] if not word.startswith("--served-model-name")]
         if self.tag:
             name, _, digest = container["image"].partition("@")
             container["image"] = f"{name.rpartition(':')[0]}:{self.tag}@{digest or f'sha256:{0:064}'}"
@@ -100,8 +97,6 @@ class Case:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
         if self.reasons:
             props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
-        if self.accepts:
-            props["metadata"].setdefault("annotations", {})[ADVISORIES_ANNOTATION] = json.dumps(dict(self.accepts))
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
@@ -137,6 +132,7 @@ def _caching(block: int | None = 8, mode: str | None = "align") -> dict[str, Any
 NO_CACHING: Mapping[str, Any] = {"enable-prefix-caching": None, "mamba-cache-mode": None, "mamba-block-size": None}
 _OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
 _NO_MTP = {"speculative-config": None}
+_FP8 = {"kv-cache-dtype": "fp8_e4m3"}
 _PLAIN = "Qwen/Qwen3-32B"
 _CODER = "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"
 _WHOLE: Mapping[str, Any] = {**_NO_MTP, **_OF_LINEAR, "tensor-parallel-size": 8, "data-parallel-size": 1}
@@ -150,9 +146,6 @@ def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, 
 _LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
-_ACCEPTED = {"until": "2027-01-31", "reason": "no client has /v1/responses"}
-_UNTIL = {one.id: _ACCEPTED for one in of_release((0, 31, 0))}
-_OVER = {"PYSEC-2026-4349": {"until": "2026-01-31", "reason": "no client had /v1/responses"}}
 _AT_095 = {"gpu-memory-utilization": 0.95}
 
 
@@ -168,15 +161,11 @@ CASES = (
     _broken("tp8-on-one-gpu-model", "one engine over eight", {"tensor-parallel-size": 8, "data-parallel-size": 1}),
     _broken("tp8-on-one-gpu-model", "four of two", {"tensor-parallel-size": 2, "data-parallel-size": 4}, stack="cud"),
     _sound("tp8-on-one-gpu-model", "eight engines"),
-    _sound("tp8-on-one-gpu-model", "no room", {"tensor-parallel-size": 8, "gpu-memory-utilization": 0.18}),
-    _broken("expert-parallel-on-dense-model", "switched on", {"enable-expert-parallel": True}, stack="code"),
-    _sound("expert-parallel-on-dense-model", "switched off", {"enable-expert-parallel": False}),
-    _broken("fp8-blocks-cut", "experts, 0.18.1", _WHOLE, tag="v0.18.1", model=_CODER),
-    _broken("fp8-blocks-cut", "experts, 0.33.0", _WHOLE, tag="v0.33.0", model=_CODER, is_advisory=True),
-    _broken("fp8-blocks-cut", "shared experts, 0.33.0", _WHOLE, tag="v0.33.0", model="Qwen/Qwen3.5-35B-A3B-FP8"),
-    _sound("fp8-blocks-cut", "whole experts", {**_WHOLE, "enable-expert-parallel": True}, tag="v0.18.1", model=_CODER),
-    _sound("fp8-blocks-cut", "half", {**_WHOLE, "tensor-parallel-size": 4}, tag="v0.18.1", model=_CODER),
-    _sound("fp8-blocks-cut", "one scale for each layer", _WHOLE, tag="v0.18.1", model=_PLAIN),
+    _sound(
+        "tp8-on-one-gpu-model",
+        "no room",
+        {"tensor-parallel-size": 8, "data-parallel-size": 1, "gpu-memory-utilization": 0.18},
+    ),
     _broken("mtp-above-one", "five draft tokens", _mtp(5), stack="code"),
     _broken("mtp-above-one", "three draft tokens", _mtp(3), stack="cud"),
     _sound("mtp-above-one", "eight tokens found in the prompt", _mtp(8, "ngram")),
@@ -203,9 +192,6 @@ CASES = (
     _sound("cudagraph-estimate-unset", "said by utilisation-with-mtp", {**_AT_095, ESTIMATE: None}),
     _sound("cudagraph-estimate-unset", "0.20 counts by itself", {ESTIMATE: None}, tag="v0.20.0"),
     _broken("cudagraph-estimate-unset", "0.20 told not to", {ESTIMATE: False}, tag="v0.20.0"),
-    _broken("mtp-unused", "no speculation", {"speculative-config": None}),
-    _sound("mtp-unused", "one draft token", _mtp(1)),
-    _sound("mtp-unused", "tokens found in the prompt", _mtp(4, "ngram")),
     _broken("streamed-calls-cut", "0.18.1", {"stream-interval": 10}, stack="cud", tag="v0.18.1"),
     _broken("streamed-calls-cut", "two tokens a chunk", {"stream-interval": 2}, stack="code", tag="v0.18.1"),
     _broken(
@@ -218,10 +204,6 @@ CASES = (
     _sound("streamed-calls-cut", "0.33", {"stream-interval": 10}, stack="cud"),
     _sound("streamed-calls-cut", "no gathering", {"stream-interval": 1}, stack="cud", tag="v0.18.1"),
     _sound("streamed-calls-cut", "no tool calls", {"stream-interval": 10}),
-    _broken("two-byte-cache", "vLLM's own", {"kv-cache-dtype": None}, stack="cud"),
-    _broken("two-byte-cache", "the model's type", {"kv-cache-dtype": "auto"}),
-    _sound("two-byte-cache", "fp8", {"kv-cache-dtype": "fp8"}),
-    _sound("two-byte-cache", "an unmeasured model", {"kv-cache-dtype": "auto"}, stack="cud", model="Qwen/Qwen3.5-27B"),
     _broken("hybrid-prefix-cache-flags", "neither flag", _caching(None, None), stack="cud", tag="v0.18.1"),
     _sound("hybrid-prefix-cache-flags", "a release that caches by itself", NO_CACHING, stack="cud", tag="v0.33.0"),
     _sound("hybrid-prefix-cache-flags", "such a release, asked to", _caching(None, None), stack="cud", tag="v0.33.0"),
@@ -254,19 +236,6 @@ CASES = (
     _broken("sequences-below-load", "vLLM's own number", {"max-num-seqs": None, "data-parallel-size": 1}),
     _sound("sequences-below-load", "just enough", {"max-num-seqs": 250}),
     _sound("sequences-below-load", "vLLM's own number eight times", {"max-num-seqs": None}),
-    _broken("batch-below-sequences", "half of them", {"max-num-batched-tokens": 512}),
-    _broken("batch-below-sequences", "128", {"max-num-batched-tokens": 128}, stack="cud"),
-    _broken("batch-below-sequences", "vLLM's own batch", {"max-num-batched-tokens": None, "max-num-seqs": 9_000}),
-    _sound("batch-below-sequences", "as many", {"max-num-batched-tokens": 1_024}),
-    _broken("block-above-batch", "a token too few", {"max-num-batched-tokens": 1_583, "max-num-seqs": 512}),
-    _broken("block-above-batch", "256", {**_caching(), "max-num-batched-tokens": 256}, stack="cud"),
-    _sound("block-above-batch", "a block", {"max-num-batched-tokens": 1_584, "max-num-seqs": 512}),
-    _sound("block-above-batch", "no caching", {**NO_CACHING, "max-num-batched-tokens": 1_583}),
-    _broken("max-num-seqs-above-state", "8,192", {"max-num-seqs": 8_192}, stack="cud"),
-    _broken("max-num-seqs-above-state", "one too many", {"max-num-seqs": 2_579}, stack="code"),
-    _sound("max-num-seqs-above-state", "as many as fit", {"max-num-seqs": 2_578}, stack="code"),
-    _sound("max-num-seqs-above-state", "vLLM's own number", {"max-num-seqs": None}),
-    _sound("max-num-seqs-above-state", "split over two", {"tensor-parallel-size": 2, "data-parallel-size": 4}),
     _broken("max-num-seqs-refused", "a release that counts", {"max-num-seqs": 2_601}, stack="cud", tag="v0.20.2"),
     _sound("max-num-seqs-refused", "the record on it", tag="v0.20.2"),
     _sound("max-num-seqs-refused", "within the estimate's margin", {"max-num-seqs": 2_400}, tag="v0.20.2"),
@@ -299,36 +268,6 @@ CASES = (
         model=_PLAIN,
         **_WHY,
     ),
-    _broken("kv-transfer-state-layout", "vLLM's own order", _connector(), stack="cud", **_WHY),
-    _broken(
-        "kv-transfer-state-layout", "another", {**_connector("NixlPushConnector"), _LAYOUT: "SD"}, stack="cud", **_WHY
-    ),
-    _sound("kv-transfer-state-layout", "DS", {**_connector(), _LAYOUT: "DS"}, stack="cud", **_WHY),
-    _sound(
-        "kv-transfer-state-layout", "said by kv-connector-on-hybrid", _connector(), tag="v0.29.0", stack="cud", **_WHY
-    ),
-    _sound("kv-transfer-state-layout", "another connector", _connector("OffloadingConnector"), stack="cud", **_WHY),
-    _sound(
-        "kv-transfer-state-layout",
-        "no states",
-        {**_NO_MTP, **_OF_LINEAR, **_connector()},
-        tag="v0.33.0",
-        model=_PLAIN,
-        **_WHY,
-    ),
-    _broken("kv-transfer-without-role", "both", {**_connector(), _LAYOUT: "DS"}, stack="cud", **_WHY),
-    _broken("kv-transfer-without-role", "both, pushed", _connector("NixlPushConnector"), stack="cud", **_WHY),
-    _sound("kv-transfer-without-role", "prefill", _connector(role="kv_producer"), stack="cud", **_WHY),
-    _sound("kv-transfer-without-role", "a store, no pair", _connector("OffloadingConnector"), stack="cud", **_WHY),
-    _broken("release-with-advisories", "0.18.1", tag="v0.18.1", stack="cud"),
-    _broken("release-with-advisories", "one left", tag="v0.31.0", stack="code"),
-    _sound("release-with-advisories", "none that a later one fixes", tag="v0.33.0", stack="code"),
-    _broken("advisory-without-fix", "one that no release is known to fix", tag="v0.33.0", stack="code"),
-    _sound("advisory-without-fix", "counted among those with a fix", tag="v0.31.0", stack="code"),
-    _sound("release-with-advisories", "accepted", tag="v0.31.0", stack="cud", accepts=_UNTIL),
-    _broken("release-with-advisories", "no more accepted", tag="v0.31.0", stack="cud", accepts=_UNTIL | _OVER),
-    _broken("advisory-accepted", "until a day", tag="v0.31.0", stack="cud", accepts={"PYSEC-2026-4349": _ACCEPTED}),
-    _sound("advisory-accepted", "no more", tag="v0.31.0", stack="cud", accepts=_OVER),
     _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="code"),
     _broken("fp8-product-slow", "0.18.0 without DeepGEMM", {DEEP_GEMM: False}, tag="v0.18.0"),
@@ -350,7 +289,7 @@ CASES = (
         tag="v0.18.1",
         model="Qwen/Qwen3-32B-FP8",
     ),
-    _broken("flags-of-another-architecture", "a draft layer", {**_mtp(1), **_OF_LINEAR}, model=_PLAIN),
+    _broken("flags-of-another-architecture", "a draft layer", {**_mtp(1), **_OF_LINEAR, **_FP8}, model=_PLAIN),
     _broken(
         "flags-of-another-architecture",
         "a parser",
@@ -360,7 +299,7 @@ CASES = (
     _sound(
         "flags-of-another-architecture", "none", {**_NO_MTP, **_OF_LINEAR, "reasoning-parser": "qwen3"}, model=_PLAIN
     ),
-    _sound("flags-of-another-architecture", "ngram", {**_mtp(1, "ngram"), **_OF_LINEAR}, model=_PLAIN),
+    _sound("flags-of-another-architecture", "ngram", {**_mtp(1, "ngram"), **_OF_LINEAR, **_FP8}, model=_PLAIN),
     *(
         _broken("server-opened", name, {name: "x"})
         for name in (
@@ -375,52 +314,6 @@ CASES = (
     _broken("server-opened", "a connector's module", {"kv-transfer-config": {"kv_connector_module_path": "x"}}),
     _broken("server-opened", "all files for clients", {"allowed-local-media-path": "/"}, stack="code"),
     _sound("server-opened", "one kind of executor", {"distributed-executor-backend": "mp"}),
-    _broken("option-without-reason", "code of the model", {"trust-remote-code": True}),
-    _broken("option-without-reason", "a proxy", {"HTTPS_PROXY": "http://proxy:3128"}, stack="cud"),
-    _broken(
-        "option-without-reason",
-        "a reason for another",
-        {"trust-remote-code": True},
-        reasons={"--enable-log-requests": "debugging until Friday"},
-        stack="code",
-    ),
-    _sound("option-without-reason", "code of the model, switched off", {"trust-remote-code": False}),
-    _sound(
-        "option-without-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _sound(
-        "option-with-reason",
-        "the program's own",
-        _connector(role="kv_producer"),
-        reasons={"--kv-transfer-config": APART_IN_A_POD},
-        stack="cud",
-    ),
-    _broken(
-        "option-with-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _broken(
-        "option-with-reason",
-        "a variable's",
-        {"VLLM_PLUGINS": "ours"},
-        reasons={"VLLM_PLUGINS": "our own scheduler"},
-        stack="code",
-    ),
-    _sound("option-with-reason", "nothing that needs one"),
-    _broken("option-not-judged", "a variable of nobody", {"SOME_LIBRARY_MODE": "fast"}),
-    _broken("option-not-judged", "a variable of a later release", {"VLLM_USE_TACHYONS": 1}, stack="code"),
-    _sound(
-        "option-not-judged",
-        "a variable with a reason",
-        {"SOME_LIBRARY_MODE": "fast"},
-        reasons={"SOME_LIBRARY_MODE": "ours, for its cache"},
-    ),
-    _sound("option-not-judged", "a variable that is known", {"NCCL_DEBUG": "WARN"}),
     _sound("server-opened", "development switched off", {"VLLM_SERVER_DEV_MODE": 0}),
     _broken("experts-write-into-image", "asked for", {"moe-backend": "flashinfer_trtllm"}),
     _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),
@@ -430,23 +323,10 @@ CASES = (
     _broken("flags-vllm-refuses", "a word to come", {"gdn-prefill-backend": "cutedsl"}, stack="cud", tag="v0.18.1"),
     _sound("flags-vllm-refuses", "a word of its own", {"gdn-prefill-backend": "cutedsl"}, stack="cud", tag="v0.33.0"),
     _sound("flags-vllm-refuses", "a release that is not known", {"mamba-cache-mode": "all"}, tag="v0.25.0"),
-    _broken("image-not-checked", "0.19.0", tag="v0.19.0", stack="code"),
-    _broken("image-not-checked", "0.18 of another number", tag="v0.180.0", stack="cud"),
-    _broken("image-not-checked", "0.17 with CUDA 13", tag="v0.17.2-cu130"),
-    _sound("image-not-checked", "0.18.0", tag="v0.18.0"),
-    _sound("image-not-checked", "0.33.0", tag="v0.33.0", stack="cud"),
-    _sound("image-not-checked", "0.18.1 with CUDA 13", tag="v0.18.1-cu130"),
     _broken("cpu-starves-engines", "8 CPUs", cpu=8, stack="code"),
     _broken("cpu-starves-engines", "one less than needed", cpu=17),
     _sound("cpu-starves-engines", "just enough", cpu=18),
     _sound("cpu-starves-engines", "one API server", {"api-server-count": 1}, cpu=13),
-    _broken("few-api-servers", "two before eight engines", {"api-server-count": 2}, stack="code"),
-    _sound("few-api-servers", "three before eight engines", {"api-server-count": 3}),
-    _sound(
-        "few-api-servers",
-        "one before one engine",
-        {"data-parallel-size": 1, "tensor-parallel-size": 8, "api-server-count": 1},
-    ),
     _broken("engine-ready-timeout", "vLLM's ten minutes", {READY: 600}),
     _broken("engine-ready-timeout", "a second less", {READY: 1_799}, stack="code"),
     _sound("engine-ready-timeout", "as long", {READY: 1_800}),

@@ -28,8 +28,15 @@ LAYOUTS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "hybrid, no drafts, no prefix cache": ("Qwen/Qwen3.5-4B", 1, {"speculative_tokens": 0, "prefix_caching": False}),
     "hybrid, 16-bit state and cache": ("Qwen/Qwen3.5-27B", 1, {"ssm_cache_dtype": "float16", "kv_cache_dtype": "auto"}),
     "hybrid, two KV heads on eight ranks": ("Qwen/Qwen3.5-35B-A3B", 8, {"speculative_tokens": 2}),
+    "hybrid, Mamba-2": (
+        "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+        1,
+        {"speculative_tokens": 0, "kv_cache_dtype": "auto"},
+    ),
+    "hybrid, Mamba-2 with a draft layer": ("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", 4, {}),
     "gqa": ("Qwen/Qwen3-32B", 1, {"speculative_tokens": 0, "kv_cache_dtype": "auto"}),
     "gqa, fewer KV heads than ranks": ("Qwen/Qwen3-30B-A3B", 8, {"speculative_tokens": 0}),
+    "sparse gqa": ("MiniMaxAI/MiniMax-M3", 8, {"speculative_tokens": 0, "kv_cache_dtype": "auto"}),
     "gqa with a draft layer": ("zai-org/GLM-4.7-FP8", 8, {}),
     "mla": ("deepseek-ai/DeepSeek-V3.1", 8, {"kv_cache_dtype": "auto"}),
     "mla, fp8": ("zai-org/GLM-4.7-Flash", 2, {"speculative_tokens": 0}),
@@ -76,6 +83,10 @@ def specs(layout: CacheLayout) -> dict[str, Any]:
             found[f"full.{i}"] = kv.FullAttentionSpec(
                 block_size=block, num_kv_heads=shape.kv_heads, head_size=shape.head_size, dtype=dtype
             )
+            if shape.indexer_bytes:
+                found[f"index.{i}"] = kv.MLAAttentionSpec(
+                    block_size=block, num_kv_heads=1, head_size=shape.indexer_bytes, dtype=torch.uint8
+                )
     for i in range(shape.window_layers):
         size = {"num_kv_heads": shape.window_kv_heads, "head_size": shape.window_head_size, "dtype": dtype}
         found[f"window.{i}"] = (
@@ -98,8 +109,8 @@ def _states(layout: CacheLayout, block: int) -> Any:
         1,
         shape.linear_key_heads,
         shape.linear_value_heads,
-        shape.linear_head_size,
-        shape.linear_head_size,
+        shape.linear_key_size,
+        shape.linear_value_size,
         shape.convolution_kernel,
         layout.speculative_tokens,
     )

@@ -41,7 +41,7 @@ from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, fla
 from settings.sections.model import AdapterRank
 from settings.shaped_engine import shaped
 from workloads.server.rank_servers import command_of, role_of
-from workloads.server.vllm_args import args, command, env, writable_environment
+from workloads.server.vllm_args import COMMAND, args, env, writable_environment
 
 PARSERS: dict[str, parsers.Kind] = {"reasoning_parser": "reasoning", "tool_call_parser": "tools"}
 Check = tuple[str, Callable[[], None]]
@@ -50,7 +50,7 @@ ADAPTERS = {name: f"/weights/adapters/{name}/team/{name}-lora" for name in ("sup
 DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
 VARIABLES = Path(__file__).parent
-"""Where the variables of each release are; tests/facts/test_judged.py wants a class for each."""
+"""Where the variables of each release are; tests/facts/test_refused_options.py reads them."""
 
 FOUR_BITS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first with a 4-bit cache."""
@@ -115,13 +115,11 @@ class Vllm:
         self._serve.subparser_init(self._parser.add_subparsers(dest="subparser"))
         self._module = make_arg_parser(FlexibleArgumentParser())
 
-    def parse(self, arguments: list[str], entrypoint: str = "serve") -> Any:
+    def parse(self, arguments: list[str]) -> Any:
         """The parsed namespace. Raises RefusedError with what the parser printed."""
         printed = io.StringIO()
         try:
             with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
-                if entrypoint == "module":
-                    return self._module.parse_args(arguments)
                 found = self._parser.parse_args(["serve", *arguments])
                 self._serve.validate(found)
         except SystemExit:
@@ -154,7 +152,7 @@ class Vllm:
 
     def configure(self, engine: Engine) -> Any:
         """The engine configuration that these flags resolve to on eight B200."""
-        parsed = self.parse(args(engine, model_path=self.model, served_model_name=NAME), engine.entrypoint)
+        parsed = self.parse(args(engine, model_path=self.model, served_model_name=NAME))
         return self.resolve(parsed)
 
     def resolve(self, parsed: Any) -> Any:
@@ -170,8 +168,6 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield f"profile {name} parses into its own values", partial(_parses, vllm, _on(name, version))
         if profile(name).model is not None:
             yield f"profile {name} makes an engine", partial(_configures, vllm, _on(name, version))
-    module = _on("tuned", version).but({"entrypoint": "module"})
-    yield "tuned parses for the other entry point", partial(_parses, vllm, module)
     for field in flag_fields():
         for value in samples(field, version):
             engine = Engine.model_validate({field: value, "version": version})
@@ -197,7 +193,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield "an adapter of Qwen3.5's linear layers is loaded", _loads_a_linear_adapter
     else:
         cannot = partial(_must_raise, _loads_a_linear_adapter, (RuntimeError,))
-        yield "an adapter of Qwen3.5's linear layers is not loaded, as adapters-on-linear-layers says", cannot
+        yield "an adapter of Qwen3.5's linear layers is not loaded, as adapters-on-old-release says", cannot
     yield "YaRN reaches the model's rotary embedding, and with it the context", partial(_extends, vllm)
     if find(version).number >= FOUR_BITS_SINCE:
         yield "a 4-bit cache makes an engine of as many bytes as counted", partial(_holds_four_bits, vllm)
@@ -219,7 +215,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
 def _rank(vllm: Vllm, *, experts: bool) -> Any:
     """The fourth of eight ranks, as rank_servers.py starts it."""
     engine = _on("record", vllm.release.version)
-    words = [*command(engine), *args(engine, model_path=vllm.model, served_model_name=NAME)]
+    words = [*COMMAND, *args(engine, model_path=vllm.model, served_model_name=NAME)]
     return vllm.parse(command_of(3, engine.data_parallel_size, words, experts)[2:])
 
 
@@ -233,7 +229,7 @@ def _splits(vllm: Vllm) -> None:
     """The first and the last server of a split pod, as rank_servers.py starts them: each makes an engine of its role."""
     engine = shaped(_on("tuned", vllm.release.version), CATALOGUE["Qwen/Qwen3.5-27B-FP8"].shape)
     words = [
-        *command(engine),
+        *COMMAND,
         *args(engine, model_path=vllm.model, served_model_name=NAME, port=8001),
         "--host=127.0.0.1",
     ]
@@ -360,7 +356,7 @@ def samples(field: str, version: str) -> tuple[Any, ...]:
 
 
 def _parses(vllm: Vllm, engine: Engine) -> None:
-    parsed = vllm.parse(args(engine, model_path=vllm.model, served_model_name=NAME), engine.entrypoint)
+    parsed = vllm.parse(args(engine, model_path=vllm.model, served_model_name=NAME))
     _equal(parsed.model, vllm.model)
     _equal(parsed.served_model_name, [engine.served_model_name or NAME])
     for field in flag_fields():

@@ -106,7 +106,7 @@ def test_the_stand_in_model_has_the_shape_the_planner_computes_with() -> None:
         QWEN3_5_27B.linear_key_heads,
         QWEN3_5_27B.linear_value_heads,
     )
-    assert text["linear_value_head_dim"] == QWEN3_5_27B.linear_head_size
+    assert text["linear_value_head_dim"] == QWEN3_5_27B.linear_value_size
     assert text["linear_conv_kernel_dim"] == QWEN3_5_27B.convolution_kernel
     assert text["mtp_num_hidden_layers"] == QWEN3_5_27B.mtp_layers
     assert text["max_position_embeddings"] == LONGEST_CONTEXT_TOKENS

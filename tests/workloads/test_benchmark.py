@@ -445,6 +445,11 @@ def test_what_chooses_a_server_bears_on_the_figures(server: dict[str, Any]) -> N
     assert (plain in named) is ("rankPorts" not in server)
 
 
+def test_a_node_at_flex_start_is_waited_for_as_long_as_the_autoscaler_waits() -> None:
+    flex = {"mode": "flex-start", "runDurationSeconds": 86_400}
+    assert int(options(capacity=flex)["wait-minutes"]) == int(options()["wait-minutes"]) + 15
+
+
 def test_pulumi_waits_as_long_as_the_job_may_take() -> None:
     found = job(record(server={"replicas": 12, "startupMinutes": 20}))
     seconds = manifest(found)["spec"]["activeDeadlineSeconds"]

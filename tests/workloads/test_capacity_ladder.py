@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRACE_SECONDS
 from tests.support.recorded import manifest, objects, recorded_component
+from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import ladder_args
@@ -46,18 +46,23 @@ def test_the_other_rungs_stay_where_the_weights_are() -> None:
     assert [rung["location"]["zones"] for rung in rungs[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
 
 
-def test_rungs_are_left_out_as_asked() -> None:
-    assert len(spec(capacity={"mode": "ladder"})["priorities"]) == 2
-    only_flex = spec(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False})
-    assert [set(rung) & {"reservations", "flexStart", "spot"} for rung in only_flex["priorities"]] == [
-        {"reservations"},
-        {"flexStart"},
-    ]
+@each_row(
+    ("ladder", "rungs"),
+    [
+        (FULL, ["reservations", "spot", "flexStart"]),
+        ({"mode": "ladder"}, ["spot", "flexStart"]),
+        (FULL | {"spot": False}, ["reservations", "flexStart"]),
+        (FULL | {"flexStartSeconds": None}, ["reservations", "spot"]),
+    ],
+)
+def test_rungs_come_in_one_order_and_are_left_out_as_asked(ladder: dict[str, Any], rungs: list[str]) -> None:
+    found = [set(rung) & {"reservations", "flexStart", "spot"} for rung in spec(capacity=ladder)["priorities"]]
+    assert found == [{rung} for rung in rungs]
 
 
 def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_enough() -> None:
     long, short = (
-        spec(capacity={"mode": "ladder", "flexStartSeconds": seconds})["priorities"][0] for seconds in (604_800, 3_600)
+        spec(capacity={"mode": "ladder", "flexStartSeconds": seconds})["priorities"][-1] for seconds in (604_800, 3_600)
     )
     assert long["flexStart"]["nodeRecycling"] == {"leadTimeSeconds": 3600}
     assert long["maxRunDurationSeconds"] == 604_800
@@ -134,26 +139,16 @@ def test_a_single_rung_has_no_way_back() -> None:
 def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can(
     cluster: dict[str, Any], long: bool
 ) -> None:
-    *others, spot = spec(capacity=FULL, cluster=cluster)["priorities"]
-    assert not any("nodeSystemConfig" in rung for rung in others)
+    reserved, spot, flex = spec(capacity=FULL, cluster=cluster)["priorities"]
+    assert not any("nodeSystemConfig" in rung for rung in (reserved, flex))
     shutdown = spot.get("nodeSystemConfig", {}).get("kubeletConfig", {})
     expected = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
     assert shutdown == (expected if long else {})
 
 
-@pytest.mark.parametrize(
-    ("stated", "long"), [({}, False), ({"longNotice": False}, False), ({"longNotice": True}, True)]
-)
-def test_the_version_of_another_stacks_cluster_is_not_known_but_stated(stated: dict[str, bool], long: bool) -> None:
-    *_, spot = spec(capacity=FULL | stated, platform={"stack": "org/vllm-fleet/base"})["priorities"]
-    assert ("nodeSystemConfig" in spot) == long
-
-
-@pytest.mark.parametrize("channel", ["RAPID", "REGULAR"])
-def test_a_cluster_that_is_older_than_its_channel_can_do_without_the_long_notice(channel: str) -> None:
-    made = make_settings(capacity=FULL | {"longNotice": False}, cluster={"releaseChannel": channel})
-    for args in (ladder_args(made), replace(ladder_args(made), long_notice=True)):
-        assert not any("nodeSystemConfig" in rung for rung in compute_class_spec(args)["priorities"])
+def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
+    _, spot, _ = spec(capacity=FULL, platform={"stack": "org/vllm-fleet/base"})["priorities"]
+    assert "nodeSystemConfig" not in spot
 
 
 def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:

@@ -20,8 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from settings.sections.endpoint import Router as Section
+from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.nameserver import nameserver
-from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Discovered, Fixed, Haproxy, config
+from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Haproxy, config
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("CI") and shutil.which("haproxy") is None,
@@ -37,25 +39,20 @@ BODY = json.dumps({"prompt": "p"})
 @st.composite
 def arguments(draw: st.DrawFn) -> dict[str, Any]:
     return {
-        "servers": draw(
-            st.builds(
-                Discovered,
-                slots=st.integers(1, 60),
-                ports=st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True).map(tuple),
-            )
-            | st.just(Fixed(addresses=("127.0.0.1:8100",)))
+        "slots": draw(st.integers(1, 60)),
+        "ports": tuple(draw(st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True))),
+        "router": Section(
+            cpu=draw(st.integers(1, 28)),
+            memory_gib=1,
+            max_queued=draw(st.integers(1, 1_000_000)),
+            queue_seconds=draw(st.integers(1, 3_600)),
+            timeout_seconds=draw(st.integers(30, 86_400)),
+            drain_seconds=draw(st.integers(5, 580)),
         ),
-        "threads": draw(st.integers(1, 28)),
-        "max_connections": draw(st.integers(100, 20_000)),
         "max_in_flight": draw(st.integers(1, 1_000_000)),
-        "max_queued": draw(st.integers(1, 1_000_000)),
-        "queue_seconds": draw(st.integers(1, 3_600)),
-        "timeout_seconds": draw(st.integers(30, 86_400)),
-        "drain_seconds": draw(st.integers(5, 580)),
         "v1_only": draw(st.booleans()),
         "checks_key": draw(st.booleans()),
-        "hides_errors": draw(st.booleans()),
-        "one_answer": draw(st.booleans()),
+        "has_pod_router": draw(st.booleans()),
     }
 
 
@@ -135,25 +132,12 @@ class Router:
     """A running HAProxy."""
 
     def __init__(self, folder: Path, servers: list[int], **given: Any) -> None:
-        self.port, self.metrics_port, admin = free_ports(3)
-        told = {
-            "max_connections": 1000,
-            "max_in_flight": 2,
-            "max_queued": 2,
-            "queue_seconds": 5,
-            "threads": 1,
-            "drain_seconds": 10,
-            **given,
-        }
-        made = Haproxy(
-            servers=Fixed(addresses=tuple(f"127.0.0.1:{port}" for port in servers)),
-            address="127.0.0.1",
-            port=self.port,
-            metrics_port=self.metrics_port,
-            admin_port=admin,
-            **told,
+        ports = self.port, self.metrics_port, _ = free_ports(3)
+        section = Section(max_queued=2, queue_seconds=5, cpu=1, drain_seconds=10)
+        values: dict[str, Any] = {"router": section, "max_in_flight": 2, **given}
+        checked(
+            on_loopback(config(Haproxy(slots=1, **values)), ports, [f"127.0.0.1:{port}" for port in servers]), folder
         )
-        checked(config(made), folder)
         command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
@@ -287,10 +271,10 @@ def test_ranks_that_die_together_attract_no_requests(tmp_path: Path) -> None:
         assert set(statuses) == {200, 503}
 
 
-@pytest.mark.parametrize("hides_errors", [False, True], ids=["server", "split pod"])
-def test_a_server_that_answers_errors_at_once_attracts_few_requests(tmp_path: Path, hides_errors: bool) -> None:
+@pytest.mark.parametrize("has_pod_router", [False, True], ids=["server", "split pod"])
+def test_a_server_that_answers_errors_at_once_attracts_few_requests(tmp_path: Path, has_pod_router: bool) -> None:
     """Its health is 200, and it has the fewest requests."""
-    with routed(tmp_path, servers=2, hides_errors=hides_errors, max_in_flight=50) as (router, (broken, busy)):
+    with routed(tmp_path, servers=2, has_pod_router=has_pod_router, max_in_flight=50) as (router, (broken, busy)):
         broken.go_on.clear()
         busy.go_on.clear()
         threads, _ = asked(router, 2)
@@ -307,7 +291,7 @@ def test_a_server_that_answers_errors_at_once_attracts_few_requests(tmp_path: Pa
 
 
 def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Path) -> None:
-    with routed(tmp_path, hides_errors=True) as (router, (server,)):
+    with routed(tmp_path, has_pod_router=True) as (router, (server,)):
         for given, answered in ((422, 422), (500, 502), (502, 502), (503, 503)):
             server.status = given
             status, _, text = router.ask()
@@ -317,7 +301,7 @@ def test_bodies_of_failures_are_hidden_where_they_contain_addresses(tmp_path: Pa
 
 def test_with_prefill_apart_a_request_has_one_prompt_and_one_answer(tmp_path: Path) -> None:
     long = "word " * 20_000
-    with routed(tmp_path, one_answer=True, v1_only=True) as (router, (server,)):
+    with routed(tmp_path, has_pod_router=True, v1_only=True) as (router, (server,)):
         for several in (
             {"prompt": ["hi", "ho"]},
             {"prompt": ["hi"]},
@@ -376,21 +360,11 @@ def test_a_key_is_checked_against_its_file_and_an_empty_file_admits_nobody(tmp_p
 def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path: Path) -> None:
     """HAProxy gives an address to one server of each name."""
     servers = [Server(), Server()]
-    listen, metrics, admin = free_ports(3)
-    found = Discovered(slots=3, ports=(servers[0].port, servers[1].port))
-    made = Haproxy(
-        servers=found,
-        max_connections=100,
-        max_in_flight=10,
-        max_queued=10,
-        address="127.0.0.1",
-        port=listen,
-        metrics_port=metrics,
-        admin_port=admin,
-    )
+    ports = _, metrics, _ = free_ports(3)
+    made = Haproxy(slots=3, ports=(servers[0].port, servers[1].port), max_in_flight=10)
     with nameserver(["127.0.0.1"]) as known:
         file = tmp_path / "haproxy.cfg"
-        file.write_text(config(made).replace("parse-resolv-conf", f"nameserver here {known}"))
+        file.write_text(on_loopback(config(made), ports).replace("parse-resolv-conf", f"nameserver here {known}"))
         with subprocess.Popen(["haproxy", "-db", "-f", str(file)], env=ENVIRONMENT) as process:
             try:
                 up = f'haproxy_backend_active_servers{{proxy="{BACKEND}"}} 2'

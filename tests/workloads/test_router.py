@@ -82,22 +82,17 @@ def test_no_router_reads_a_key_that_the_servers_check() -> None:
 
 
 def test_a_pod_ends_after_its_streams() -> None:
-    pod = manifest(objects(record(router={"drainSeconds": 100}))["Deployment/router"])["spec"]["template"]["spec"]
-    text = manifest(
-        next(
-            one
-            for name, one in objects(record(router={"drainSeconds": 100})).items()
-            if name.startswith("ConfigMap/router-")
-        )
-    )
+    made = objects(record())
+    pod = manifest(made["Deployment/router"])["spec"]["template"]["spec"]
+    text = manifest(next(one for name, one in made.items() if name.startswith("ConfigMap/router-")))
     sleep = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert "hard-stop-after 100s" in text["data"]["haproxy.cfg"]
-    assert sleep + 100 < pod["terminationGracePeriodSeconds"]
+    assert "hard-stop-after 580s" in text["data"]["haproxy.cfg"]
+    assert sleep + 580 < pod["terminationGracePeriodSeconds"]
 
 
 def test_a_changed_limit_rolls_the_routers() -> None:
-    def mounted(queued: int) -> str:
-        pod = manifest(objects(record(router={"maxQueued": queued}))["Deployment/router"])["spec"]["template"]["spec"]
+    def mounted(cpu: int) -> str:
+        pod = manifest(objects(record(router={"cpu": cpu}))["Deployment/router"])["spec"]["template"]["spec"]
         return str(next(one["configMap"]["name"] for one in pod["volumes"] if one["name"] == "config"))
 
-    assert mounted(10) != mounted(11)
+    assert mounted(2) != mounted(3)

@@ -22,6 +22,7 @@ from workloads.server.server import Server
 from workloads.weights.weights import WeightsMount
 
 NAME = "qwen35-server"
+FLEX = {"mode": "flex-start", "runDurationSeconds": 86_400}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -125,18 +126,33 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
         ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 151),
         # A part of a minute counts as one.
         ({"replicas": 1}, {"mode": "spot", "graceSeconds": 15}, 46),
+        # 15 more for a node at flex-start.
+        ({"replicas": 1}, FLEX, 70),
     ],
 )
 def test_an_update_is_given_the_likely_time_of_all_replicas_and_no_less_than_the_limit_of_one(
     server: dict[str, Any], capacity: dict[str, Any], minutes: int
 ) -> None:
     found = deployment(server=server, **({"capacity": capacity} if capacity else {})).custom_timeouts
-    assert (found["create"], found["update"]) == ("45m", f"{minutes}m")
+    assert found["update"] == f"{minutes}m"
 
 
-def test_kubernetes_allows_a_node_and_a_start_before_it_calls_a_rollout_stuck() -> None:
-    spec = manifest(deployment(server={"replicas": 1, "startupMinutes": 20}))["spec"]
-    assert spec["progressDeadlineSeconds"] == 600 + (15 + 20) * 60
+@each_row(
+    ("capacity", "minutes"),
+    [
+        ({"mode": "spot"}, 15),
+        ({"mode": "ladder", "flexStartSeconds": None}, 15),
+        # The autoscaler waits at flex-start for 15 more.
+        ({"mode": "ladder"}, 30),
+        (FLEX, 30),
+    ],
+)
+def test_kubernetes_and_pulumi_allow_a_node_and_a_start_before_they_call_a_rollout_stuck(
+    capacity: dict[str, Any], minutes: int
+) -> None:
+    found = deployment(server={"replicas": 1, "startupMinutes": 20}, capacity=capacity)
+    assert found.custom_timeouts["create"] == f"{minutes + 20}m"
+    assert manifest(found)["spec"]["progressDeadlineSeconds"] == 600 + (minutes + 20) * 60
 
 
 def test_the_service_waits_for_no_pod_and_the_deployment_does() -> None:

@@ -252,7 +252,7 @@ def test_the_object_says_what_the_traffic_needs() -> None:
         "vllm-fleet.dev/context-tokens": "1500",
         "vllm-fleet.dev/concurrency-per-replica": "1000",
         "vllm-fleet.dev/reproduces": "phases.mtp1-092",
-        "vllm-fleet.dev/on-purpose": "deepgemm-accuracy,prefix-cache-never-hits,release-with-advisories",
+        "vllm-fleet.dev/on-purpose": "deepgemm-accuracy,prefix-cache-never-hits",
     }
 
 
@@ -266,7 +266,7 @@ def test_replicas_spread_over_zones_only_where_there_are_several() -> None:
 def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
     by_hand = declarations(make_settings(server={"replicas": 1, "engine": {"enablePrefixCaching": True}}))
     assert by_hand["vllm-fleet.dev/reproduces"] == "phases.mtp1-092"
-    assert by_hand["vllm-fleet.dev/on-purpose"] == "deepgemm-accuracy,release-with-advisories"
+    assert by_hand["vllm-fleet.dev/on-purpose"] == "deepgemm-accuracy"
     assert "vllm-fleet.dev/on-purpose" not in declarations(make_settings(server={"replicas": 1, "profile": "tuned"}))
 
 

@@ -12,9 +12,7 @@ import yaml
 
 from settings.derived.router import router_needs
 from settings.load import check
-from settings.problems import SettingsError
 from settings.sections.server import Resources
-from settings.sections.shape import ShapeRouter
 from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
@@ -143,7 +141,7 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
 
     machine = MACHINES["g2-standard-24"]
     alone = Resources().of_pod(machine, 2)
-    beside = Resources().of_pod(machine, 2, router=ShapeRouter(image=IMAGE, cpu=4, memory_gib=4))
+    beside = Resources().of_pod(machine, 2, has_router=True)
     assert (alone.cpu - beside.cpu, alone.memory_gib - beside.memory_gib) == (4, 4)
 
 
@@ -196,14 +194,6 @@ def test_every_refusal_of_a_split_says_the_same_possible_one(asked: tuple[int, i
     found = structural_problems(settings(shape=shape, engine=engine))
     wrong = [one for one in found if one.id in ("shape-gpus", "shape-divides-an-engine")]
     assert {one.write for one in wrong} == {told}
-
-
-@each_row("shape", [{"prefillGpus": 0, "decodeGpus": 8}, {"prefillGpus": 3}, {"decodeGpus": 5}])
-def test_what_the_schema_suggests_adds_up(shape: dict[str, Any]) -> None:
-    with pytest.raises(SettingsError) as refused:
-        settings(shape={**shape, "router": {"image": IMAGE}})
-    suggested = yaml.safe_load("\n".join(str(one.write) for one in refused.value.problems))
-    assert {**shape, **suggested} == {"prefillGpus": 3, "decodeGpus": 5}
 
 
 def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
@@ -266,7 +256,7 @@ def test_an_old_release_is_said_of_the_key_that_the_user_wrote(
 
 def test_a_split_is_told_no_options_of_the_program() -> None:
     told = {one.id for one in check(settings(engine={"speculative": None}))}
-    assert not told & {"option-with-reason", "profile-on-other-gpus"}
+    assert "profile-on-other-gpus" not in told
 
 
 def test_without_drafts_the_arguments_say_whether_prefixes_are_cached() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from settings.profiles import NAMES, profile
 from settings.sections.engine import Engine, Speculative, Yarn
 from tests.support.rows import each_row
-from workloads.server.vllm_args import args, command, env, writable_environment
+from workloads.server.vllm_args import args, env, writable_environment
 
 ROOT = Path(__file__).parents[2]
 RECORD = profile("record").engine
@@ -17,13 +17,6 @@ RECORD = profile("record").engine
 
 def rendered(engine: Engine) -> list[str]:
     return args(engine, model_path="/models/qwen", served_model_name="Qwen/Qwen3.5-27B-FP8")
-
-
-def test_the_module_takes_its_model_by_flag_because_it_ignores_a_positional_one() -> None:
-    engine = RECORD.but({"entrypoint": "module"})
-    assert command(engine) == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
-    assert rendered(engine)[0] == "--model=/models/qwen"
-    assert rendered(engine)[1:] == rendered(RECORD)[1:]
 
 
 def test_adapters_follow_their_slots_as_one_list_of_names_and_paths() -> None:
@@ -112,7 +105,7 @@ def test_the_ready_timeout_is_the_pods_start_up_budget_unless_the_engine_has_its
         return variables["VLLM_ENGINE_READY_TIMEOUT_S"]
 
     assert timeout(RECORD) == "1800"
-    assert timeout(RECORD.but({"engineReadyTimeoutSeconds": 2400})) == "2400"
+    assert timeout(RECORD.but({"extraEnv": {"VLLM_ENGINE_READY_TIMEOUT_S": "2400"}})) == "2400"
 
 
 def test_the_environment_is_zeros_and_ones_offline_only_for_mounted_weights() -> None:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.capacity import PROVISIONING_MINUTES
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
@@ -129,7 +128,7 @@ def job_manifest(
 
 def deadline_seconds(measurement: Measurement) -> int:
     """Longest duration of the Job: C4 nodes, the servers' start, the dataset, every run."""
-    return (PROVISIONING_MINUTES + measurement.startup_minutes + measurement.longest_minutes) * 60
+    return (measurement.provisioning_minutes + measurement.startup_minutes + measurement.longest_minutes) * 60
 
 
 def _metadata(name: str, namespace: Text, labels: Mapping[str, str]) -> dict[str, Any]:
@@ -236,7 +235,7 @@ def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Te
         _joined("--bucket=", bucket),
         f"--tokenizer={_TOKENIZER}",
         _joined("--server-pods=", server_pods),
-        f"--wait-minutes={PROVISIONING_MINUTES + measurement.startup_minutes}",
+        f"--wait-minutes={measurement.provisioning_minutes + measurement.startup_minutes}",
         f"--ready-minutes={measurement.ready_minutes}",
         f"--run-minutes={measurement.run_minutes}",
         f"--results={_WORK}/results",

@@ -12,7 +12,7 @@ import pulumi_kubernetes as k8s
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
-from workloads.gateway.values import CHART, chart_values
+from workloads.gateway.values import CHART, CHART_VERSION, chart_values
 from workloads.router.router import Router
 from workloads.server.server import Server
 
@@ -193,7 +193,7 @@ class Gateway(pulumi.ComponentResource):
             name=pool,
             namespace=args.server.namespace,
             chart=CHART,
-            version=gateway.chart_version,
+            version=CHART_VERSION,
             values=chart_values(server.name, gateway.epp, server.ports),
             timeout=PICKER_SECONDS,
             atomic=False,

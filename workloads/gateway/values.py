@@ -13,6 +13,8 @@ from typing import Any
 from settings.sections.gateway import Epp
 from workloads import c4_nodes, names
 
+CHART_VERSION = "v1.4.0"
+"""Values differ between releases."""
 CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencepool"
 
 

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from facts.engines import BEHIND_BALANCER_SECONDS
-from facts.finding import Finding
-from settings.arguments import refuse
-from settings.derived.router import MOST_SLOTS
-from workloads import names
+from settings.derived.router import CONNECTIONS_PER_GIB
+from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, Router
+from workloads import names, vllm_router
 
 DOMAIN_VARIABLE: Final = "DOMAIN"
-"""Environment variable with the DNS suffix of the namespace's Services: the text, and so the name of its ConfigMap, is the same in every
-namespace.
-"""
+"""Environment variable with the DNS suffix of the namespace's Services: the text, which names its ConfigMap, has no namespace."""
 READY_PATH: Final = "/ready"
-METRICS_PATH: Final = "/metrics"
 HEALTH_PATH: Final = "/health"
 BACKEND: Final = names.ROUTER_BACKEND
-FRONTEND: Final = names.ROUTER_FRONTEND
-CONNECT_SECONDS: Final = 5
+MOST_QUEUED: Final = 1_000
+"""Waiting requests in one router; further ones get 429. Assumed."""
+QUEUE_SECONDS: Final = 30
+"""How long a request waits before it gets 503. Assumed: clients give up soon after."""
+TIMEOUT_SECONDS: Final = 3_600
+"""Longest silence of a client or server, the time to the first token included. Assumed."""
 RETRY_AFTER_SECONDS: Final = 1
 """What a refused client waits. Assumed: a slot is free again after a fraction of a second on a fleet with a hundred requests a second."""
 _SEVERAL_ANSWERS: Final = """'"n"[[:space:]]*:[[:space:]]*"?([2-9]|1[0-9])'"""
@@ -36,74 +36,28 @@ backslash before them, so that a prompt's own words do not match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Discovered:
-    """Servers behind DNS names with the address of each ready one: headless Services, one for each port (`servers_service`)."""
+class Haproxy:
+    """Arguments of `config`: one HAProxy in front of servers.
+
+    It finds them behind DNS names with the address of each ready one: headless Services, one for each port (`servers_service`).
+    """
 
     slots: int
     """Most servers, 1 to 400. Further ones would get no requests."""
     ports: tuple[int, ...] = (names.HTTP_PORT,)
     """Ports of each server; each is a target of its own, such as a rank."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.slots <= MOST_SLOTS:
-            many = Finding(
-                id="wrong-argument",
-                subject="slots",
-                found=self.slots,
-                allowed=f"1 to {MOST_SLOTS}",
-                why="a DNS answer of 8 KiB, the largest that HAProxy accepts, has no room for more addresses",
-                write="slots=32",
-            )
-            refuse(self, [many])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fixed:
-    """Servers at known addresses."""
-
-    addresses: tuple[str, ...]
-    """HOST:PORT of each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Haproxy:
-    """Arguments of `config`: one HAProxy in front of servers."""
-
-    servers: Discovered | Fixed
-    """The servers."""
-    threads: int = 2
-    """Threads, the pod's CPUs: HAProxy would start one for each CPU of the node."""
-    max_connections: int
-    """Client connections; further ones wait in the kernel."""
+    router: Router = field(default_factory=Router)
+    """Threads and connections."""
     max_in_flight: int
-    """Requests in flight at one server (each port is one) through this router; further ones wait here."""
-    max_queued: int
-    """Waiting requests in this router, 1 or more; further ones get 429."""
-    queue_seconds: int = 30
-    """How long a request waits before it gets 503."""
-    timeout_seconds: int = 3_600
-    """Longest silence of a client or server, the time to the first token included."""
-    drain_seconds: int = 580
-    """Seconds that open streams have after the stop signal."""
+    """Requests in flight at one target through this router; further ones wait here."""
     v1_only: bool = False
     """Whether only paths under /v1 are served: those that vLLM guards by its key."""
     key_file: str | None = None
     """File with the key that a client must send. None: the servers check it."""
-    hides_errors: bool = False
-    """Whether bodies of the servers' 5xx are replaced, because they contain addresses."""
-    one_answer: bool = False
-    """Whether requests with a list of texts as prompt, even of one, or for several answers (`n`), get 400: with prefill apart one cache
-    is handed over for each request. It sees what is within a buffer of HAProxy, the first 15 KiB of a body."""
-    health_path: str = HEALTH_PATH
-    """Path of the servers' health check."""
-    address: str = ""
-    """Address to listen on. Empty: every address of the pod."""
-    port: int = names.HTTP_PORT
-    """Port for clients."""
-    metrics_port: int = names.ROUTER_METRICS_PORT
-    """Port for metrics and readiness."""
-    admin_port: int = names.ROUTER_ADMIN_PORT
-    """Port of HAProxy's own commands, on the loopback address only."""
+    has_pod_router: bool = False
+    """Whether each server is a pod with prefill apart and a router of its own. Then bodies of its 5xx are replaced, because they have
+    addresses, and requests with a list of texts as prompt, even of one, or for several answers (`n`), get 400: one cache is handed over
+    for each request. It sees what is within a buffer of HAProxy, the first 15 KiB of a body."""
 
 
 def servers_service(index: int) -> str:
@@ -116,26 +70,28 @@ def servers_service(index: int) -> str:
 def config(args: Haproxy) -> str:
     """The file `haproxy.cfg`."""
     sections = (
-        ("global", _global(args)),
-        ("defaults", _defaults(args)),
-        *((("resolvers cluster", _resolvers()),) if isinstance(args.servers, Discovered) else ()),
-        (f"frontend {FRONTEND}", _requests(args)),
+        ("global", _global(args.router)),
+        ("defaults", _defaults()),
+        ("resolvers cluster", _resolvers()),
+        (f"frontend {names.ROUTER_FRONTEND}", _requests(args)),
         (f"backend {BACKEND}", _servers(args)),
-        ("frontend operations", _operations(args)),
+        ("frontend operations", _operations()),
     )
     return "\n".join(f"{title}\n" + "".join(f"    {line}\n" for line in lines) for title, lines in sections)
 
 
-def _global(args: Haproxy) -> Iterator[str]:
-    yield f"nbthread {args.threads}"
-    yield f"maxconn {args.max_connections}"
+def _global(router: Router) -> Iterator[str]:
+    # HAProxy would start a thread for each CPU of the node.
+    yield f"nbthread {router.cpu}"
+    # Further connections wait in the kernel.
+    yield f"maxconn {router.memory_gib * CONNECTIONS_PER_GIB}"
     # SIGUSR1 closes the listeners and lets streams finish, at most so long.
-    yield f"hard-stop-after {args.drain_seconds}s"
-    yield f"stats socket ipv4@127.0.0.1:{args.admin_port} level operator"
+    yield f"hard-stop-after {ROUTER_DRAIN_SECONDS}s"
+    yield f"stats socket ipv4@127.0.0.1:{names.ROUTER_ADMIN_PORT} level operator"
     yield "log stdout format raw local0 info"
 
 
-def _defaults(args: Haproxy) -> Iterator[str]:
+def _defaults() -> Iterator[str]:
     yield "mode http"
     yield "log global"
     # Requests with errors, timeouts or retries; all would be millions of lines a day. Without headers: they contain keys.
@@ -146,12 +102,12 @@ def _defaults(args: Haproxy) -> Iterator[str]:
     )
     yield "timeout http-request 30s"
     yield f"timeout http-keep-alive {BEHIND_BALANCER_SECONDS}s"
-    yield f"timeout client {args.timeout_seconds}s"
+    yield f"timeout client {TIMEOUT_SECONDS}s"
     yield "timeout client-fin 30s"
-    yield f"timeout connect {CONNECT_SECONDS}s"
-    yield f"timeout server {args.timeout_seconds}s"
-    yield f"timeout tunnel {args.timeout_seconds}s"
-    yield f"timeout queue {args.queue_seconds}s"
+    yield "timeout connect 5s"
+    yield f"timeout server {TIMEOUT_SECONDS}s"
+    yield f"timeout tunnel {TIMEOUT_SECONDS}s"
+    yield f"timeout queue {QUEUE_SECONDS}s"
     yield "timeout check 10s"
     # Each chunk of a stream at once, and a vanished peer after 40 s instead of the timeout of a long answer.
     yield "option http-no-delay"
@@ -200,7 +156,7 @@ def _resolvers() -> Iterator[str]:
 
 
 def _requests(args: Haproxy) -> Iterator[str]:
-    yield f"bind {args.address}:{args.port}"
+    yield f"bind :{names.HTTP_PORT}"
     yield f"http-request return status 200 content-type text/plain string ok if {{ path {HEALTH_PATH} }} {{ nbsrv({BACKEND}) ge 1 }}"
     yield (
         f"{_answer(503, *_ERRORS[503], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ path {HEALTH_PATH} }}"
@@ -213,9 +169,9 @@ def _requests(args: Haproxy) -> Iterator[str]:
         yield f"{unknown} if !{{ path_beg /v1/ }} || {{ path_sub -i .. %2e %2f }}"
     yield from _key(args)
     yield (
-        f"{_answer(429, *_ERRORS[429], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ queue({BACKEND}) ge {args.max_queued} }}"
+        f"{_answer(429, *_ERRORS[429], f'Retry-After {RETRY_AFTER_SECONDS}')} if {{ queue({BACKEND}) ge {MOST_QUEUED} }}"
     )
-    if args.one_answer:
+    if args.has_pod_router:
         yield "http-request wait-for-body time 30s if METH_POST"
         yield f"acl several req.body -m reg {_SEVERAL_ANSWERS}"
         yield f"acl several req.body -m reg {_LISTED_PROMPTS}"
@@ -237,7 +193,8 @@ def _key(args: Haproxy) -> Iterator[str]:
 def _servers(args: Haproxy) -> Iterator[str]:
     yield "balance leastconn"
     yield "option httpchk"
-    yield f"http-check send meth GET uri {args.health_path} ver HTTP/1.1 hdr Host router"
+    health = vllm_router.HEALTH_PATH if args.has_pod_router else HEALTH_PATH
+    yield f"http-check send meth GET uri {health} ver HTTP/1.1 hdr Host router"
     yield "http-check expect status 200"
     # Only where nothing was sent: a request that reached a server is never repeated.
     yield "retries 3"
@@ -247,30 +204,24 @@ def _servers(args: Haproxy) -> Iterator[str]:
     yield "http-reuse never"
     # A client that left does not get a slot.
     yield "option abortonclose"
-    if args.hides_errors:
+    if args.has_pod_router:
         yield f"http-response return status 502 {_body(*_ERRORS[502])} if {{ status 500 502 504 }}"
         yield f"http-response return status 503 {_body(*_ERRORS[503])} hdr Retry-After {RETRY_AFTER_SECONDS} if {{ status 503 }}"
     # /health is slow on a busy server: as its pod's readiness probe.
-    found = args.servers
     # A dead server has the fewest requests: unless refused connections mark it down, it attracts all others. Measured
     # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 where the first one does.
     # So has one that answers 500 at once, while its health is 200: a vLLM server after its stop signal (0.33.0, seen), or the router of a
     # pod with prefill apart whose engine is dead (run). One such answer may be a request's own fault, so three in a row count.
     observed = "observe layer7 error-limit 3 on-error mark-down"
     common = f"check {observed} inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
-    if isinstance(found, Discovered):
-        yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
-        for index, port in enumerate(found.ports):
-            yield f'server-template s{index}- {found.slots} "{servers_service(index)}.${{{DOMAIN_VARIABLE}}}:{port}"'
-    else:
-        yield f"default-server {common}"
-        for index, address in enumerate(found.addresses):
-            yield f"server s{index} {address}"
+    yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
+    for index, port in enumerate(args.ports):
+        yield f'server-template s{index}- {args.slots} "{servers_service(index)}.${{{DOMAIN_VARIABLE}}}:{port}"'
 
 
-def _operations(args: Haproxy) -> Iterator[str]:
-    yield f"bind {args.address}:{args.metrics_port}"
-    yield f"http-request use-service prometheus-exporter if {{ path {METRICS_PATH} }}"
+def _operations() -> Iterator[str]:
+    yield f"bind :{names.ROUTER_METRICS_PORT}"
+    yield "http-request use-service prometheus-exporter if { path /metrics }"
     # Whether the router runs, not whether servers do: without one it answers 503 with Retry-After.
     yield f"http-request return status 200 content-type text/plain string ready if {{ path {READY_PATH} }}"
     yield "http-request return status 404"

@@ -9,10 +9,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import ROUTER_APP
-from settings.derived.router import CONNECTIONS_PER_GIB
-from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
+from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
-from workloads import names, pod_programs, vllm_router
+from workloads import names, pod_programs, secret_files
 from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         ContainerArgsDict,
         PodSpecArgsDict,
         ProbeArgsDict,
-        VolumeArgsDict,
         VolumeMountArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -46,7 +44,7 @@ class RouterArgs:
     image: pulumi.Input[str]
     """Full name of `IMAGE`."""
     router: RouterSection = field(default_factory=RouterSection)
-    """Replicas, resources, limits and timeouts."""
+    """Replicas and resources."""
     max_in_flight: int
     """Requests in flight at one server through one router."""
     slots: int = 32
@@ -66,7 +64,7 @@ class Router(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Router", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
         namespace, labels = args.server.namespace, names.own_labels(ROUTER_APP)
-        self.drain_seconds = ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds
+        self.drain_seconds = ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS
         metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": labels}
         # Pulumi would wait for ready servers, which a paused fleet has not.
         at_once = {"pulumi.com/skipAwait": "true"}
@@ -92,8 +90,8 @@ class Router(pulumi.ComponentResource):
             ),
         ]
         versions: dict[str, pulumi.Input[str]] = {}
-        key = args.server.key
-        if reads_key(args) and key is not None:
+        key = checked_key(args)
+        if key is not None:
             needed.append(key.object)
             if key.version is not None:
                 versions["vllm-fleet.dev/api-key-version"] = key.version
@@ -148,39 +146,33 @@ class Router(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint})
 
 
-def reads_key(args: RouterArgs) -> bool:
-    """Whether the routers check the servers' key: a router in the pods checks none."""
-    return args.server.key is not None and args.server.has_pod_router
+def checked_key(args: RouterArgs) -> secret_files.Stored | None:
+    """The servers' key, if the routers check it: a router in the pods checks none."""
+    return args.server.key if args.server.has_pod_router else None
 
 
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
-    """What HAProxy's configuration is made of."""
-    chosen, is_split = args.router, args.server.has_pod_router
+    """The arguments of the configuration."""
     return haproxy.Haproxy(
-        servers=haproxy.Discovered(slots=args.slots, ports=args.server.ports),
-        threads=chosen.cpu,
-        max_connections=chosen.memory_gib * CONNECTIONS_PER_GIB,
+        slots=args.slots,
+        ports=args.server.ports,
+        router=args.router,
         max_in_flight=args.max_in_flight,
-        max_queued=chosen.max_queued,
-        queue_seconds=chosen.queue_seconds,
-        timeout_seconds=chosen.timeout_seconds,
-        drain_seconds=chosen.drain_seconds,
         # The pods' router has paths of its own that change its servers.
-        v1_only=args.server.key is not None or is_split,
-        key_file=api_key.PATH if reads_key(args) else None,
-        hides_errors=is_split,
-        one_answer=is_split,
-        health_path=vllm_router.HEALTH_PATH if is_split else haproxy.HEALTH_PATH,
+        v1_only=args.server.key is not None or args.server.has_pod_router,
+        key_file=None if checked_key(args) is None else api_key.PATH,
+        has_pod_router=args.server.has_pod_router,
     )
 
 
 def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpecArgsDict:
     """Spec of a router's pod. `config`: name of its ConfigMap. `domain`: DNS suffix of the namespace's Services."""
+    key = checked_key(args)
     return {
         "service_account_name": ROUTER_APP,
         "automount_service_account_token": False,
         "enable_service_links": False,
-        "termination_grace_period_seconds": ROUTER_PRE_STOP_SECONDS + args.router.drain_seconds + ROUTER_EXIT_SECONDS,
+        "termination_grace_period_seconds": ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS + ROUTER_EXIT_SECONDS,
         "security_context": {
             "run_as_non_root": True,
             "run_as_user": NONROOT,
@@ -197,13 +189,16 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
             }
         ],
         "containers": [_haproxy(args, domain)],
-        "volumes": _volumes(args, config),
+        "volumes": [
+            {"name": "config", "config_map": {"name": config}},
+            *([] if key is None else [api_key.volume(key.store)]),
+        ],
     }
 
 
 def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
     mounts: list[VolumeMountArgsDict] = [{"name": "config", "mount_path": _CONFIG_DIR, "read_only": True}]
-    if reads_key(args):
+    if checked_key(args) is not None:
         mounts.append(api_key.mount())
     amounts = {"cpu": str(args.router.cpu), "memory": f"{args.router.memory_gib}Gi", "ephemeral-storage": "1Gi"}
     health: ProbeArgsDict = {
@@ -232,10 +227,3 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
         # Load balancers remove the router first; the stop signal then closes its listeners, and its streams finish.
         "lifecycle": {"pre_stop": {"sleep": {"seconds": ROUTER_PRE_STOP_SECONDS}}},
     }
-
-
-def _volumes(args: RouterArgs, config: str) -> list[VolumeArgsDict]:
-    volumes: list[VolumeArgsDict] = [{"name": "config", "config_map": {"name": config}}]
-    if reads_key(args) and args.server.key is not None:
-        volumes.append(api_key.volume(args.server.key.store))
-    return volumes

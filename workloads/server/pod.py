@@ -244,7 +244,7 @@ def pod_spec(args: ServerArgs, every: Sequence[PodPart]) -> PodSpecArgsDict:
 
 def container(args: ServerArgs, every: Sequence[PodPart]) -> ContainerArgsDict:
     """The vLLM container."""
-    command: list[pulumi.Input[str]] = [*vllm_args.command(args.engine)]
+    command: list[pulumi.Input[str]] = [*vllm_args.COMMAND]
     for part in every:
         command = [*part.launcher, *command]
     health = probes(

@@ -1,13 +1,13 @@
-"""Serves each rank of a pod on a port of its own: starts one vLLM server per rank and ends all of them together.
+"""Starts one vLLM server for each rank of a pod, answers for all of them, and ends them together.
 
 Runs in the server's container, standard library only. vLLM's own switch for this, `--data-parallel-multi-port-external-lb`, refuses every
 model without experts (0.33.0, engine/arg_utils.py) and has no metrics of the whole pod; docs/decisions/07-server.md gives the reasons.
 
     rank_servers.py --ranks=8 --status-port=9256 -- vllm serve MODEL --port=8000 --data-parallel-size=8 ...
 
-starts eight servers on the ports 8000 to 8007, each with the GPUs of its rank. The status port answers for all of them: `/health` and
-`/readyz` are 200 while every rank's `/health` is, `/metrics` is one page with the label `engine` of each rank, and other requests go to
-the rank of the header `X-data-parallel-rank`, to the ranks in turn without one. The status port is for probes and tools, not for load.
+starts eight servers on the ports 8000 to 8007, each with the GPUs of its rank. The status port answers for all of them: `/health` is
+200 while every rank's is, `/metrics` is one page with the label `engine` of each rank, and other requests go to the rank of the header
+`X-data-parallel-rank`, to the ranks in turn without one. The status port is for probes and tools, not for load.
 
 With `--prefill=P --router=8000,29000` the first P servers read prompts and the others answer. A router in another container of the pod has
 the first of these ports for clients, the second for its metrics, which the page of metrics includes; requests without the header go to it.
@@ -26,6 +26,7 @@ import http.client
 import http.server
 import itertools
 import json
+import math
 import os
 import re
 import signal
@@ -104,36 +105,27 @@ def environment_of(rank: int, words: Sequence[str], environment: Mapping[str, st
 
 
 class Ranks:
-    """The servers of all ranks."""
+    """The servers of all ranks, by the options of the command line."""
 
-    def __init__(
-        self,
-        commands: Sequence[tuple[Sequence[str], Mapping[str, str]]],
-        ports: Sequence[int],
-        *,
-        prefill: int = 0,
-        router: Sequence[int] = (),
-        drain_seconds: float = 0.0,
-        leave_seconds: float = 0.0,
-    ) -> None:
-        self.ports, self.prefill = tuple(ports), prefill
-        self.router = tuple(router)
+    def __init__(self, options: argparse.Namespace) -> None:
+        first = option(options.command, "--port", 8000)
+        self.ports = tuple(range(first, first + options.ranks))
+        self.prefill: int = options.prefill
+        self.router: Sequence[int] = options.router
         """Ports of the router's requests and metrics; empty without a router."""
         self.is_ending = False
         """Whether no new requests should come."""
-        self._is_stopping, self._stop_at = False, float("inf")
-        self._drain_seconds, self._leave_seconds = drain_seconds, leave_seconds
+        self._is_stopped = False
+        self._drain_seconds, self._leave_seconds = options.drain, options.leave
         self.turn = itertools.count()
-        self._wake = threading.Event()
         # A session each: what a server leaves behind can be killed with it.
         self._servers = [
-            subprocess.Popen(list(command), env=dict(environment), start_new_session=True)
-            for command, environment in commands
-        ]
-        # The router still has streams, and decode still fetches from prefill.
-        self._stages: list[tuple[Callable[[], bool], Sequence[subprocess.Popen[bytes]]]] = [
-            (lambda: not self.router or not is_open(self.router[1]), self._servers[prefill:]),
-            (lambda: not any(map(self._is_alive, self._servers[prefill:])), self._servers[:prefill]),
+            subprocess.Popen(
+                command_of(rank, options.ranks, options.command, options.experts, role_of(rank, options.prefill)),
+                env=environment_of(rank, options.command, os.environ),
+                start_new_session=True,
+            )
+            for rank in range(options.ranks)
         ]
 
     def port_of(self, rank: int | None, path: str) -> int:
@@ -144,56 +136,52 @@ class Ranks:
         return self.ports[next(self.turn) % len(self.ports) if rank is None else rank]
 
     def stop(self, *_: object) -> None:
-        """Forward the stop signal once, in order; each server finishes its requests by its own `--shutdown-timeout`."""
-        self.is_ending = True
-        if not self._is_stopping:
-            self._is_stopping = True
-            self._stop_at = time.monotonic() + self._drain_seconds
-        self._wake.set()
+        """Handle the stop signal. It sets only values: a lock could be held by what it interrupts."""
+        self.is_ending = self._is_stopped = True
 
     def wait(self) -> int:
         """Wait until every server has ended. The first that ends unasked ends the others; then the result is 1."""
-        code, leave_at, kill_at = 0, float("inf"), float("inf")
-        while any(self._is_alive(server) for server in self._servers):
-            if not self.is_ending and (ended := [one for one in self._servers if not self._is_alive(one)]):
-                rank = self._servers.index(ended[0])
-                sys.stderr.write(f"rank_servers: rank {rank} ended with {ended[0].returncode}; the others end, too\n")
-                self.is_ending = True
-                code, leave_at = 1, time.monotonic() + self._leave_seconds
-            if time.monotonic() >= leave_at:
-                leave_at, kill_at = float("inf"), time.monotonic() + END_SECONDS
-                self.stop()
-                self._stop_at = 0.0
-            self._stop_next()
+        prefill, decode = self._servers[: self.prefill], self._servers[self.prefill :]
+        self._until(lambda: self._is_stopped or not all(map(_is_alive, self._servers)))
+        has_died = not self._is_stopped
+        if has_died:
+            rank, code = next((rank, one.returncode) for rank, one in enumerate(self._servers) if not _is_alive(one))
+            sys.stderr.write(f"rank_servers: rank {rank} ended with {code}; the others end, too\n")
+            self.is_ending = True
+            self._until(lambda: self._is_stopped or not any(map(_is_alive, decode)), self._leave_seconds)
+            _signal(signal.SIGTERM, self._servers)
             # Prefill has nothing to finish for a decode that is gone.
-            if time.monotonic() >= kill_at or (code and not any(map(self._is_alive, self._servers[self.prefill :]))):
-                self._signal(signal.SIGKILL, self._servers, groups=True)
-            self._wake.wait(POLL_SECONDS)
-            self._wake.clear()
+            self._until(lambda: not any(map(_is_alive, decode)), END_SECONDS)
+        else:
+            # The router still has streams, and decode still fetches from prefill.
+            end = time.monotonic() + self._drain_seconds
+            self._until(lambda: not self.router or not is_open(self.router[1]), self._drain_seconds)
+            _signal(signal.SIGTERM, decode)
+            self._until(lambda: not any(map(_is_alive, decode)), end - time.monotonic())
+            _signal(signal.SIGTERM, prefill)
+            self._until(lambda: not any(map(_is_alive, self._servers)))
+        _signal(signal.SIGKILL, self._servers, groups=True)
+        return int(has_died)
+
+    def _until(self, is_met: Callable[[], bool], seconds: float = math.inf) -> None:
+        """Wait for a condition, at most so long."""
+        end = time.monotonic() + seconds
+        while not is_met() and time.monotonic() < end:
+            time.sleep(POLL_SECONDS)
             reap([server.pid for server in self._servers])
-        self._signal(signal.SIGKILL, self._servers, groups=True)
-        return code
 
-    def _stop_next(self) -> None:
-        """Send the stop signal to the servers whose turn it is: when those before them have ended, or the time is over."""
-        while self._is_stopping and self._stages:
-            is_due, servers = self._stages[0]
-            if not is_due() and time.monotonic() < self._stop_at:
-                return
-            self._stages.pop(0)
-            self._signal(signal.SIGTERM, servers)
 
-    def _signal(self, number: int, servers: Sequence[subprocess.Popen[bytes]], *, groups: bool = False) -> None:
-        for server in servers:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if groups:
-                    os.killpg(server.pid, number)
-                elif self._is_alive(server):
-                    os.kill(server.pid, number)
+def _is_alive(server: subprocess.Popen[bytes]) -> bool:
+    return server.poll() is None
 
-    @staticmethod
-    def _is_alive(server: subprocess.Popen[bytes]) -> bool:
-        return server.poll() is None
+
+def _signal(number: int, servers: Sequence[subprocess.Popen[bytes]], *, groups: bool = False) -> None:
+    for server in servers:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if groups:
+                os.killpg(server.pid, number)
+            elif _is_alive(server):
+                os.kill(server.pid, number)
 
 
 def reap(servers: Sequence[int]) -> None:
@@ -216,11 +204,11 @@ def is_open(port: int) -> bool:
     return False
 
 
-def ask(port: int, path: str, seconds: float, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
+def ask(port: int, path: str, seconds: float) -> tuple[int, str]:
     """Status and body of one rank's answer; 0 without one."""
     connection = http.client.HTTPConnection(ADDRESS, port, timeout=seconds)
     with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
-        connection.request("GET", path, headers=dict(headers or {}))
+        connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode(errors="replace")
     return 0, ""
@@ -273,23 +261,12 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
     class Status(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            answer: Callable[[], tuple[int, str, str]] | None = {
-                "/health": self._health,
-                "/ready": self._health,
-                "/readyz": self._health,
-                "/metrics": self._metrics,
-                "/is_paused": self._is_paused,
-            }.get(path)
-            if answer is None:
+            if path == "/health":
+                self._say(200 if self._is_healthy() else 503, "text/plain", "")
+            elif path == "/metrics":
+                self._say(*self._metrics())
+            else:
                 self._pass_on()
-                return
-            status, kind, body = answer()
-            content = body.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
 
         def do_POST(self) -> None:
             self._pass_on()
@@ -297,25 +274,26 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
         def log_message(self, *_: Any) -> None:
             """Not logged: a line for every probe."""
 
-        def _health(self) -> tuple[int, str, str]:
-            told = [] if ranks.is_ending else ask_all(ranks.ports, "/health", HEALTH_SECONDS)
-            is_well = bool(told) and all(status == 200 for status, _ in told)
-            return 200 if is_well else 503, "text/plain", ""
+        def _say(self, status: int, kind: str, body: str) -> None:
+            content = body.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def _is_healthy(self) -> bool:
+            answers = [] if ranks.is_ending else ask_all(ranks.ports, "/health", HEALTH_SECONDS)
+            return bool(answers) and all(status == 200 for status, _ in answers)
 
         def _metrics(self) -> tuple[int, str, str]:
-            told = ask_all(ranks.ports, "/metrics", METRICS_SECONDS)
-            if not all(status == 200 for status, _ in told):
-                missing = ", ".join(str(rank) for rank, (status, _) in enumerate(told) if status != 200)
+            answers = ask_all(ranks.ports, "/metrics", METRICS_SECONDS)
+            if missing := ", ".join(str(rank) for rank, (status, _) in enumerate(answers) if status != 200):
                 return 503, "text/plain", f"no metrics of rank {missing}\n"
-            page = merged([page for _, page in told], ranks.prefill)
+            page = merged([page for _, page in answers], ranks.prefill)
             if ranks.router:
                 page += ask(ranks.router[1], "/metrics", METRICS_SECONDS)[1]
             return 200, "text/plain; version=0.0.4; charset=utf-8", page
-
-        def _is_paused(self) -> tuple[int, str, str]:
-            told = [body for status, body in ask_all(ranks.ports, "/is_paused", METRICS_SECONDS) if status == 200]
-            paused = any(says_paused(body) for body in told)
-            return 200 if told else 404, "application/json", json.dumps({"is_paused": paused})
 
         def _pass_on(self) -> None:
             rank = self.headers.get(RANK_HEADER)
@@ -343,14 +321,6 @@ def status_handler(ranks: Ranks) -> type[http.server.BaseHTTPRequestHandler]:
     return Status
 
 
-def says_paused(body: str) -> bool:
-    """Whether an answer of /is_paused says so."""
-    try:
-        return json.loads(body).get("is_paused") is True
-    except (ValueError, AttributeError):
-        return False
-
-
 def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(prog="rank_servers")
@@ -360,33 +330,24 @@ def options_of(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--prefill", type=int, default=0, help="that many ranks, the first, read prompts for the others"
     )
-    parser.add_argument("--router", default="", help="the router's ports of requests and of metrics")
+    parser.add_argument("--router", type=_ports, default=(), help="the router's ports of requests and of metrics")
     parser.add_argument("--drain", type=float, default=0.0, help="seconds that the router has after the stop signal")
     parser.add_argument("--leave", type=float, default=0.0, help="seconds that the others serve after a rank's death")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="-- and the command of a server of all ranks")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.command[:1] == ["--"]:
+        del options.command[0]
+    return options
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
 
 
 def main() -> int:
     """Serve until a rank dies or the pod is stopped."""
     options = options_of()
-    words = options.command[1:] if options.command[:1] == ["--"] else options.command
-    first = option(words, "--port", 8000)
-    commands = [
-        (
-            command_of(rank, options.ranks, words, options.experts, role_of(rank, options.prefill)),
-            environment_of(rank, words, os.environ),
-        )
-        for rank in range(options.ranks)
-    ]
-    ranks = Ranks(
-        commands,
-        range(first, first + options.ranks),
-        prefill=options.prefill,
-        router=[int(port) for port in options.router.split(",") if port],
-        drain_seconds=options.drain,
-        leave_seconds=options.leave,
-    )
+    ranks = Ranks(options)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ranks.stop)
     status = http.server.ThreadingHTTPServer(("", options.status_port), status_handler(ranks))

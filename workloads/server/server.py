@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.capacity import PROVISIONING_MINUTES
 from settings.derived.drain import Drain
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, ranks
@@ -180,7 +179,7 @@ def disruption_budget(server: str) -> PodDisruptionBudgetSpecArgsDict:
 
 def progress_deadline_seconds(args: ServerArgs) -> int:
     """Longest time between two pods becoming ready: shutdown, node, start."""
-    return args.drain.grace_seconds + (PROVISIONING_MINUTES + args.startup_minutes) * 60
+    return args.drain.grace_seconds + (args.placement.provisioning_minutes + args.startup_minutes) * 60
 
 
 def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
@@ -192,6 +191,6 @@ def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
     """
     replicas = max(1, (args.max_replicas or REPLICAS_ASSUMED) if args.replicas is None else args.replicas)
     grace_minutes = -(-args.drain.grace_seconds // 60)
-    create = PROVISIONING_MINUTES + args.startup_minutes
+    create = args.placement.provisioning_minutes + args.startup_minutes
     update = max(grace_minutes + create, ceil(replicas * (args.drain.stream_seconds + args.likely_start_seconds) / 60))
     return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{grace_minutes + 5}m")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.sizing import POD_ROUTER_DISK_GIB
 from settings.derived.drain import Drain
-from settings.sections.shape import Shape
+from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, Shape
 from workloads import names, vllm_router
 from workloads.server import api_key
 
@@ -66,8 +66,8 @@ def container(
     if has_key:
         mounts.append(api_key.mount())
     amounts = {
-        "cpu": str(router.cpu),
-        "memory": f"{router.memory_gib}Gi",
+        "cpu": str(POD_ROUTER_CPU),
+        "memory": f"{POD_ROUTER_MEMORY_GIB}Gi",
         "ephemeral-storage": f"{POD_ROUTER_DISK_GIB}Gi",
     }
     alive: HTTPGetActionArgsDict = {"path": vllm_router.LIVE_PATH, "port": names.HTTP_PORT_NAME}

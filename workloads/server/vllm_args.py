@@ -17,16 +17,9 @@ if TYPE_CHECKING:
 PORT = 8000
 """The server's port: the article's, and vLLM's default."""
 
-_COMMANDS = {
-    "serve": ("vllm", "serve"),
-    "module": ("python3", "-m", "vllm.entrypoints.openai.api_server"),
-}
+COMMAND = ("vllm", "serve")
+"""The container's `command`. Explicit, because an image may change its own."""
 _USER = "vllm"
-
-
-def command(engine: Engine) -> list[str]:
-    """The container's `command`. Explicit, because the two entry points differ and an image may change its own."""
-    return list(_COMMANDS[engine.entrypoint])
 
 
 def args(
@@ -40,11 +33,10 @@ def args(
     """The container's `args`: model, address, served name, the engine's flags, then the adapters.
 
     `model_path` is a directory in the container or a Hugging Face repository. The engine's served name overrides
-    `served_model_name`. `vllm serve` takes the model as its first argument; the module requires `--model`.
+    `served_model_name`.
     `adapter_paths` are the directories of LoRA adapters by their names in requests; the engine's options make room for them.
     """
-    rendered = [model_path if engine.entrypoint == "serve" else f"--model={model_path}"]
-    rendered += [f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
+    rendered = [model_path, f"--served-model-name={engine.served_model_name or served_model_name}", f"--port={port}"]
     rendered += [*render(_options(engine)), *engine.extra_args]
     if adapter_paths:
         rendered += ["--lora-modules", *(f"{name}={path}" for name, path in adapter_paths.items())]
@@ -54,14 +46,13 @@ def args(
 def env(engine: Engine, *, ready_timeout_seconds: int, offline: bool) -> list[EnvVarArgsDict]:
     """The container's `env` for vLLM's behavior; see `writable_environment` for writable paths.
 
-    `ready_timeout_seconds` is how long the API servers wait for the engines by default: the pod's
-    startup budget. `offline` is for mounted weights: the Hugging Face hub is not used.
+    `ready_timeout_seconds` is how long the API servers wait for the engines: the pod's startup budget, because vLLM's default of 600 s is
+    as long as the article's whole startup. `offline` is for mounted weights: the Hugging Face hub is not used.
     """
-    values: dict[str, bool | int] = {"engine_ready_timeout_seconds": ready_timeout_seconds}
-    values |= {field: value for field in ENVIRONMENT if (value := getattr(engine, field)) is not None}
+    values = {variable: getattr(engine, field) for field, variable in ENVIRONMENT.items()}
+    variables = {name: environment_text(value) for name, value in values.items() if value is not None}
     # No telemetry: network policies block it, and its thread would retry.
-    variables = {ENVIRONMENT[field]: environment_text(values[field]) for field in ENVIRONMENT if field in values}
-    variables |= {"VLLM_NO_USAGE_STATS": "1"}
+    variables |= {"VLLM_ENGINE_READY_TIMEOUT_S": str(ready_timeout_seconds), "VLLM_NO_USAGE_STATS": "1"}
     if offline:
         variables |= {"HF_HUB_OFFLINE": "1"}
     variables |= dict(sorted(engine.extra_env.items()))

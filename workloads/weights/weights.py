@@ -22,7 +22,7 @@ from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret
-from settings.sections.weights import MOUNT_PATH
+from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_MEMORY_GIB
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, secret_files
 from workloads.names import (
@@ -443,7 +443,7 @@ def claim_spec(
 def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that downloads the release to the writer's claim."""
     writer, model = args.volume.writer, args.model
-    size = {"cpu": str(writer.cpu), "memory": f"{writer.memory_gib}Gi", "ephemeral-storage": "2Gi"}
+    size = {"cpu": str(WRITER_CPU), "memory": f"{WRITER_MEMORY_GIB}Gi", "ephemeral-storage": "2Gi"}
     token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
 
     def container(name: str, repository: Model | Adapter, target: str) -> ContainerArgsDict:

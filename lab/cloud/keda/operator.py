@@ -30,7 +30,7 @@ from lab.cloud.keda.triggers import (
     metric_spec,
     trigger,
 )
-from lab.cloud.keda.wall_time import on_the_wall
+from lab.cloud.keda.wall_time import on_the_wall, sync_wall_seconds
 from lab.cloud.world import World, is_ready
 from lab.control_plane.api import DEPLOYMENT, POD, ApiRefusedError, ApiUnreachableError, Kind, Manifest
 from lab.control_plane.mirror import Change
@@ -52,7 +52,7 @@ MOST_RETRY_SECONDS: Final = 1000.0
 DefaultTypedControllerRateLimiter, which controller-runtime uses; KEDA sets no other one (cmd/operator/main.go) and does not watch
 Deployments (controllers/keda/scaledobject_controller.go, SetupWithManager)."""
 A_MONDAY: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
-"""Default date at the start of the clock."""
+"""Default date of the calendar."""
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class _Scaled:
     triggers: tuple[Trigger, ...] = ()
     failures: dict[str, int] = field(default_factory=dict)
     """Consecutive failures by metric, for objects with a fallback."""
-    last_active: datetime | None = None
+    last_active_seconds: float | None = None
     polled_seconds: float = float("-inf")
     errors: int = 0
     """Consecutive failures of the reconciliation, the retries between two looks included."""
@@ -99,7 +99,9 @@ class Keda:
 
     def __init__(self, world: World, in_flight: InFlight) -> None:
         self._world, self._api, self.in_flight = world, world.api, in_flight
-        self._calendar = A_MONDAY
+        self.now = A_MONDAY
+        """Simulated date and time. They stand unless the calendar runs: hours that a busy machine takes end no window."""
+        self._runs = False
         self._scaled: dict[tuple[str, str], _Scaled] = {}
         self._lock = threading.RLock()
         self._stop, self._installed, self._works = threading.Event(), threading.Event(), threading.Event()
@@ -128,18 +130,17 @@ class Keda:
         self._works.set()
 
     def restart_at(self, now: datetime) -> None:
-        """Set the calendar to `now`, without load and HPA history."""
+        """Let the calendar stand at `now`, without load and HPA history."""
         with self._lock:
             self.in_flight.calm()
-            self._calendar = now - timedelta(seconds=self._world.clock.now_seconds())
+            self.now, self._runs = now, False
             for namespace, name in self._scaled:
                 self._api.delete(AUTOSCALER, admission.hpa_name(self._scaled[namespace, name].manifest), namespace)
             self._scaled.clear()  # They are created again.
 
-    @property
-    def now(self) -> datetime:
-        """Simulated date and time."""
-        return self._calendar + timedelta(seconds=self._world.clock.now_seconds())
+    def run_calendar(self) -> None:
+        """Let the calendar run by the HPA controller's own pace, which a busy machine slows: its sync period with each look."""
+        self._runs = True
 
     # Reconciliation
 
@@ -274,6 +275,7 @@ class Keda:
     # Metrics, for the HPA controller
 
     def _metric(self, namespace: str, name: str, metric: str) -> float:
+        clock = self._world.clock
         with self._lock:
             scaled = self._scaled.get((namespace, name)) if self._works.is_set() else None
             found = (
@@ -283,6 +285,8 @@ class Keda:
             )
             if scaled is None or found is None:
                 raise TriggerError(f"no matching metrics found for {metric}")
+            if self._runs and found is scaled.triggers[0]:
+                self.now += timedelta(seconds=sync_wall_seconds(clock.speed) * clock.speed)
             try:
                 return self._read(scaled, found).value
             except TriggerError as error:
@@ -344,7 +348,7 @@ class Keda:
                 said = "Some triggers defined in ScaledObject are not working correctly"
                 ready = ("Unknown", "PartialTriggerError", said)
             else:
-                scaled.last_active = self.now
+                scaled.last_active_seconds = self._world.clock.now_seconds()
         else:
             conditions["Active"] = (
                 "False",
@@ -354,7 +358,8 @@ class Keda:
             if wrong and not fallback:
                 ready = ("False", "TriggerError", "Triggers defined in ScaledObject are not working correctly")
         conditions["Ready"] = ready
-        idle = float("inf") if scaled.last_active is None else (self.now - scaled.last_active).total_seconds()
+        active_at = scaled.last_active_seconds
+        idle = float("inf") if active_at is None else self._world.clock.now_seconds() - active_at
         wanted = own_replicas(
             active=active,
             failing=wrong,
@@ -398,8 +403,8 @@ class Keda:
                 for name, count in scaled.failures.items()
             },
         }
-        if scaled.last_active is not None:
-            status["lastActiveTime"] = f"{scaled.last_active:%Y-%m-%dT%H:%M:%SZ}"
+        if scaled.last_active_seconds is not None:
+            status["lastActiveTime"] = f"{A_MONDAY + timedelta(seconds=scaled.last_active_seconds):%Y-%m-%dT%H:%M:%SZ}"
         if status != scaled.status:
             with contextlib.suppress(ApiRefusedError):  # Deleted meanwhile.
                 self._api.patch(

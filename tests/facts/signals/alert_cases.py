@@ -11,41 +11,35 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from facts.pickers import LLM_D, SERIES
-from facts.signals.model import Watched
+from facts.signals.alerts import DRAFTS, PREFIXES
+from facts.signals.model import Front, Price, Watched
 
 EIGHT = Watched(
     server="qwen",
     namespace="fleet",
     stack="test",
     engines_per_pod=8,
-    max_replicas=10,
     speculative=True,
     prefix_caching=True,
     autoscaler="keda-hpa-qwen",
     spending="pause",
-    priced_by_guard=True,
     batch=True,
-    spot=True,
     routers=True,
-    gateway=True,
-    gateway_pool="pool",
+    gateway=Front(pool="pool"),
     cluster="cluster",
-    zones=("us-central1-b",),
-    node_usd_per_hour=40.0,
-    planned_usd_per_million_output=0.5,
+    price=Price(per_node=40.0, by_guard=True, planned_per_million=0.5),
 )
+BY_REPLICAS = replace(EIGHT, price=Price(per_node=40.0, planned_per_million=0.5))
 APART = "prefill apart, 0.33.0"
 """Asked about alerts on the engines of one role only: the others are the same."""
 SHAPES = {
     "eight engines, 0.18.1": EIGHT,
     "one engine, 0.33.0, warned, external": replace(
-        EIGHT,
+        BY_REPLICAS,
         engines_per_pod=1,
         release=(0, 33, 0),
         spending="warn",
-        priced_by_guard=False,
-        gateway_is_external=True,
-        picker=LLM_D,
+        gateway=Front(is_external=True, pool="pool", picker=LLM_D),
     ),
     APART: replace(EIGHT, release=(0, 33, 0), engines_per_pod=12, prefill_engines=4),
 }
@@ -76,7 +70,6 @@ _OWN = {
         "forwarding_rule_name": "gkegw1-x4f2-{namespace}-gateway-78qnvyiusmha",
     },
     "haproxy_": {**_GMP, "container": "haproxy", "job": "router"},
-    "DCGM": {**_GMP, "pod": "{pod}", "Hostname": "gk3-{pod}", "gpu": "{engine}"},
     "logging_googleapis_com:": {},
 }
 
@@ -138,13 +131,17 @@ class Case:
     """Minutes; what fires before does not count: nothing is known of the time before the first sample."""
     spending: str | None = None
     """Only where the guard does this at the limit; None for all."""
+    apart: bool | None = None
+    """Only where prefill is apart, or only where it is not; None for both."""
+    engines: bool = False
+    """Only where a pod has several engines."""
     decoys: bool = True
     """Whether another server of the namespace may do the opposite. Not where series tell servers of a namespace apart by nothing."""
 
 
 RUNNING, WAITING, TOKENS = "vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:generation_tokens_total"
 DONE, HTTP, CACHE = "vllm:request_success_total", "http_requests_total", "vllm:kv_cache_usage_perc"
-TEMPERATURE, CONDITION = "DCGM_FI_DEV_GPU_TEMP", "kube_horizontalpodautoscaler_status_condition"
+CONDITION = "kube_horizontalpodautoscaler_status_condition"
 SPENT, GUARD = "logging_googleapis_com:user_test_spending", {"monitored_resource": "k8s_container"}
 PRICED = "logging_googleapis_com:user_test_machines_usd_per_hour"
 WAITS = "kube_pod_container_status_waiting_reason"
@@ -201,14 +198,6 @@ def histogram(name: str, le: str, good: str, every: str) -> list[Of]:
     return [*buckets[0], *buckets[1], *one(f"{name}_count", every)]
 
 
-def counters(above: str, below: str, kind: str) -> list[Of]:
-    names = {
-        "AcceptanceFell": ("spec_decode_num_accepted_tokens", "spec_decode_num_draft_tokens"),
-        "PrefixHitsFell": ("prefix_cache_hits", "prefix_cache_queries"),
-    }[kind]
-    return [*one(f"vllm:{names[0]}_total", above), *one(f"vllm:{names[1]}_total", below)]
-
-
 def picker(ready: str, failed: str, asked: str) -> list[Of]:
     """By the names of every release: pods of another pool, and requests that were wrong themselves, say nothing."""
     other = "0x120" if ready.endswith("1x120") else "1x120"
@@ -237,14 +226,6 @@ def routed(active: str, good: str, failed: str) -> list[Of]:
 
 def log(signal: str, resource: str, values: str, **labels: str) -> list[Of]:
     return [of(f"logging_googleapis_com:user_test_{signal}", values, monitored_resource=resource, **labels)]
-
-
-def scaler(desired: str, waiting: str) -> list[Of]:
-    kinds = (("status_desired", desired), ("spec_max", "10x120"))
-    return [
-        *(of(f"kube_horizontalpodautoscaler_{kind}_replicas", values) for kind, values in kinds),
-        *one(WAITING, waiting),
-    ]
 
 
 def conditions(inactive: str) -> list[Of]:
@@ -296,10 +277,6 @@ def waits(values: str, reason: str) -> list[Of]:
     return [of(WAITS, values, container="vllm", reason=reason)]
 
 
-def running(values: str, first: str) -> list[Of]:
-    return [of(RUNNING, "0x120"), of(RUNNING, values, pod=0), of(RUNNING, first, pod=0, engine=0)]
-
-
 def _serving() -> Iterator[Case]:
     went = [of(RUNNING, "5x20 _x100")]
     yield Case("NothingServes", True, [*deployment("2x120", "2x20 0x100"), *went])
@@ -339,13 +316,20 @@ def _serving() -> Iterator[Case]:
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "_x40 1x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "2x40 3x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, of(SPENT, "_x20 1x180", **GUARD, step="warned")], minutes=90)
-    yield Case("ReplicaUnseen", True, [*deployment("2x120", "2x120"), of(RUNNING, "1x120", pod=0)])
-    yield Case("ReplicaUnseen", True, deployment("2x120", "2x120"))
-    yield Case("ReplicaUnseen", False, [*deployment("2x120", "2x120"), of(RUNNING, "1x120")])
-    yield Case("ReplicaUnseen", False, deployment("0x120", "0x120"))
-    lost = of(RUNNING, "5x20 _x100", pod=0, engine=3)
-    yield Case("EngineMissing", True, [of(RUNNING, "5x120"), lost])
-    yield Case("EngineMissing", False, [of(RUNNING, "5x120"), of(RUNNING, "5x20 _x100", pod=0)])  # a scale-down
+    there = deployment("2x120", "2x120")
+    yield Case("EngineStalled", True, [*there, of(RUNNING, "0x120", pod=0)])
+    yield Case("EngineStalled", True, there)
+    yield Case("EngineStalled", False, [*there, of(RUNNING, "0x120")])
+    yield Case("EngineStalled", False, deployment("0x120", "0x120"))
+    # Scraped five minutes after it is ready.
+    yield Case(
+        "EngineStalled",
+        False,
+        [*deployment("2x120", "1x60 2x60"), of(RUNNING, "0x120"), of(RUNNING, "_x70 0x50", pod=1)],
+    )
+    lost = of(RUNNING, "0x20 _x100", pod=0, engine=3)
+    yield Case("EngineStalled", True, [of(RUNNING, "0x120"), lost], engines=True)
+    yield Case("EngineStalled", False, [of(RUNNING, "0x120"), of(RUNNING, "0x20 _x100", pod=0)])  # a scale-down
     works, stands = of(TOKENS, "0+900x120"), of(TOKENS, "0+900x20 18000x100", pod=0, engine=0)
     yield Case("EngineStalled", True, [works, stands, of(RUNNING, "3x120"), of(WAITING, "0x120")])
     yield Case("EngineStalled", True, [works, stands, *one(RUNNING, "0x120"), *one(WAITING, "3x120")])
@@ -359,8 +343,8 @@ def _serving() -> Iterator[Case]:
         "EngineStalled", True, [works, stands, *one(RUNNING, "3x120"), *one(WAITING, "2x120"), of(CACHE, "0.5x120")]
     )
     # Its container starts again, which takes twelve minutes and has no metrics; then it is busy at once.
-    gap = [of(TOKENS, "0+900x20 _x24 0+900x76", pod=0, engine=0), *one(WAITING, "0x20 _x24 0x76")]
-    yield Case("EngineStalled", False, [works, *gap, *one(RUNNING, "3x20 _x24 3x76")])
+    gap = [of(TOKENS, "0+900x20 _x24 0+900x76", pod=0, engine=0), of(WAITING, "0x20 _x24 0x76", pod=0)]
+    yield Case("EngineStalled", False, [works, *gap, of(RUNNING, "3x20 _x24 3x76", pod=0)])
     went_busy = [of(TOKENS, "5x20 _x100"), of(RUNNING, "0x18 3x1 _x100"), of(WAITING, "0x20 _x100")]
     yield Case("EngineStalled", False, went_busy)
     for share, shape in (
@@ -371,8 +355,7 @@ def _serving() -> Iterator[Case]:
         yield Case(share, False, shape("0+97x120", "0+3x120"))
         yield Case(share, True, shape("0+2x120", "0+2x120"))
         yield Case(share, False, shape("0+1x120", "0+1x120"))  # too few to tell
-    for fires, good, bad in ((True, 70, 30), (False, 85, 15), (True, 2, 2), (False, 1, 1)):
-        yield Case("RequestsAborted", fires, done(f"0+{good}x120", f"0+{bad}x120", "abort"))
+    serving = deployment("2x312", "2x312")
     for fires, hours in (
         (True, ((25, 4), (1, 0))),
         (True, ((25, 1.5), (1, 0))),
@@ -382,13 +365,16 @@ def _serving() -> Iterator[Case]:
         (False, ((20, 4), (6, 0.3))),  # a quiet day after a busy one
         (False, ((20, 0.3), (5, 4), (1, 0))),  # a benchmark
     ):
-        yield Case("TrafficStopped", fires, finished(*hours), minutes=1555, every=300)
+        yield Case("NothingServes", fires, [*serving, *finished(*hours)], minutes=1555, every=300)
+    # It is paused on purpose.
+    stops = [*deployment("2x300 0x12", "2x300 0x12"), *finished((25, 4), (1, 0))]
+    yield Case("NothingServes", False, stops, minutes=1555, every=300)
     serves = deployment("2x140", "2x140")
     for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
         yield Case("BalancerFails", fires, [*serves, *balanced(f"0+{good}x120", f"0+{bad}x120")], decoys=False)
-    yield Case("RoutersFail", True, [*serves, *routed("0x120", "0x120", "0x120")], decoys=False)
+    yield Case("RoutersGone", True, [*serves, *routed("0x120", "0x120", "0x120")], decoys=False)
     for fires, good, bad in ((True, 92, 8), (False, 97, 3), (True, 2, 2), (False, 1, 1)):
-        yield Case("RoutersFail", fires, [*serves, *routed("2x120", f"0+{good}x120", f"0+{bad}x120")], decoys=False)
+        yield Case("RoutersGone", fires, [*serves, *routed("2x120", f"0+{good}x120", f"0+{bad}x120")], decoys=False)
     available = "kube_deployment_status_replicas_available"
     for fires, routers in ((True, "2x20 0x100"), (False, "2x20 1x100"), (False, "2x20 0x4 2x96")):
         yield Case("RoutersGone", fires, [*serves, of(available, routers, deployment="router")], decoys=False)
@@ -400,7 +386,7 @@ def _serving() -> Iterator[Case]:
     for name, fails in (
         ("BalancerFails", balanced("0x140", "0x20 0+9x120")),
         ("PickerFails", picker("1x20 0x120", "0x140", "0x140")),
-        ("RoutersFail", routed("2x20 0x120", "0x140", "0x20 0+9x120")),
+        ("RoutersGone", routed("2x20 0x120", "0x140", "0x20 0+9x120")),
         ("RoutersGone", [of(available, "2x20 0x120", deployment="router")]),
         ("PickerFails", picker("1x20 0x120", "0x20 0+9x120", "0x20 0+9x120")),
     ):
@@ -421,7 +407,7 @@ def _serving() -> Iterator[Case]:
 
 def _fast() -> Iterator[Case]:
     for name, histogram_, le in (("FirstToken", TTFT, "2.5"), ("Output", TPOT, "0.1")):
-        slow, budget = f"{name}Slow", f"{name}Budget"
+        slow = f"{name}Slow"
 
         def seen(good: str, every: str, histogram_: str = histogram_, le: str = le) -> list[Of]:
             return histogram(histogram_, le, good, every)
@@ -433,10 +419,14 @@ def _fast() -> Iterator[Case]:
         yield Case(slow, False, seen("0+955x240", "0+1000x240"), minutes=240, every=60)
         yield Case(slow, True, seen("0+6x240", "0+8x240"), minutes=240, every=60)
         yield Case(slow, False, seen("0+2x240", "0+4x240"), minutes=240, every=60)  # too few to tell
-        yield Case(budget, True, seen("0+955x60", "0+1000x60"), minutes=300, every=300)
-        yield Case(budget, False, seen("0+980x60", "0+1000x60"), minutes=300, every=300)
-        yield Case(budget, True, seen("0+30x300", "0+40x300"), minutes=1500, every=300)
-        yield Case(budget, False, seen("0+15x300", "0+20x300"), minutes=1500, every=300)  # too few to tell
+    for fires, good, every, minutes in (
+        (True, 955, 1000, 300),
+        (False, 980, 1000, 300),
+        (True, 30, 40, 1500),
+        (False, 15, 20, 1500),  # too few to tell
+    ):
+        late = histogram(TTFT, "2.5", f"0+{good}x{minutes // 5}", f"0+{every}x{minutes // 5}")
+        yield Case("FirstTokenBudget", fires, late, minutes=minutes, every=300)
 
 
 def _full() -> Iterator[Case]:
@@ -444,13 +434,7 @@ def _full() -> Iterator[Case]:
         yield Case("Backlog", fires, [*one(WAITING, f"{waiting}x120"), *one(RUNNING, f"{at_work}x120")])
     for fires, proxy, waiting in ((True, "servers", 12), (False, "servers", 8), (False, "operations", 12)):
         queue = [of("haproxy_backend_current_queue", f"{waiting}x120", pod=0, engine=0, proxy=proxy)]
-        yield Case("RoutersQueue", fires, queue, decoys=False)
-    for fires, cache, waiting in ((True, "0.97x120", "2x120"), (False, "0.9x120", "2x120"), (False, "1x120", "0x120")):
-        yield Case("CacheFull", fires, [*one(CACHE, cache), *one(WAITING, waiting)])
-    for fires, each in ((True, 0.8), (False, 0.3)):
-        yield Case("Preempting", fires, [of("vllm:num_preemptions_total", f"0+{each}x120")])
-    for fires, desired, waiting in ((True, "10x120", "5x120"), (False, "9x120", "5x120"), (False, "10x120", "0x120")):
-        yield Case("AtMaximum", fires, scaler(desired, waiting))
+        yield Case("Backlog", fires, queue, decoys=False)
     yield Case("ScalingBlind", True, [*conditions("1x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("0x120"), *deployment("2x120", "2x120")])
     yield Case("ScalingBlind", False, [*conditions("1x120"), *deployment("0x120", "0x120")])  # at zero by intent
@@ -464,32 +448,20 @@ def _full() -> Iterator[Case]:
     yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "_x104 1x16")])
     yield Case("ScalingBlind", True, [*well, *log("scaling_fallbacks", "k8s_container", "3x80 3+2x40")])
     yield Case("ScalingBlind", False, [*well, *log("scaling_fallbacks", "k8s_container", "3x120")], since=15)
-    for fires, busy, other in (
-        (True, "12x120", "4x120"),
-        (True, "12x120", "0x120"),  # connections that stay
-        (False, "12x120", "7x120"),
-        (False, "6x120", "1x120"),
-        (False, "12x120", "_x100 0x20"),  # a new replica
-    ):
-        yield Case("ReplicasUnequal", fires, [of(RUNNING, busy, pod=0), of(RUNNING, other, pod=1)])
-    for fires, each, first in ((True, 9, 40), (False, 12, 12), (False, 11, 20), (False, 3, 19)):
-        yield Case("EnginesUnequal", fires, running(f"{each}x120", f"{first}x120"))
 
 
 def _rest() -> Iterator[Case]:
-    for name in ("AcceptanceFell", "PrefixHitsFell"):
+    for above, below in (DRAFTS, PREFIXES):
         for fires, later, every in ((True, 2700, 4500), (False, 3375, 4500), (False, 1260, 2100)):
             early = every * 85 // 100
-            above = f"0+{early}x240 {early * 241}+{later}x47"
-            yield Case(name, fires, counters(above, f"0+{every}x288", name), minutes=1440, every=300)
+            saved = [*one(above, f"0+{early}x240 {early * 241}+{later}x47"), *one(below, f"0+{every}x288")]
+            yield Case("SpeedupLost", fires, saved, minutes=1440, every=300, apart=False)
     # Each of eight engines, in half a minute. Both limits from both sides, and too few requests to tell.
     for fires, computed, each in ((True, 12, 1), (False, 6, 1), (True, 9, 0.6), (False, 500, 0.3), (False, 1, 1)):
-        yield Case("DecodeReadsPrompts", fires, sources(computed * each, each))
+        yield Case("SpeedupLost", fires, sources(computed * each, each), apart=True)
     for fires, gb, seconds in ((True, 1, 2), (True, 1.5, 1), (False, 3, 1), (False, 20, 2), (False, 0, 0)):
-        yield Case("TransfersSlow", fires, transfers(gb, seconds))
+        yield Case("SpeedupLost", fires, transfers(gb, seconds), apart=True)
     restarted = "kubernetes_io:container_restart_count"
-    yield Case("Restarted", True, [of(restarted, "0x80 1x40")])
-    yield Case("Restarted", False, [of(restarted, "3x120"), of(restarted, "0x80 1x40", container_name="sidecar")])
     for name, reason in (
         ("CrashLoop", "CrashLoopBackOff"),
         ("CannotStart", "ImagePullBackOff"),
@@ -523,15 +495,13 @@ def _rest() -> Iterator[Case]:
     yield Case("StockOut", False, [*served, *log("scale_up_failures", "k8s_cluster", "0+1x120")])
     for name, signal, resource, labels in (
         ("StockOut", "scale_up_failures", "k8s_cluster", {}),
-        ("SpotTaken", "spot_preemptions", "gce_instance", {}),
         ("GpuFault", "gpu_faults", "k8s_container", {"node": "gk3-1"}),
+        ("SpendingPaused", "spending", "k8s_container", {"step": "paused"}),
+        ("SpendingOver", "spending", "k8s_container", {"step": "warned"}),
+        ("BatchLimit", "batch", "k8s_container", {"step": "limit"}),
         *(
-            (f"Spending{step.title()}", "spending", "k8s_container", {"step": step})
-            for step in ("warned", "paused", "over", "blind")
-        ),
-        *(
-            (f"Batch{step.title()}", "batch", "k8s_container", {"step": step})
-            for step in ("stalled", "late", "failing", "blind", "limit")
+            ("BatchStalled", "batch", "k8s_container", {"step": step})
+            for step in ("stalled", "late", "failing", "blind")
         ),
     ):
         around = waits_for_node if name == "StockOut" else []
@@ -540,6 +510,8 @@ def _rest() -> Iterator[Case]:
         yield Case(name, False, [*around, *log(signal, resource, "3x120", **labels)], since=15)
         if "step" in labels:
             yield Case(name, False, log(signal, resource, "_x110 1x10", step="started"))
+    over = {"resource": "k8s_container", "step": "over"}
+    yield Case("SpendingOver", True, log("spending", values="_x110 1x10", **over), spending="warn")
     available, namespace = "kube_deployment_status_replicas_available", "{namespace}-spending"
     guard = {"metric": available, "deployment": "spending-guard", "namespace": namespace}
     for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
@@ -548,19 +520,17 @@ def _rest() -> Iterator[Case]:
     yield Case("SpendingUnwatched", False, there, decoys=False)  # a first update that has not made it yet
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
-    own = {"namespace": "gke-managed-system", "exported_namespace": "{namespace}", "exported_pod": "{pod}"}
-    for labels in ({}, own):
-        yield Case("GpuHot", True, [of(TEMPERATURE, "80x120", **labels), of(TEMPERATURE, "92x120", pod=0, **labels)])
-        hot = [
-            of(TEMPERATURE, "92x120", **{**own, **other, "gpu": "9"})
-            for other in ({"exported_namespace": "elsewhere"}, {"exported_pod": "{server}-canary-1-2"})
-        ]
-        yield Case("GpuHot", False, [of(TEMPERATURE, "80x120", **labels), *hot])
+    # An entry holds for longer than the guard's node takes to be replaced.
+    for blind in ("_x80 1x40", "3x80 4x40"):
+        yield Case("SpendingUnwatched", True, log("spending", "k8s_container", blind, step="blind"), decoys=False)
+    for step, entries in (("blind", "3x120"), ("warned", "_x80 1x40")):
+        told = log("spending", "k8s_container", entries, step=step)
+        yield Case("SpendingUnwatched", False, told, since=30, decoys=False)
     yield Case("GpusIdle", True, [of(RUNNING, "0x312")], minutes=1560, every=300)
     once = [of(RUNNING, "0x312"), *one(RUNNING, "0x200 1x1 0x111")]  # at noon of a new fleet, then a night without
     yield Case("GpusIdle", False, once, minutes=1560, every=300)
     for fires, tokens in ((True, 450_000), (False, 900_000)):  # 80 dollars an hour, by the guard as well
-        yield Case("TokensDear", fires, [*dear(80, "5x160", tokens)], minutes=80)
+        yield Case("GpusIdle", fires, [*dear(80, "5x160", tokens)], minutes=80)
 
 
 CASES = (*_serving(), *_fast(), *_full(), *_rest())

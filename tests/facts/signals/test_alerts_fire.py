@@ -11,7 +11,8 @@ import pytest
 
 from facts.signals.catalogue import catalogue
 from facts.signals.model import Watched
-from tests.facts.signals.alert_cases import APART, CASES, EIGHT, RUNNING, SHAPES, Case, dear, of, one
+from tests.facts.signals import rules
+from tests.facts.signals.alert_cases import APART, BY_REPLICAS, CASES, EIGHT, RUNNING, SHAPES, Case, dear, of, one
 from tests.support.promtool import Expectation, wrong
 
 ASKED = {
@@ -32,9 +33,8 @@ def others(watched: Watched) -> tuple[Watched, Watched]:
 
 def series(case: Case, watched: Watched) -> list[str]:
     """The case's own; around it, others do the opposite."""
-    opposite = next(
-        one for one in CASES if (one.alert, one.every) == (case.alert, case.every) and one.fires is not case.fires
-    )
+    alike = (case.alert, case.every, case.apart)
+    opposite = next(one for one in CASES if (one.alert, one.every, one.apart) == alike and one.fires is not case.fires)
     decoys = others(watched)[: 2 if case.decoys else 1]
     around = [one.series(other) for other in decoys for one in opposite.series if not one.metric.startswith("logging")]
     if watched.prefill_engines:
@@ -46,11 +46,9 @@ def series(case: Case, watched: Watched) -> list[str]:
 
 def expectation(case: Case, watched: Watched, exprs: Sequence[str] = ()) -> Expectation:
     """One alert, or one for each of the given expressions in place of its own, with the recordings it reads, of others too."""
-    [rule] = [one for one in catalogue(watched).rule_groups()["groups"][1]["rules"] if one["alert"] == case.alert]
+    [rule] = [one for one in rules.alerts(catalogue(watched)) if one["alert"] == case.alert]
     alerts = [{**rule, "alert": f"{case.alert}_{number}", "expr": expr} for number, expr in enumerate(exprs)] or [rule]
-    records = (
-        one for server in (watched, *others(watched)) for one in catalogue(server).rule_groups()["groups"][0]["rules"]
-    )
+    records = (one for server in (watched, *others(watched)) for one in rules.recordings(catalogue(server)))
     return Expectation(
         recordings=[one for one in records if any(one["record"] in alert["expr"] for alert in alerts)],
         alerts=alerts,
@@ -64,7 +62,8 @@ def expectation(case: Case, watched: Watched, exprs: Sequence[str] = ()) -> Expe
 
 def applies(case: Case, shape: str) -> bool:
     watched = SHAPES[shape]
-    return case.alert in ASKED[shape] and case.spending in (None, watched.spending)
+    fits = case.spending in (None, watched.spending) and case.apart in (None, shape == APART)
+    return case.alert in ASKED[shape] and fits and (not case.engines or watched.engines_per_pod > 1)
 
 
 @pytest.mark.slow
@@ -77,10 +76,9 @@ def test_alerts_fire_when_they_should_and_only_then() -> None:
 @pytest.mark.slow
 def test_the_guards_price_decides_where_it_is_counted() -> None:
     """By the guard's price Spot is no reason for a ticket, and a reservation that stands idle is one: replicas cost 80 dollars an hour."""
-    by_replicas = replace(EIGHT, priced_by_guard=False)
-    told = [(EIGHT, 31, False), (EIGHT, 190, True), (by_replicas, 31, True), (by_replicas, 190, False)]
+    told = [(EIGHT, 31, False), (EIGHT, 190, True), (BY_REPLICAS, 31, True), (BY_REPLICAS, 190, False)]
     cases = [
-        (watched, Case("TokensDear", fires, dear(usd, "5x160", 450_000 if usd == 31 else 900_000), minutes=80))
+        (watched, Case("GpusIdle", fires, dear(usd, "5x160", 450_000 if usd == 31 else 900_000), minutes=80))
         for watched, usd, fires in told
     ]
     assert wrong([expectation(case, watched) for watched, case in cases]) == [set()] * len(cases)
@@ -100,12 +98,8 @@ def test_without_an_autoscaler_two_hours_are_idle() -> None:
 
 def test_every_selector_names_a_metric() -> None:
     """Cloud Monitoring refuses one without."""
-    exprs = [
-        rule["expr"]
-        for watched in SHAPES.values()
-        for group in catalogue(watched).rule_groups()["groups"]
-        for rule in group["rules"]
-    ]
+    every = [catalogue(watched) for watched in SHAPES.values()]
+    exprs = [one.expr for each in every for one in (*each.recordings, *each.alerts)]
     assert [one for one in exprs if re.search(r"(?<![\w:]){", re.sub(r'"[^"]*"', "", one))] == []
 
 
@@ -131,8 +125,8 @@ def mutants(expr: str) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_a_change_of_any_expression_is_caught_by_a_case() -> None:
-    by_replicas, apart = replace(EIGHT, priced_by_guard=False), SHAPES[APART]
-    every_alert = (*catalogue(EIGHT).alerts, *catalogue(by_replicas).alerts)
+    apart = SHAPES[APART]
+    every_alert = (*catalogue(EIGHT).alerts, *catalogue(BY_REPLICAS).alerts)
     changes = {(one.name, expr, EIGHT.prefill_engines) for one in every_alert for expr in mutants(one.expr)}
     changes |= {
         (one.name, expr, apart.prefill_engines)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from facts.signals.catalogue import catalogue
-from facts.signals.logs import fallbacks, gpu_faults, preemptions
+from facts.signals.logs import fallbacks, gpu_faults
 from facts.signals.model import Watched
 from tests.facts.signals.fleets import EVERYTHING
 from tests.facts.signals.log_filters import Entry, labels_of, matches
 from tests.support.rows import each_row
 
-WATCHED = Watched(
-    server="s", namespace="n", stack="t", spot=True, spending="pause", cluster="fleet", zones=("zone", "other")
-)
+WATCHED = Watched(server="s", namespace="n", stack="t", spending="pause", cluster="fleet")
 
 
 def no_scale_up(message: str, cluster: str) -> Entry:
@@ -28,18 +25,6 @@ def no_scale_up(message: str, cluster: str) -> Entry:
     }
 
 
-def preempted(instance: str) -> Entry:
-    """Source: Compute Engine docs, "Detect if a VM was preempted"."""
-    return {
-        "logName": "projects/p/logs/cloudaudit.googleapis.com%2Fsystem_event",
-        "resource": {"type": "gce_instance", "labels": {"zone": "zone"}},
-        "protoPayload": {
-            "methodName": "compute.instances.preempted",
-            "resourceName": f"projects/p/zones/zone/instances/{instance}",
-        },
-    }
-
-
 @each_row(
     "entry, counted",
     [
@@ -47,22 +32,10 @@ def preempted(instance: str) -> Entry:
         (no_scale_up("scale.up.error.quota.exceeded", "fleet"), {"t_scale_up_failures"}),
         (no_scale_up("scale.up.error.out.of.resources", "another"), set()),
         (no_scale_up("no.scale.up.nap", "fleet"), set()),
-        (preempted("gk3-fleet-nap-1"), {"t_spot_preemptions"}),
-        (preempted("gk3-fleetwood-nap-1"), set()),
-        (preempted("vm-of-somebody"), set()),
     ],
 )
 def test_an_entry_is_counted_by_the_signals_that_are_for_it(entry: dict[str, Any], counted: set[str]) -> None:
     assert {log.name for log in catalogue(WATCHED).logs if matches(log.filter, entry)} == counted
-
-
-@each_row(
-    "cluster, counts",
-    [("demo-autopilot-cluster", True), ("demo-autopilot-workers", False), ("demo", True), (None, True)],
-)
-def test_a_nodes_name_has_the_beginning_of_its_clusters(cluster: str | None, counts: bool) -> None:
-    signal = preemptions(replace(WATCHED, cluster=cluster))
-    assert matches(signal.filter, preempted("gk3-demo-autopilot-clust-nap-1l1nplkd-ab97db75-mphh")) is counts
 
 
 def test_a_clause_that_is_not_read_is_refused() -> None:

@@ -79,7 +79,7 @@ def test_a_stack_has_its_own_machine_and_api_servers() -> None:
     small = make_settings(
         machine="a3-highgpu-2g",
         capacity={"mode": "spot"},
-        server={"engine": {"dataParallelSize": 2, "entrypoint": "module", "attentionBackend": None}},
+        server={"engine": {"dataParallelSize": 2, "apiServerCount": 1, "attentionBackend": None}},
     )
     fleet = deployment_of(small)
     assert (fleet.gpu, fleet.gpus_per_node, fleet.engine.http_processes) == (H100, 2, 1)

@@ -62,7 +62,11 @@ def test_with_a_shape_the_estimate_is_of_the_engines_together_and_the_ratio_and_
     assert apart is not None
     assert apart.total_tokens_per_s.value == plain.total_tokens_per_s.value
     runs = ledger.section("disaggregation", "rendered")["runs"].values()
-    assert all(said in apart.format() for said in ("3 : 5", "two H200", *(f"{one['times']}" for one in runs)))
+    changed = [f"{one['times']}" for one in runs]
+    # By the interval, with prompts 2 and 20 times as long as answers.
+    assert all(
+        said in apart.format() for said in ("3 : 5", "two H200", *changed, "prefillScheduleInterval 16", "1.45", "0.91")
+    )
     assert plain.apart == ""
 
 

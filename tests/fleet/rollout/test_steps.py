@@ -57,8 +57,7 @@ CANARIES: dict[str, dict[str, Any]] = {
     "release": {"engine": {"version": "0.18.0", "useDeepGemm": False}, "image": IMAGE},
     "image": {"image": IMAGE, "engine": {"useDeepGemm": False}},
     "revision": {"model": {"revision": REVISION}},
-    "model": {"model": {"id": "Qwen/Qwen3-32B-FP8", "toolCallParser": "hermes"}},
-    "resources": {"resources": {"cpu": 100, "memoryGib": 900}},
+    "model": {"model": {"id": "Qwen/Qwen3-32B-FP8"}},
     "profile": {"profile": "serve-chat"},
 }
 

@@ -138,7 +138,7 @@ def test_the_tolerance_is_five_per_cent_either_way(dev: Settings, blocks: int, s
 
 def test_one_api_server_tells_the_sum_of_its_engines() -> None:
     """Source: vLLM 0.18.1, v1/engine/utils.py: `num_gpu_blocks += msg["num_gpu_blocks"]` for every engine that is READY."""
-    module = settings_of("dev", engine={"entrypoint": "module"})
+    module = settings_of("dev", engine={"apiServerCount": 1})
     expected = declared.kv_expectation(module)
     assert expected is not None
     text = "".join(

@@ -27,7 +27,7 @@ from fleet.verify.findings import Report
 from fleet.verify.questions import REQUESTS_PER_RANK
 from fleet.verify.verification import Asking, verify
 from settings.load import parse
-from settings.sections.endpoint import ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
+from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.stack import Settings
 from settings.stack_file import read
 from tests.fleet.verify.made_cluster import MadeCluster
@@ -42,8 +42,9 @@ from tests.fleet.verify.stacks import (
     state_of,
     where_of,
 )
+from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.rows import each_row
-from workloads.router.haproxy import Fixed, Haproxy, config
+from workloads.router.haproxy import Haproxy, config
 
 KEY_FOR_ALL = 'http-request set-header Authorization "Bearer sk-of-the-tests"'
 SERVERS = 2
@@ -59,14 +60,13 @@ def stack() -> Settings:
     return parse("dev", dev | {"vllm-fleet:server": json.dumps(server), "vllm-fleet:endpoint": json.dumps(endpoint)})
 
 
-def grace(settings: Settings) -> int:
-    return ROUTER_PRE_STOP_SECONDS + settings.endpoint.router.drain_seconds + ROUTER_EXIT_SECONDS
+GRACE = ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS + ROUTER_EXIT_SECONDS
 
 
-def router_pod(settings: Settings, number: int) -> dict[str, Any]:
+def router_pod(number: int) -> dict[str, Any]:
     return {
         "metadata": {"name": f"router-{number:05d}"},
-        "spec": {"terminationGracePeriodSeconds": grace(settings), "containers": []},
+        "spec": {"terminationGracePeriodSeconds": GRACE, "containers": []},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
 
@@ -80,20 +80,11 @@ def free_port() -> int:
 @contextmanager
 def routed(folder: Path, urls: list[str], text: str = "", instead: str = "") -> Iterator[str]:
     """HOST:PORT of an HAProxy in front of these servers; its configuration has `instead` for `text`."""
-    port = free_port()
-    args = Haproxy(
-        servers=Fixed(addresses=tuple(url.removeprefix("http://") for url in urls)),
-        max_connections=1_000,
-        max_in_flight=100,
-        max_queued=100,
-        v1_only=True,
-        address="127.0.0.1",
-        port=port,
-        metrics_port=free_port(),
-        admin_port=free_port(),
-    )
+    ports = port, _, _ = [free_port() for _ in range(3)]
+    deployed = config(Haproxy(slots=1, max_in_flight=100, v1_only=True))
+    here = on_loopback(deployed, ports, [url.removeprefix("http://") for url in urls])
     file = folder / "haproxy.cfg"
-    file.write_text(config(args).replace(text, instead) if text else config(args))
+    file.write_text(here.replace(text, instead) if text else here)
     with subprocess.Popen(
         ["haproxy", "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as router:
@@ -115,7 +106,7 @@ def look(stack: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch, text: s
     with ExitStack() as closing:
         urls = [closing.enter_context(served(node_of(stack), guarded=True)) for _ in range(SERVERS)]
         made = MadeCluster(folder / "cluster", stack, urls)
-        made.objects[f"pods app={ROUTER_APP}"] = {"items": [router_pod(stack, number) for number in range(2)]}
+        made.objects[f"pods app={ROUTER_APP}"] = {"items": [router_pod(number) for number in range(2)]}
         made.forwards[ROUTER] = closing.enter_context(routed(folder, urls, text, instead))
         made.write()
         monkeypatch.setenv("PATH", made.path)
@@ -173,23 +164,22 @@ SOUND = Routed(
 )
 
 
-def facts(stack: Settings, routed: Routed | None = SOUND, **changes: Any) -> Facts:
+def facts(routed: Routed | None = SOUND, **changes: Any) -> Facts:
     pods = tuple(
-        RouterPod(name=f"router-{number:05d}", ready=True, why_not_ready="", grace_seconds=grace(stack))
-        for number in range(2)
+        RouterPod(name=f"router-{number:05d}", ready=True, why_not_ready="", grace_seconds=GRACE) for number in range(2)
     )
     return Facts(endpoint="", door=None, routed=routed, cluster=replace(Cluster(routers=pods), **changes))
 
 
 def test_a_router_that_is_missing_or_ends_too_soon_is_named(stack: Settings) -> None:
     hasty = RouterPod(name=ROUTER, ready=True, why_not_ready="", grace_seconds=30)
-    found = routers(facts(stack, routers=(hasty,)), stack)
+    found = routers(facts(routers=(hasty,)), stack)
     assert [one.subject for one in differing(found)] == [
         "router · replicas",
         f"{ROUTER} · terminationGracePeriodSeconds",
     ]
-    assert state_of(routers(facts(stack), stack)) == "passed"
-    assert state_of(routers(facts(stack, troubles={"routers": "forbidden"}), stack)) == "unknown"
+    assert state_of(routers(facts(), stack)) == "passed"
+    assert state_of(routers(facts(troubles={"routers": "forbidden"}), stack)) == "unknown"
 
 
 @each_row(
@@ -202,15 +192,15 @@ def test_a_router_that_is_missing_or_ends_too_soon_is_named(stack: Settings) -> 
     ],
 )
 def test_shares(stack: Settings, changes: dict[str, Any], state: str) -> None:
-    assert state_of(balance(facts(stack, replace(SOUND, **changes)), stack)) == state
+    assert state_of(balance(facts(replace(SOUND, **changes)), stack)) == state
 
 
 def test_with_a_port_per_rank_every_rank_needs_a_part_of_the_burst(stack: Settings) -> None:
     ranked = stack.model_copy(update={"server": stack.server.model_copy(update={"rank_ports": True})})
     idle = replace(SOUND, shares={"a, rank 0": 8, "a, rank 1": 0})
-    found = balance(facts(ranked, idle), ranked)
+    found = balance(facts(idle), ranked)
     assert [one.subject for one in differing(found)] == ["a, rank 1 · requests through the router"]
-    even = balance(facts(ranked, replace(SOUND, shares={"a, rank 0": 4, "a, rank 1": 4})), ranked)
+    even = balance(facts(replace(SOUND, shares={"a, rank 0": 4, "a, rank 1": 4})), ranked)
     assert state_of(even) == "passed"
 
 
@@ -252,10 +242,10 @@ def test_the_burst_is_counted_by_rank_where_ranks_have_ports(stack: Settings) ->
 )
 def test_what_refusals_tell(stack: Settings, body: str, state: str) -> None:
     refused = {"another model": Reply(status=404, body=body)}
-    assert state_of(refusals(facts(stack, replace(SOUND, refused=refused)), stack)) == state
+    assert state_of(refusals(facts(replace(SOUND, refused=refused)), stack)) == state
 
 
 def test_without_a_router_in_reach_nothing_is_judged(stack: Settings, dev: Settings) -> None:
-    assert state_of(balance(facts(stack, None), stack)) == "unknown"
-    assert state_of(refusals(facts(stack, None), stack)) == "unknown"
-    assert routers(facts(stack), dev) is balance(facts(stack), dev) is refusals(facts(stack), dev) is None
+    assert state_of(balance(facts(None), stack)) == "unknown"
+    assert state_of(refusals(facts(None), stack)) == "unknown"
+    assert routers(facts(), dev) is balance(facts(), dev) is refusals(facts(), dev) is None

@@ -34,12 +34,12 @@ SERVERS = {
     "reservation in blocks": [(A4, "reservation")],
     "cud": [(A4, "reservation")],
     "a canary of another revision": [(A4, "reservation")],
-    "ladder": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
+    "ladder": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
     "short ladder": [(A4, "flex-start")],
-    "every kind at once": [(A4, "flex-start"), SPOT_NODE],
+    "every kind at once": [SPOT_NODE, (A4, "flex-start")],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],
-    "prod": [(A4, "reservation"), (A4, "flex-start"), SPOT_NODE],
+    "prod": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
 }
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""
 
@@ -168,16 +168,19 @@ def test_rungs_come_in_their_order_each_with_its_own_way_and_wait() -> None:
     reservation = {"affinity": "Specific", "specific": [{"name": "block", "project": "owner", "zones": [ZONE]}]}
     steps = ladder(
         {**RUNG, "reservations": reservation, "capacityCheckWaitTimeSeconds": 60},
-        {**RUNG, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600},
+        {**RUNG, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600, "capacityCheckWaitTimeSeconds": 60},
+        {**RUNG, "flexStart": {"enabled": True}, "capacityCheckWaitTimeSeconds": 1200},
         {**RUNG, "spot": True, "location": {"zones": [ZONE]}},
     )
     found = offered(in_class(), rungs=steps)
-    assert [(one.mode, one.wait_seconds) for one in found] == [("reservation", 60), ("flex-start", 900), ("spot", 0)]
+    # It can be lengthened, of flex-start alone.
+    waits = [("reservation", 0), ("flex-start", 900), ("flex-start", 1200), ("spot", 0)]
+    assert [(one.mode, one.wait_seconds) for one in found] == waits
     assert (found[0].reservation, found[0].reservation_project) == ("block", "owner")
     assert found[1].max_run_seconds == "3600"
     assert {one.driver_version for one in found} == {"latest"}
     assert all(one.by_class and one.compute_class == "rungs" for one in found)
-    assert [(one.rung, one.migrates, one.idle_minutes) for one in found] == [(rung, False, None) for rung in range(3)]
+    assert [(one.rung, one.migrates, one.idle_minutes) for one in found] == [(rung, False, None) for rung in range(4)]
 
 
 def test_a_class_says_how_its_nodes_end_and_whether_pods_return_to_earlier_rungs() -> None:

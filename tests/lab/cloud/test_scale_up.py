@@ -228,10 +228,9 @@ def test_a_ladder_takes_every_rung_to_its_end_and_nothing_beyond(
     stock = Stock()
     stock.reserve("block", nodes=reserved, zone="europe-west4-b")
     stock.flex_start_nodes, stock.spot_nodes = flex, spot
-    patient = {**FLEX_RUNG, "capacityCheckWaitTimeSeconds": 1}
-    autoscaler = Autoscaler(stock, RESERVED_RUNG, patient, SPOT_RUNG)
+    autoscaler = Autoscaler(stock, RESERVED_RUNG, FLEX_RUNG, SPOT_RUNG)
     waiting, coming = named(pods, IN_CLASS), []
-    for after in (0.0, 1.0):
+    for after in (0.0, 900.0):
         decision = autoscaler.look(waiting, coming=coming, after=after)
         coming += rooms(decision)
     used = autoscaler.in_use

@@ -1,4 +1,4 @@
-"""The drill of a scheduled window, looked at by a machine that is late."""
+"""The drill of a scheduled window, on a machine that is busy for hours of simulated time."""
 
 from __future__ import annotations
 
@@ -13,62 +13,58 @@ import pytest
 from fleet.preview.offline import open_stack
 from lab.drills.catalogue import DRILLS
 from lab.drills.drill import Proof
-from lab.stage.meter import Series
 
 SETTINGS = open_stack(Path(__file__).parents[3], "prod").settings
 FEW, MANY = 2, 4
 """prod's minimum, and its replicas in the window."""
 EARLY_SECONDS = 1800.0
-LATE_SECONDS = 300.0
-"""From what happens to the look at it."""
+BUSY = timedelta(hours=3)
+"""Until replicas are Ready, by the calendar."""
 
 
-class LateStage:
-    """A stage whose waits end late; the autoscaler acts `scaled_after` the moment at which the window opens."""
+class BusyStage:
+    """A stage whose autoscaler asks for more replicas `asked_after` the moment at which the window opens."""
 
-    settings = SETTINGS
-    servers = FEW
+    settings, servers, server, namespace = SETTINGS, FEW, "server", "serving"
 
-    def __init__(self, *, scaled_after: float, ready_after: float) -> None:
-        self.at, self.opens_at, self.began = 0.0, 480.0, datetime.min
-        self.scaled_at, self.ready_at = self.opens_at + scaled_after, self.opens_at + ready_after
-        self.clock = SimpleNamespace(now_seconds=lambda: self.at)
-        self.meter = SimpleNamespace(servers=Series([(0.0, FEW)]), ready_servers=Series([(0.0, FEW)]))
+    def __init__(self, *, asked_after: float, start_seconds: float) -> None:
+        self.asked_after = timedelta(seconds=asked_after)
+        self.timings = SimpleNamespace(whole_start_seconds=start_seconds)
+        self.keda = SimpleNamespace(now=datetime.min, run_calendar=lambda: None)
+        self.api = SimpleNamespace(get=lambda *_: {"spec": {"replicas": self.asked}})
 
     @property
-    def keda(self) -> Any:
-        return SimpleNamespace(now=self.began + timedelta(seconds=self.at))
+    def asked(self) -> int:
+        return MANY if self.keda.now >= self.asked_at else FEW
 
     def rest(self, now: datetime) -> None:
-        self.began = now
+        self.keda.now, self.asked_at = now, now + timedelta(minutes=8) + self.asked_after
 
-    def until(self, _what: str, condition: Callable[[], Any], _limit: float) -> None:
-        if not condition():
-            while not condition():
-                self._pass(10.0)
-            self._pass(LATE_SECONDS)
+    def until_ready(self, servers: int) -> None:
+        assert servers == self.asked
+        if servers == MANY:
+            self.keda.now += BUSY
 
-    def _pass(self, seconds: float) -> None:
-        self.at += seconds
-        for series, at in ((self.meter.servers, self.scaled_at), (self.meter.ready_servers, self.ready_at)):
-            if at <= self.at:
-                series.add(at, MANY)
+    def until(self, _what: str, condition: Callable[[], Any], _limit: float) -> Any:
+        while not (found := condition()):
+            self.keda.now += timedelta(seconds=15)
+        return found
 
 
 @pytest.mark.parametrize(
-    ("scaled_after", "ready_after", "held"),
+    ("asked_after", "start_seconds", "held"),
     [
-        (60.0, EARLY_SECONDS - 60, {"no earlier scale-up": True, "Ready when": True}),
-        (60.0, EARLY_SECONDS + 60, {"no earlier scale-up": True, "Ready when": False}),
-        (-60.0, EARLY_SECONDS - 60, {"no earlier scale-up": False, "Ready when": True}),
+        (60.0, EARLY_SECONDS - 120, {"no earlier scale-up": True, "Ready when": True}),
+        (60.0, EARLY_SECONDS, {"no earlier scale-up": True, "Ready when": False}),
+        (-60.0, EARLY_SECONDS - 120, {"no earlier scale-up": False, "Ready when": True}),
     ],
     ids=["in time", "Ready a minute late", "scaled up a minute early"],
 )
-def test_what_counts_is_when_it_happened_and_not_when_it_was_seen(
-    scaled_after: float, ready_after: float, held: dict[str, bool]
+def test_calendar_and_timings_count_and_not_what_a_busy_machine_takes(
+    asked_after: float, start_seconds: float, held: dict[str, bool]
 ) -> None:
     drill = next(one for one in DRILLS if one.name == "schedule")
-    stage: Any = LateStage(scaled_after=scaled_after, ready_after=ready_after)
+    stage: Any = BusyStage(asked_after=asked_after, start_seconds=start_seconds)
     proof = Proof()
     drill.play(stage, proof)
     seen = {about: one.severity == "passed" for about in held for one in proof.checks if about in one.subject}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
+from typing import Final
 
 from tests.policy.case import Case
 
-CASES: Mapping[str, tuple[Case, ...]] = {
+CASES: Final[Mapping[str, tuple[Case, ...]]] = {
     name: importlib.import_module(f"{__name__}.{name}").CASES
     for name in sorted(one.name for one in pkgutil.iter_modules(__path__))
 }
 """By subject."""
-MUTANTS: tuple[Case, ...] = tuple(case for cases in CASES.values() for case in cases if case.broken)
+EVERY: Final = tuple(case for cases in CASES.values() for case in cases)

@@ -10,10 +10,9 @@ from tests.policy.case import (
     DEPLOYMENT,
     POD,
     Edit,
-    append,
+    broken,
     drop,
     new,
-    of_resource,
     put,
     sound,
 )
@@ -27,7 +26,6 @@ _FLEX = {**_B200, f"{_GKE}/gke-flex-start": "true", f"{_GKE}/gke-max-run-duratio
 _CLASS = {f"{_GKE}/compute-class": "b200"}
 _A4 = {"node.kubernetes.io/instance-type": "a4-highgpu-8g"}
 _SELECTOR = f"{POD}.nodeSelector"
-LADDER = {"capacity": {"mode": "ladder", "reservation": {"name": "b200"}}}
 
 
 def _on(selector: Mapping[str, str]) -> Edit:
@@ -66,7 +64,7 @@ def _class(*rungs: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
 
 
 def _google(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props, beside="network-vpc")
+    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props)
 
 
 _NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}
@@ -74,7 +72,7 @@ _ZONES = {"zones": ["europe-west4-b"]}
 _FLEX_RUNG = {"flexStart": {"enabled": True}}
 
 CASES = (
-    of_resource(
+    broken(
         "partial-node",
         "four GPUs, chosen by affinity",
         put(DEPLOYMENT, _SELECTOR, value={f"{_GKE}/gke-spot": "true"}),
@@ -87,62 +85,58 @@ CASES = (
         ),
         _gpus(4),
     ),
-    of_resource("partial-node", "seven GPUs", _gpus(7)),
-    of_resource("partial-node", "two nodes' GPUs", _gpus(16)),
-    of_resource("partial-node", "three L4", _on(_L4), _gpus(3)),
+    broken("partial-node", "seven GPUs", _gpus(7)),
+    broken("partial-node", "two nodes' GPUs", _gpus(16)),
+    broken("partial-node", "three L4", _on(_L4), _gpus(3)),
     sound("partial-node", "two of a shared machine's eight", _on({**_H100, **_EIGHT}), _gpus(2)),
-    of_resource(
+    broken(
         "no-capacity-selector", "the Spot selector lost", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-spot"), stack="spot"
     ),
-    of_resource("no-capacity-selector", "a machine type alone", _on(_A4), stack="cud"),
-    of_resource("no-capacity-selector", "a built-in class", _on({**_B200, f"{_GKE}/compute-class": "Accelerator"})),
-    of_resource("no-capacity-selector", "GPUs of no type", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-accelerator")),
+    broken("no-capacity-selector", "a machine type alone", _on(_A4), stack="cud"),
+    broken("no-capacity-selector", "a built-in class", _on({**_B200, f"{_GKE}/compute-class": "Accelerator"})),
+    broken("no-capacity-selector", "GPUs of no type", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/gke-accelerator")),
     sound("no-capacity-selector", "a class of one's own", _on(_CLASS)),
-    of_resource("no-capacity-selector", "one H100, which is not sold on demand", _on(_H100), _gpus(1)),
-    of_resource(
+    broken("no-capacity-selector", "one H100, which is not sold on demand", _on(_H100), _gpus(1)),
+    broken(
         "reservation-not-specific",
         "no affinity",
         drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-affinity"),
         stack="cud",
     ),
-    of_resource(
-        "reservation-not-specific", "no name", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-name"), stack="cud"
-    ),
-    of_resource("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
-    of_resource("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
+    broken("reservation-not-specific", "no name", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-name"), stack="cud"),
+    broken("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
+    broken("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
     sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
-    of_resource(
+    broken(
         "flex-start-limits",
         "one minute",
         _lasting("60", {**_B200, f"{_GKE}/gke-provisioning": "flex-start"}),
         stack="spot",
     ),
-    *(of_resource("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
-    of_resource("flex-start-limits", "a long rung", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_801))),
+    *(broken("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
+    broken("flex-start-limits", "a long rung", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_801))),
     *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
     sound("flex-start-limits", "a rung of a week", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_800))),
-    of_resource(
+    broken(
         "spot-grace-above-budget",
         "the default grace, above a limit of the stack's own",
         drop(DEPLOYMENT, f"{POD}.terminationGracePeriodSeconds"),
         stack="gateway",
         mostSeconds=25.0,
     ),
-    of_resource("spot-grace-above-budget", "a second too long", _grace(601)),
+    broken("spot-grace-above-budget", "a second too long", _grace(601)),
     sound("spot-grace-above-budget", "as long as a notice leaves", _grace(15)),
     sound("spot-grace-above-budget", "a limit of the stack's own", _grace(601), mostSeconds=601.0),
-    of_resource(
+    broken(
         "compute-class-unsound",
         "a machine with other GPUs",
         _class({"machineType": "g2-standard-24", "gpu": {"type": "nvidia-l4", "count": 4}, "spot": True}),
     ),
-    of_resource("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
-    of_resource("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
-    of_resource(
-        "compute-class-unsound", "zones beside a reservation", _class(_rung(reservations=_NAMED, location=_ZONES))
-    ),
-    of_resource("compute-class-unsound", "no reservation named", _class(_rung(reservations={"affinity": "Specific"}))),
-    of_resource("compute-class-unsound", "a rung of two ways", _class(_rung(**_FLEX_RUNG, spot=True))),
+    broken("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
+    broken("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
+    broken("compute-class-unsound", "zones beside a reservation", _class(_rung(reservations=_NAMED, location=_ZONES))),
+    broken("compute-class-unsound", "no reservation named", _class(_rung(reservations={"affinity": "Specific"}))),
+    broken("compute-class-unsound", "a rung of two ways", _class(_rung(**_FLEX_RUNG, spot=True))),
     sound(
         "compute-class-unsound",
         "three ways in turn",
@@ -153,15 +147,4 @@ CASES = (
         "CPUs of any machine",
         _class({"machineFamily": "c4"}, whenUnsatisfiable="ScaleUpAnyway"),
     ),
-    of_resource(
-        "compute-class-mismatch",
-        "four GPUs on nodes of eight",
-        _class(),
-        _on(_CLASS),
-        _gpus(4),
-        append(DEPLOYMENT, f"{POD}.tolerations", {"key": f"{_GKE}/compute-class", "operator": "Exists"}),
-        stack="spot",
-    ),
-    of_resource("compute-class-mismatch", "an hour on Spot", _class(), _on(_CLASS), _grace(3600)),
-    sound("compute-class-mismatch", "an hour, no rung on Spot", _class(_rung()), _on(_CLASS), _grace(3600)),
 )

@@ -5,27 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from facts.names import BATCH_MAX_USD
 from fleet.preview.record.values import transform
+from scalers import POD_COUNT
 from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     POD,
+    QUOTA,
+    SCALER,
     Edit,
     Props,
     Resources,
+    broken,
     change,
-    delete,
     drop,
+    get,
     new,
-    of_program,
-    of_resource,
     put,
     set_at,
     sound,
     twin,
 )
 
-_QUOTA = "namespace-gpu-quota"
 _GPUS = "requests.nvidia.com/gpu"
 
 
@@ -34,11 +36,7 @@ def _replicas(count: int) -> Edit:
 
 
 def _quota(gpus: int) -> Edit:
-    return put(_QUOTA, "spec.hard", _GPUS, value=str(gpus))
-
-
-def _priority(operator: str, *values: str) -> Props:
-    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": list(values)}]}
+    return put(QUOTA, "spec.hard", _GPUS, value=str(gpus))
 
 
 def _relabelled(resources: Resources) -> None:
@@ -87,22 +85,20 @@ def _in_class(*rungs: dict[str, Any]) -> tuple[Edit, Edit]:
     )
 
 
+def _pauses(props: Props) -> None:
+    words = get(props, f"{POD}.containers.0.command")
+    words[:] = [word.replace('"then": "warn"', '"then": "pause"') for word in words]
+
+
 CASES = (
-    of_program(
-        "hourly-cost-above-ceiling",
-        "a thirteenth replica",
-        stack="spot",
-        settings={"server": {"replicas": 13}},
-        limits={"maxUsdPerHour": 400},
-    ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "a zero too many",
         _replicas(120),
         stack="spot",
         maxUsdPerHour=400,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "reserved nodes",
         _replicas(13),
@@ -110,7 +106,7 @@ CASES = (
         maxUsdPerHour=1_100,
         usdPerNodeHour=88.93,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "a price of one's own",
         _replicas(13),
@@ -118,20 +114,20 @@ CASES = (
         maxUsdPerHour=1_200.0,
         usdPerNodeHour=100.0,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "no published price",
         change(DEPLOYMENT, _without_price),
         maxUsdPerHour=40.0,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "a class of Spot alone",
         *_in_class({"machineType": "a4-highgpu-8g", "spot": True}),
         _replicas(2),
         maxUsdPerHour=40.0,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "a class of flex-start and Spot",
         *_in_class(
@@ -140,16 +136,16 @@ CASES = (
         ),
         maxUsdPerHour=40.0,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "a paused fleet and one without a price beside it",
-        twin("server-paused", DEPLOYMENT, lambda props: set_at(props, "spec.replicas", value=0)),
-        twin("server-unpriced", DEPLOYMENT, _without_price),
         _replicas(13),
+        twin("unpriced", DEPLOYMENT, _without_price),
+        twin("paused", "Deployment/server-deployment", lambda props: set_at(props, "spec.replicas", value=0)),
         stack="spot",
         maxUsdPerHour=400,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "nodes and all that is beside them, each above it",
         _replicas(2),
@@ -157,7 +153,7 @@ CASES = (
         stack="smoke",
         maxUsdPerHour=2.0,
     ),
-    of_resource(
+    broken(
         "hourly-cost-above-ceiling",
         "by less than a cent",
         _replicas(13),
@@ -165,76 +161,40 @@ CASES = (
         maxUsdPerHour=1_299.999,
         usdPerNodeHour=100.0,
     ),
-    of_program(
-        "hourly-cost-above-ceiling",
-        "idle nodes of a reservation, at a price of one's own",
-        stack="prod",
-        settings={"capacity": {"reservation": {"nodes": 28}}},
-        limits={"maxUsdPerHour": 740, "usdPerNodeHour": 88.93},
-    ),
     sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
-    of_resource("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
-    of_resource(
+    broken("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
+    broken(
         "gpu-quota-above-plan",
         "a node's GPUs more",
         _quota(104),
         stack="spot",
     ),
-    of_resource(
+    broken(
         "gpu-quota-above-plan",
         "a node's GPUs more, by limits",
-        put(_QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "104"}),
+        put(QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "104"}),
         stack="spot",
     ),
     sound("gpu-quota-above-plan", "less than the plan", _quota(8), stack="spot"),
-    sound("gpu-quota-above-plan", "no GPUs counted", put(_QUOTA, "spec.hard", value={"pods": "10"})),
+    sound("gpu-quota-above-plan", "no GPUs counted", put(QUOTA, "spec.hard", value={"pods": "10"})),
     sound("gpu-quota-above-plan", "replicas of another owner", _quota(960), drop(DEPLOYMENT, "spec.replicas")),
-    sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(_QUOTA, "metadata.namespace", value="other")),
+    sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(QUOTA, "metadata.namespace", value="other")),
     sound("gpu-quota-above-plan", "room for an autoscaler", _quota(104), stack="spot", spareGpus=8.0),
-    of_resource("gpu-quota-missing", "no quota", delete(_QUOTA), stack="spot"),
-    of_resource("gpu-quota-missing", "another namespace's", put(_QUOTA, "metadata.namespace", value="other")),
-    sound("gpu-quota-missing", "by limits", put(_QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "8"})),
-    sound("gpu-quota-missing", "replicas of another owner", delete(_QUOTA), drop(DEPLOYMENT, "spec.replicas")),
-    of_program(
-        "benchmark-in-production",
-        "the benchmark switched on in production",
-        stack="cud",
-        settings={"benchmark": {"enabled": True}},
-    ),
-    of_resource(
+    broken(
         "benchmark-in-production",
         "a fleet that went into production with its benchmark",
         _environment("production"),
         stack="gateway",
     ),
-    of_resource(
+    broken(
         "benchmark-in-production",
-        "by the labels of the Google provider",
+        "the labels of the Google provider say it",
         put("google", "defaultLabels", value='{"environment": "production"}'),
         stack="gateway",
     ),
-    of_resource("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
+    broken("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
     *(
-        of_resource("gpu-quota-above-plan", what, put(_QUOTA, f"spec.{key}", value=scope))
-        for what, key, scope in (
-            ("pods without requests", "scopes", ["BestEffort"]),
-            ("pods that end", "scopes", ["Terminating"]),
-            ("pods of a priority", "scopeSelector", _priority("In", "batch")),
-            ("pods of any priority", "scopeSelector", _priority("Exists")),
-        )
-    ),
-    sound(
-        "gpu-quota-above-plan",
-        "pods that run on",
-        put(_QUOTA, "spec.scopes", value=["NotTerminating", "NotBestEffort"]),
-    ),
-    sound(
-        "gpu-quota-above-plan",
-        "all but a priority",
-        put(_QUOTA, "spec.scopeSelector", value=_priority("NotIn", "batch")),
-    ),
-    *(
-        of_resource("benchmark-in-production", " ".join(words), _job(*words), stack="cud")
+        broken("benchmark-in-production", " ".join(words), _job(*words), stack="cud")
         for words in (
             ("python3", "-m", "pod_scripts.launch_clients"),
             ("python", "benchmark_serving.py"),
@@ -243,4 +203,20 @@ CASES = (
         )
     ),
     sound("benchmark-in-production", "a stopped Job", _job("guidellm", parallelism=0), stack="cud"),
+    broken("batch-without-ceiling", "no amount", drop(SCALER, "metadata.annotations"), stack="batch"),
+    broken(
+        "batch-without-ceiling",
+        "an amount that is none",
+        put(SCALER, "metadata.annotations", BATCH_MAX_USD, value="much"),
+        stack="batch",
+    ),
+    broken("batch-without-ceiling", "a hundred servers", drop(SCALER, "spec.maxReplicaCount"), stack="batch"),
+    sound("batch-without-ceiling", "more servers", put(SCALER, "spec.maxReplicaCount", value=8.0), stack="batch"),
+    sound(
+        "batch-without-ceiling",
+        "a spending guard that pauses",
+        put(SCALER, "spec.triggers.0.type", value=POD_COUNT),
+        change("Deployment/spending", _pauses),
+        stack="prod",
+    ),
 )

@@ -9,17 +9,16 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     Edit,
+    broken,
     delete,
     drop,
     new,
-    of_program,
-    of_resource,
     options,
     put,
     sound,
 )
 
-_BUDGET = "server-disruption-budget"
+_BUDGET = "PodDisruptionBudget"
 _STRATEGY = "spec.strategy"
 _ROLLING = f"{_STRATEGY}.rollingUpdate"
 _RECREATE = put(DEPLOYMENT, _STRATEGY, value={"type": "Recreate"})
@@ -56,12 +55,9 @@ _WEB = new(
     },
 )
 """Pods without GPUs, which change as they like."""
-_CLUSTER = "cluster-autopilot"
-_SCOPES = put(_CLUSTER, "nodeConfig", value={"oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"]})
 _RULES = (
     "surge-on-whole-node-pods",
     "recreate-on-many-replicas",
-    "rollout-stops-too-many",
     "no-disruption-budget",
     "probe-shorter-than-loading",
 )
@@ -70,49 +66,43 @@ CASES = (
     *(sound(rule, "pods without GPUs", _WEB) for rule in _RULES),
     *(sound(rule, "replicas of another owner", _EXTERNAL, stack="spot") for rule in _RULES),
     *(sound(rule, f"{count} replicas", _replicas(count), stack="spot") for rule in _RULES for count in (0, 1)),
-    of_resource(
+    broken(
         "surge-on-whole-node-pods",
         "no strategy at all",
         drop(DEPLOYMENT, _STRATEGY),
         stack="gateway",
     ),
-    of_resource("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot"),
-    of_resource(
+    broken("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot"),
+    broken(
         "surge-on-whole-node-pods",
         "a fifth",
         _surge("20%"),
         stack="spot",
     ),
     sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
-    of_resource("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud"),
-    of_resource(
+    broken("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud"),
+    broken(
         "recreate-on-many-replicas",
         "none yet, of another owner",
         _replicas(0),
         options(DEPLOYMENT, ignore_changes=("spec.replicas",)),
         _RECREATE,
     ),
-    of_resource(
-        "rollout-stops-too-many",
-        "half of twelve",
-        put(DEPLOYMENT, f"{_ROLLING}.maxUnavailable", value="50%"),
-        stack="cud",
-    ),
-    of_resource(
+    broken(
         "no-disruption-budget",
         "the budget deleted",
         delete(_BUDGET),
         stack="gateway",
     ),
-    of_resource(
+    broken(
         "no-disruption-budget",
         "a budget that lets all go",
         put(_BUDGET, "spec.maxUnavailable", value="100%"),
         stack="cud",
     ),
-    of_resource("no-disruption-budget", "eleven may go", _lets_go(maxUnavailable=11), stack="spot"),
+    broken("no-disruption-budget", "eleven may go", _lets_go(maxUnavailable=11), stack="spot"),
     *(
-        of_resource("no-disruption-budget", f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
+        broken("no-disruption-budget", f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
         for what, limit in {
             "its minimum": {"maxUnavailable": 2},
             "all": {"maxUnavailable": "100%"},
@@ -129,25 +119,21 @@ CASES = (
         ),
         stack="spot",
     ),
-    of_program("probe-shorter-than-loading", "five minutes", settings={"server": {"startupMinutes": 5}}),
+    broken(
+        "probe-shorter-than-loading",
+        "five minutes",
+        put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30),
+    ),
     sound(
         "probe-shorter-than-loading",
         "thirty tries for a small model",
         put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30),
         loadingSeconds=300,
     ),
-    of_resource(
+    broken(
         "probe-shorter-than-loading",
         "a liveness probe that waits two minutes",
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 120}),
     ),
-    of_resource("autopilot-node-config", "scopes of the nodes", _SCOPES),
-    sound(
-        "autopilot-node-config",
-        "ignored after the first update",
-        _SCOPES,
-        options(_CLUSTER, ignore_changes=("nodeConfig",)),
-    ),
-    sound("autopilot-node-config", "a Standard cluster", _SCOPES, put(_CLUSTER, "enableAutopilot", value=False)),
 )

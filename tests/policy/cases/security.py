@@ -6,25 +6,24 @@ from typing import Any
 
 from rules.rights import NODE_ROLES
 from tests.policy.case import (
+    CLUSTER,
     CONTAINER,
     DEPLOYMENT,
-    HERE,
-    POD,
+    NODES_GRANT,
     Edit,
     Props,
     append,
-    delete,
+    broken,
     drop,
     flag,
     new,
-    of_resource,
     put,
     sound,
     variable,
 )
+from tokens import SECRET
 
-_DENY = "network-policies-default-deny"
-_BUCKET = "results-bucket"
+_DEFAULTS = "clusterAutoscaling.autoProvisioningDefaults"
 # Put together here: a checker of the repository must not take them for real ones.
 _TOKEN = "hf_" + "aBcDeFgH" * 5
 _KEY = "correct-horse-" + "battery-staple"
@@ -49,165 +48,35 @@ def _annotated(text: str) -> Edit:
 
 def _made(kind: str, props: Props) -> Edit:
     """One more resource of Google Cloud."""
-    return new("by-hand", f"gcp:{kind}", props, beside=_BUCKET)
+    return new("by-hand", f"gcp:{kind}", props)
 
 
-def _grant(role: str, member: str) -> Edit:
-    return _made("projects/iAMMember:IAMMember", {"role": role, "member": member})
-
-
-_SECRET = "kubernetes:core/v1:Secret"
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
-_NODES = "serviceAccount:dev-vllm-nodes@offline-preview.iam.gserviceaccount.com"
 _BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
-_SILENT = drop(DEPLOYMENT, f"{POD}.automountServiceAccountToken")
-_NO_ACCOUNT = delete("server-account")
-
-
-def _rights(namespace: str) -> Edit:
-    """A role for the server's account, or for a namesake."""
-    subject = {"kind": "ServiceAccount", "name": "vllm-server", "namespace": namespace}
-    props = {"metadata": {"name": "b", "namespace": HERE}, "subjects": [subject]}
-    return new("binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", props)
-
-
-def _role(resource: str, *verbs: str, names: list[str] | None = None) -> Edit:
-    """One more role, of one right."""
-    rule = {"apiGroups": ["*"], "resources": [resource], "verbs": list(verbs), "resourceNames": names or []}
-    props = {"metadata": {"name": "r", "namespace": HERE}, "rules": [rule]}
-    return new("role", "kubernetes:rbac.authorization.k8s.io/v1:Role", props)
-
-
-_RELEASE = "0123456789ab"
-_SAVER = put(
-    DEPLOYMENT,
-    f"{POD}.initContainers",
-    value=[
-        {"name": "compile-cache", "command": ["python3", "-c", "", "save", "--bucket", "caches", f"--key={_RELEASE}"]}
-    ],
-)
-
-
-_CANARY = new(
-    "canary",
-    "kubernetes:apps/v1:Deployment",
-    {
-        "metadata": {"name": "canary", "namespace": HERE},
-        "spec": {
-            "template": {
-                "spec": {
-                    "serviceAccountName": "vllm-server-next",
-                    "initContainers": [
-                        {"name": "compile-cache", "command": ["python3", "--bucket", "caches", "--key=fedcba987654"]}
-                    ],
-                }
-            }
-        },
-    },
-)
-"""Another release beside the servers."""
-
-
-def _caches(role: str, account: str = "vllm-server", key: str = _RELEASE) -> Edit:
-    """A grant on the bucket of the servers' compiled kernels."""
-    member = f"principal://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/subject/ns/vllm-dev/sa/{account}"
-    expression = f"resource.name.startsWith('projects/_/buckets/caches/objects/{key}/')"
-    inputs = {"bucket": "caches", "role": role, "member": member, "condition": {"expression": expression}}
-    return new("caches", "gcp:storage/bucketIAMMember:BucketIAMMember", inputs)
-
-
-CACHES = (
-    of_resource("compile-cache-writers", "servers replace what they run", _SAVER, _caches("roles/storage.objectUser")),
-    of_resource(
-        "compile-cache-writers", "a pod of another kind", _SAVER, _caches("roles/storage.objectCreator", "benchmark")
-    ),
-    of_resource(
-        "compile-cache-writers",
-        "every key",
-        _SAVER,
-        _caches("roles/storage.objectCreator", key=""),
-    ),
-    of_resource(
-        "compile-cache-writers",
-        "a canary under the servers' key",
-        _SAVER,
-        _CANARY,
-        _caches("roles/storage.objectCreator", "vllm-server-next"),
-    ),
-    sound(
-        "compile-cache-writers",
-        "a canary under its own key",
-        _SAVER,
-        _CANARY,
-        _caches("roles/storage.objectCreator", "vllm-server-next", "fedcba987654"),
-    ),
-    sound("compile-cache-writers", "servers of the key", _SAVER, _caches("roles/storage.objectCreator")),
-    sound("compile-cache-writers", "a pod that reads", _SAVER, _caches("roles/storage.objectViewer", "benchmark")),
-)
-
-PODS = (
-    of_resource(
-        "token-mounted-for-nothing",
-        "an account that mounts it, and a pod that does not refuse",
-        drop("weights-download", f"{POD}.automountServiceAccountToken"),
-        put("weights-account", "automountServiceAccountToken", value=True),
-        stack="spot",
-    ),
-    of_resource("token-mounted-for-nothing", "nothing said, and no account", _SILENT, _NO_ACCOUNT),
-    of_resource(
-        "token-mounted-for-nothing",
-        "a pod that insists, whatever its account says",
-        put(DEPLOYMENT, f"{POD}.automountServiceAccountToken", value=True),
-    ),
-    of_resource("token-mounted-for-nothing", "rights of a namesake elsewhere", _SILENT, _NO_ACCOUNT, _rights("other")),
-    of_resource(
-        "object-stated-in-part",
-        "a patch",
-        new("p", "kubernetes:core/v1:ConfigMapPatch", {"metadata": {"namespace": HERE}}),
-    ),
-    sound(
-        "object-stated-in-part",
-        "labels of a namespace",
-        new("p", "kubernetes:core/v1:NamespacePatch", {"metadata": {"name": HERE, "labels": {"team": "a"}}}),
-    ),
-    of_resource(
-        "server-variables-unseen", "a ConfigMap's every key", _in_server("envFrom", [{"configMapRef": {"name": "c"}}])
-    ),
-    sound("server-variables-unseen", "a variable", variable(DEPLOYMENT, "A", "b")),
-    of_resource("role-without-names", "whoever writes any quota", _role("resourcequotas", "get", "patch")),
-    of_resource("role-without-names", "whoever runs pods", _role("pods", "create")),
-    of_resource("role-without-names", "whoever lists secrets", _role("secrets", "list")),
-    of_resource("role-without-names", "whoever may do all to one", _role("*", "*", names=["a"])),
-    sound("role-without-names", "one quota by its name", _role("resourcequotas", "create", "patch", names=["a"])),
-    sound("role-without-names", "pods that are deleted", _role("pods", "list", "delete")),
-    sound("role-without-names", "a status", _role("replicasets/status", "patch")),
-    sound("token-mounted-for-nothing", "an account that refuses", _SILENT),
-    sound("token-mounted-for-nothing", "rights", _SILENT, _NO_ACCOUNT, _rights(HERE)),
-)
 
 SECRETS = (
-    of_resource(
+    broken(
         "secret-in-plain-text",
         "a token in an annotation",
         put(DEPLOYMENT, "metadata.annotations.note", value=f"download with {_TOKEN}"),
         stack="cud",
         unspeakable=_TOKEN,
     ),
-    of_resource(
+    broken(
         "secret-in-plain-text",
         "a key in a variable of its name",
         variable(DEPLOYMENT, "VLLM_API_KEY", _KEY),
         stack="spot",
         unspeakable=_KEY,
     ),
-    of_resource(
+    broken(
         "secret-in-plain-text",
         "a key as a word of its own",
         flag(DEPLOYMENT, "--api-key"),
         append(DEPLOYMENT, f"{CONTAINER}.args", _KEY),
         unspeakable=_KEY,
     ),
-    of_resource(
+    broken(
         "secret-in-plain-text",
         "the key in the header of a probe",
         put(
@@ -218,15 +87,15 @@ SECRETS = (
         stack="gateway",
         unspeakable=_KEY,
     ),
-    of_resource(
+    broken(
         "secret-in-plain-text",
         "a password in the address of a mirror",
-        put("weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
+        put("Job/weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
         stack="cud",
         unspeakable=_PASSWORD,
     ),
     *(
-        of_resource("secret-in-plain-text", what, edit, unspeakable=secret)
+        broken("secret-in-plain-text", what, edit, unspeakable=secret)
         for what, edit, secret in (
             ("a token in an option", _args(f"--hf={_TOKEN}"), _TOKEN),
             ("a key behind =", _args(f"--api-key={_KEY}"), _KEY),
@@ -244,7 +113,7 @@ SECRETS = (
             ),
             (
                 "beside a Secret's own place",
-                new("s", _SECRET, {"metadata": {"annotations": {"was": _TOKEN}}}),
+                new("s", SECRET, {"metadata": {"annotations": {"was": _TOKEN}}}),
                 _TOKEN,
             ),
         )
@@ -261,29 +130,21 @@ SECRETS = (
             ("a tokenizer", _env("TOKENIZER", "qwen")),
             ("an image's digest", _annotated("oci://registry.k8s.io/a/b:v1@sha256:0")),
             ("a repository", _annotated("git@github.com:a/b")),
-            ("a Secret", new("s", _SECRET, {"stringData": {"t": _TOKEN}})),
+            ("a Secret", new("s", SECRET, {"stringData": {"t": _TOKEN}})),
             ("a version of a secret", _made("secretmanager/secretVersion:SecretVersion", {"secretData": _TOKEN})),
             ("a provider", new("k", "pulumi:providers:kubernetes", {"kubeconfig": _PEM})),
         )
     ),
 )
 
+_OWNER = put(NODES_GRANT, "role", value="roles/owner")
+_RESULTS = "BucketIAMMember/results"
+_POOLS = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools"
+
 ACCESS = (
-    of_resource(
-        "broad-roles",
-        "nodes that read every bucket",
-        put("nodes-telemetry", "role", value="roles/storage.admin"),
-        stack="cud",
-    ),
-    of_resource("broad-roles", "a role for storage", _grant("roles/storage.admin", _NODES)),
-    sound(
-        "broad-roles",
-        "a role agreed",
-        _grant("roles/storage.admin", _NODES),
-        nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
-    ),
-    of_resource("broad-roles", "a machine that owns the project", _grant("roles/owner", _BOT)),
-    of_resource(
+    broken("broad-roles", "nodes that read every bucket", put(NODES_GRANT, "role", value="roles/storage.admin")),
+    broken("broad-roles", "a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
+    broken(
         "broad-roles",
         "a workload that edits the project",
         _made(
@@ -291,129 +152,62 @@ ACCESS = (
             {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
         ),
     ),
-    of_resource(
+    broken(
         "broad-roles",
         "a benchmark that may delete its bucket",
-        put("access-benchmark-results", "role", value="roles/storage.admin"),
+        put(_RESULTS, "role", value="roles/storage.admin"),
         stack="spot",
     ),
-    sound("broad-roles", "a person", _grant("roles/owner", "user:a@b.c")),
-    of_resource("broad-roles", "a machine's role for all buckets", _grant("roles/storage.admin", _BOT)),
+    sound("broad-roles", "a person", _OWNER, put(NODES_GRANT, "member", value="user:a@b.c")),
+    sound(
+        "broad-roles",
+        "a role of nodes, agreed",
+        put(NODES_GRANT, "role", value="roles/storage.admin"),
+        nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
+    ),
     sound(
         "broad-roles",
         "a machine's role, agreed",
-        _grant("roles/storage.admin", _BOT),
-        agreed=[f"roles/storage.admin {_BOT}"],
+        _OWNER,
+        put(NODES_GRANT, "member", value=_BOT),
+        agreed=[f"roles/owner {_BOT}"],
     ),
-    sound("broad-roles", "another machine's own role", _grant("roles/cloudtrace.agent", _BOT)),
-    of_resource("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
+    sound("broad-roles", "another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
+    broken("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
+    broken("long-lived-key", "a key for every API", _made("projects/apiKey:ApiKey", {"name": "a"})),
+    broken("long-lived-key", "a token", new("t", SECRET, {"type": "kubernetes.io/service-account-token"})),
     sound("long-lived-key", "an account", _made("serviceaccount/account:Account", {"accountId": "a"})),
-    of_resource(
-        "node-account-default",
-        "the account removed",
-        drop("cluster-autopilot", "clusterAutoscaling.autoProvisioningDefaults.serviceAccount"),
-        stack="spot",
-    ),
-    sound(
-        "node-account-default",
-        "a cluster whose pools say it",
-        _made("container/cluster:Cluster", {"removeDefaultNodePool": True}),
-    ),
-    of_resource("namespace-without-network-policy", "the default deny deleted", delete(_DENY), stack="cud"),
-    of_resource(
-        "namespace-without-network-policy",
-        "a default deny that lets everybody in",
-        put(_DENY, "spec.ingress", value=[{}]),
-    ),
-    of_resource(
-        "namespace-without-network-policy",
-        "a policy for some pods",
-        put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
-    ),
-    of_resource(
-        "namespace-without-network-policy", "a default deny elsewhere", put(_DENY, "metadata.namespace", value="other")
-    ),
-    of_resource(
-        "namespace-without-network-policy",
-        "servers in the namespace of everybody",
-        put(DEPLOYMENT, "metadata.namespace", value="default"),
-    ),
-    sound(
-        "namespace-without-network-policy", "servers in another stack's namespace", delete("namespace-namespace", _DENY)
-    ),
-    sound(
-        "namespace-without-network-policy",
-        "a namespace of the system",
-        new("system", "kubernetes:core/v1:Namespace", {"metadata": {"name": "kube-system"}}),
-    ),
-    of_resource(
-        "namespace-egress-open", "everything may go out", put(_DENY, "spec.egress", value=[{}]), stack="gateway"
-    ),
-    of_resource(
-        "namespace-egress-open",
-        "servers reach the internet",
-        put(
-            "network-policies-weights-writer",
-            "spec.podSelector",
-            value={"matchLabels": {"app": "qwen35-server"}},
-        ),
-    ),
-    of_resource("namespace-egress-open", "a deny of what comes in", put(_DENY, "spec.policyTypes", value=["Ingress"])),
-    of_resource(
-        "namespace-without-pod-security",
-        "the level that allows everything",
-        put("namespace-namespace", "metadata.labels", "pod-security.kubernetes.io/enforce", value="privileged"),
-        stack="cud",
-    ),
-    of_resource("namespace-without-pod-security", "no label", drop("namespace-namespace", "metadata.labels")),
-    of_resource(
+    broken("node-account-default", "the account removed", drop(CLUSTER, f"{_DEFAULTS}.serviceAccount"), stack="spot"),
+    broken("node-account-default", "the default one", put(CLUSTER, f"{_DEFAULTS}.serviceAccount", value="default")),
+    broken("node-account-default", "a pool", _made("container/nodePool:NodePool", {"nodeConfig": {}})),
+    sound("node-account-default", "pools say it", _made("container/cluster:Cluster", {"removeDefaultNodePool": True})),
+    broken(
         "public-grant",
         "every pod of the project",
-        put(
-            "access-benchmark-results",
-            "member",
-            value="principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p.svc.id.goog/*",
-        ),
+        put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*"),
         stack="spot",
     ),
-    of_resource(
-        "public-grant",
-        "results for whoever has a Google account",
-        put("access-benchmark-results", "member", value="allAuthenticatedUsers"),
-        stack="spot",
-    ),
+    broken("public-grant", "any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers"), stack="spot"),
     *(
-        of_resource("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props))
+        broken("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props))
         for kind, props in (
-            ("storage/bucketIAMMember:BucketIAMMember", {"role": "roles/x", "member": "allUsers"}),
-            (
-                "storage/bucketIAMBinding:BucketIAMBinding",
-                {"role": "r", "members": ["allAuthenticatedUsers"]},
-            ),
-            (
-                "storage/bucketIAMPolicy:BucketIAMPolicy",
-                {"policyData": '{"bindings":[{"members":["allUsers"]}]}'},
-            ),
+            ("storage/bucketIAMBinding:BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
             ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}),
             ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}),
             ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
-            (
-                "artifactregistry/repositoryIamMember:RepositoryIamMember",
-                {"role": "r", "member": "allUsers"},
-            ),
         )
     ),
-    of_resource(
-        "bucket-can-become-public",
-        "access object by object",
-        put(_BUCKET, "uniformBucketLevelAccess", value=False),
-        stack="cud",
+    sound(
+        "public-grant",
+        "one repository's pipeline",
+        put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b"),
+        stack="spot",
     ),
-    of_resource(
-        "bucket-can-become-public",
-        "a bucket that follows its organization",
-        put(_BUCKET, "publicAccessPrevention", value="inherited"),
+    sound(
+        "public-grant",
+        "a company, behind Identity-Aware Proxy",
+        _made("iap/webIamMember:WebIamMember", {"role": "roles/iap.httpsResourceAccessor", "member": "domain:a.b"}),
     ),
 )
 
-CASES = PODS + CACHES + SECRETS + ACCESS
+CASES = SECRETS + ACCESS

@@ -1,42 +1,55 @@
-"""Cases of the volume that holds the weights, of its writer and of its readers."""
+"""Cases of the volume that holds the weights, of its readers, and of buckets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.policy.case import (
+    BUCKET,
     CONTAINER,
     DEPLOYMENT,
     POD,
     Edit,
+    Props,
+    Resources,
     append,
+    broken,
+    change,
     drop,
+    find,
+    get,
     new,
-    of_program,
-    of_resource,
     options,
     put,
     sound,
 )
+from tokens import DISK
 
-_WRITER, _READER_CLASS, _IMAGE_CLASS = "weights-download", "weights-reader-class", "weights-image-class"
-_CLAIM = f"{POD}.volumes.3.persistentVolumeClaim"
-"""The weights among the server's volumes."""
-_ATTACHED_FOR_WRITING = drop(DEPLOYMENT, f"{_CLAIM}.readOnly")
-_FLEETING = put(_IMAGE_CLASS, "deletionPolicy", value="Delete")
-_ONLY_COPY = drop("weights-reader", "spec.dataSource")
-_THEIRS = put(DEPLOYMENT, _CLAIM, value={"claimName": "theirs"})
-"""A claim that another stack made."""
+_READER, _READER_CLASS = "PersistentVolumeClaim/reader", "StorageClass/reader"
+_FLEETING = put("VolumeSnapshotClass", "deletionPolicy", value="Delete")
+_ONLY_COPY = drop(_READER, "spec.dataSource")
 _OURS = {"cloud.google.com/gke-accelerator": "nvidia-b200", "cloud.google.com/reservation-name": "ours"}
 
 
-def _throughput(mibps: int) -> Edit:
-    return put(_READER_CLASS, "parameters.provisioned-throughput-on-create", value=f"{mibps}Mi")
+def _claim(how: Callable[[Props], None]) -> Edit:
+    """Another claim in the server's volume of weights."""
+
+    def edit(props: Props) -> None:
+        (volume,) = (one for one in get(props, f"{POD}.volumes") if "persistentVolumeClaim" in one)
+        how(volume["persistentVolumeClaim"])
+
+    return change(DEPLOYMENT, edit)
 
 
-def _zone(zone: str) -> Edit:
-    allowed = [{"matchLabelExpressions": [{"key": "topology.gke.io/zone", "values": [zone]}]}]
-    return put(_READER_CLASS, "allowedTopologies", value=allowed)
+def _writable_mount(props: Props) -> None:
+    (volume,) = (one["name"] for one in get(props, f"{POD}.volumes") if "persistentVolumeClaim" in one)
+    for mount in get(props, f"{CONTAINER}.volumeMounts"):
+        if mount["name"] == volume:
+            mount["readOnly"] = False
+
+
+_ATTACHED_FOR_WRITING = _claim(lambda claim: claim.pop("readOnly"))
 
 
 def _labels(text: str) -> Edit:
@@ -45,98 +58,61 @@ def _labels(text: str) -> Edit:
 
 def _disk(**props: Any) -> Edit:
     """A disk that is made without Kubernetes."""
-    inputs = {"type": "hyperdisk-ml", "size": 64.0, "provisionedThroughput": 4800.0, **props}
-    return new("by-hand", "gcp:compute/disk:Disk", inputs, beside="network-vpc")
+    return new("by-hand", DISK, {"type": "hyperdisk-ml", "labels": {"env": "prod"}, **props})
 
 
 def _image(deletion_policy: str) -> Edit:
     """A disk image that was there before the stack."""
-    spec = {
-        "deletionPolicy": deletion_policy,
-        "driver": "pd.csi.storage.gke.io",
-        "source": {"snapshotHandle": "projects/theirs/global/images/weights"},
-    }
+    spec = {"deletionPolicy": deletion_policy, "source": {"snapshotHandle": "projects/theirs/global/images/weights"}}
     content = {"kind": "VolumeSnapshotContent", "metadata": {"name": "image"}, "spec": spec}
     return new("image", "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotContent", content)
 
 
+def _second_reader(resources: Resources) -> None:
+    """The benchmark attaches the readers' claim for writing."""
+    claim = resources[find(resources, _READER)].inputs["metadata"]["name"]
+    volume = {"name": "tokenizer", "persistentVolumeClaim": {"claimName": claim}}
+    append("Job/benchmark", f"{POD}.volumes", volume)(resources)
+
+
 CASES = (
-    of_resource(
+    broken("reader-mounts-writable", "the claim is attached for writing", _ATTACHED_FOR_WRITING, stack="spot"),
+    broken("reader-mounts-writable", "a mount is writable", change(DEPLOYMENT, _writable_mount), stack="cud"),
+    broken("reader-mounts-writable", "another pod attaches the claim for writing", _second_reader, stack="spot"),
+    broken(
         "reader-mounts-writable",
-        "the claim is attached for writing",
-        _ATTACHED_FOR_WRITING,
-        stack="spot",
+        "the weights of another stack",
+        _claim(lambda claim: claim.update(claimName="theirs", readOnly=False)),
     ),
-    of_resource(
-        "reader-mounts-writable",
-        "one mount of the weights is writable",
-        put(DEPLOYMENT, f"{CONTAINER}.volumeMounts.3.readOnly", value=False),
-        stack="cud",
-    ),
-    of_resource(
-        "reader-mounts-writable",
-        "another pod attaches the readers' claim for writing",
-        append(
-            "benchmark-job",
-            f"{POD}.volumes",
-            {
-                "name": "tokenizer",
-                "persistentVolumeClaim": {"claimName": "weights-qwen3-5-27b-fp8-2e1b213-64gib-4800mibps-b"},
-            },
-        ),
-        stack="spot",
-    ),
-    of_resource("reader-mounts-writable", "the weights of another stack", _THEIRS),
     sound(
         "reader-mounts-writable",
         "a claim of that name in another namespace",
-        put("weights-reader", "metadata.namespace", value="other"),
+        put(_READER, "metadata.namespace", value="other"),
         _ATTACHED_FOR_WRITING,
         put(DEPLOYMENT, f"{CONTAINER}.args.0", value="some/model"),
     ),
-    of_program(
-        "throughput-below-readers",
-        "twelve readers on the least throughput there is",
-        stack="spot",
-        settings={"weights": {"throughputMibps": 400}},
-    ),
-    of_resource(
-        "throughput-below-readers",
-        "twelve readers on the least, written manually",
-        _throughput(400),
-        stack="spot",
-    ),
-    sound("throughput-below-readers", "a team that waits", _throughput(400), stack="spot", loadSeconds=2000),
-    of_resource(
-        "zone-outside-region",
-        "pods in a zone of another region",
-        put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS | {"topology.kubernetes.io/zone": "us-central1-a"}),
-    ),
-    sound("zone-outside-region", "another zone of the region", _zone("europe-west4-c")),
-    of_resource("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
-    of_resource("weights-unprotected", "an image that goes with its claim", _FLEETING, stack="cud"),
-    of_resource(
-        "weights-unprotected", "production by the label of a class", _labels("a=b,environment=production"), _FLEETING
-    ),
-    of_resource(
+    broken("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
+    broken("weights-unprotected", "an image that goes with its claim", _FLEETING, stack="cud"),
+    broken("weights-unprotected", "production by a class's label", _labels("a=b,environment=production"), _FLEETING),
+    broken(
         "weights-unprotected",
         "production by a reservation",
         put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS),
         _FLEETING,
     ),
-    of_resource(
+    broken(
         "weights-unprotected",
         "production by the stack's setting",
         _labels("environment=staging"),
         _ONLY_COPY,
         environment="live",
     ),
-    of_resource("weights-unprotected", "a disk", _disk(labels={"env": "prod"})),
-    sound("weights-unprotected", "a disk that is kept", _disk(labels={"env": "prod"}, deletionPolicy="ABANDON")),
+    broken("weights-unprotected", "a disk", _disk()),
+    broken("weights-unprotected", "an external image that is deleted with the stack", _image("Delete")),
+    sound("weights-unprotected", "a disk that is kept", _disk(deletionPolicy="ABANDON")),
     sound("weights-unprotected", "a test", _FLEETING),
-    of_resource("weights-unprotected", "an external image that is deleted with the stack", _image("Delete")),
     sound("weights-unprotected", "an image that is there already", _image("Retain")),
-    sound("weights-unprotected", "a protected claim", _FLEETING, options("weights-reader", protect=True), stack="cud"),
+    sound("weights-unprotected", "a protected claim", _FLEETING, options(_READER, protect=True), stack="cud"),
     sound(
         "weights-unprotected",
         "a class that keeps",
@@ -144,4 +120,14 @@ CASES = (
         put(_READER_CLASS, "reclaimPolicy", value="Retain"),
         stack="cud",
     ),
+    broken("bucket-loses-results", "they go with their bucket", put(BUCKET, "forceDestroy", value=True)),
+    broken("bucket-loses-results", "gone whatever they are", drop(BUCKET, "lifecycleRules.0.condition")),
+    broken("bucket-loses-results", "gone in a day", put(BUCKET, "lifecycleRules.0.condition.age", value=1)),
+    sound(
+        "bucket-loses-results",
+        "a bucket of what is made again",
+        put(BUCKET, "forceDestroy", value=True),
+        put(BUCKET, "labels.scratch", value="true"),
+    ),
+    sound("bucket-loses-results", "gone in a month", put(BUCKET, "lifecycleRules.0.condition.age", value=30)),
 )

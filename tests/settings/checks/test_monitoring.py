@@ -31,12 +31,11 @@ def test_an_address_is_enough() -> None:
 @each_row(
     ("monitoring", "id_", "path"),
     [
-        ({"enabled": False, **alerts()}, "nothing-to-watch", "monitoring.alerts"),
-        ({"enabled": False, "dashboard": True}, "nothing-to-watch", "monitoring.dashboard"),
+        ({"enabled": False, **alerts()}, "without-effect", "monitoring.alerts"),
+        ({"enabled": False, "dashboard": True}, "without-effect", "monitoring.dashboard"),
         (alerts(ttftSeconds=3), "no-bucket", "monitoring.alerts.ttftSeconds"),
         (alerts(tpotMs=60), "no-bucket", "monitoring.alerts.tpotMs"),
         (alerts({**EMAIL, "severities": ["page"]}), "alert-to-nobody", "monitoring.alerts.channels"),
-        (alerts(EMAIL, {**EMAIL, "severities": ["page"]}), "channel-twice", "monitoring.alerts.channels"),
         (alerts({"type": "slack", "channel": "#llm"}), "channel-without-secret", "slackToken"),
         (alerts({"type": "pagerduty"}), "channel-without-secret", "pagerdutyKey"),
     ],

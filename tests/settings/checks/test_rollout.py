@@ -80,6 +80,13 @@ def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path
     assert f"vllm-fleet:rollout.canary.{path}" in {problem.subject for problem in refusal.value.problems}
 
 
+def test_a_servers_name_has_room_for_the_canarys_ending() -> None:
+    assert canary(server={"name": "s" * 33}, engine={"seed": 1}).as_canary is not None
+    with pytest.raises(SettingsError) as refusal:
+        canary(server={"name": "s" * 34}, engine={"seed": 1})
+    assert [problem.subject for problem in refusal.value.problems] == ["vllm-fleet:server.name"]
+
+
 def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
     behind = {"gateway": {"enabled": True}, "server": {"replicas": 12, "apiKeySecret": "key-of-clients"}}
     of_servers = {one.id for one in check(make_settings(**behind))}
@@ -115,16 +122,15 @@ def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
     [
         (canary(), "canary-without-difference", "warning"),
         (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "error"),
-        (canary(server={"name": "s" * 34}, engine={"seed": 1}), "name-too-long-for-canary", "error"),
         (canary(engine={"seed": 1}, weight=5), "canary-weight-without-gateway", "error"),
         (
             make_settings(
                 gateway={"enabled": True, "pool": "p" * 34}, rollout={"canary": {"engine": {"seed": 1}, "weight": 5}}
             ),
-            "pool-name-too-long-for-canary",
+            "pool-name-too-long",
             "error",
         ),
-        (make_settings(rollout={"promoted": "a verdict"}), "promoted-without-canary", "error"),
+        (make_settings(rollout={"promoted": "a verdict"}), "without-effect", "error"),
         (
             make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),
             "canary-after-promotion",

@@ -29,50 +29,14 @@ def test_ranges_that_overlap_are_refused_by_both_names() -> None:
     assert "nodeCidr" in problem.allowed
 
 
-def test_the_proxy_only_range_counts_only_where_it_exists() -> None:
-    ranges = {"proxyOnly": {"cidr": "10.0.8.0/23"}}
-    assert "ranges-overlap" not in refused(network=ranges)
-    assert "ranges-overlap" in refused(network=ranges, gateway={"enabled": True})
-
-
 @pytest.mark.parametrize("field", ["nodeCidr", "podCidr"])
 def test_a_range_too_small_for_the_replicas_is_refused_with_the_prefix_that_is_not(field: str) -> None:
     problem = found(network={field: "10.200.0.0/28"}, server={"replicas": 128})["range-too-small"]
     assert problem.subject == f"vllm-fleet:network.{field}"
-    assert "/" in problem.write
 
 
 def test_a_proxy_only_range_below_the_minimum_is_refused() -> None:
     assert "range-too-small" in refused(network={"proxyOnly": {"cidr": "10.8.0.0/27"}}, gateway={"enabled": True})
-
-
-def test_a_range_with_host_bits_is_refused_with_the_range_it_meant() -> None:
-    assert found(network={"nodeCidr": "10.0.0.1/20"})["not-a-range"].write == "10.0.0.0/20"
-
-
-@pytest.mark.parametrize(
-    ("key", "cidr"),
-    [
-        ("nodeCidr", "169.254.0.0/16"),
-        ("nodeCidr", "127.0.0.0/20"),
-        ("podCidr", "224.0.0.0/4"),
-        ("podCidr", "0.0.0.0/8"),
-        ("serviceCidr", "199.36.153.0/24"),
-        ("podCidr", "240.0.0.0/4"),
-    ],
-)
-def test_no_subnet_lies_where_google_cloud_accepts_none(key: str, cidr: str) -> None:
-    assert found(network={key: cidr})["range-prohibited"].found == cidr
-
-
-@pytest.mark.parametrize("cidr", ["100.64.0.0/14", "240.0.0.0/14", "34.64.0.0/14"])
-def test_a_subnet_may_lie_in_shared_reserved_and_public_addresses(cidr: str) -> None:
-    assert refused(network={"podCidr": cidr}) == set()
-
-
-@pytest.mark.parametrize("ports", [{"minPortsPerVm": 1000}, {"minPortsPerVm": 4096, "maxPortsPerVm": 4096}])
-def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
-    assert refused(network={"nat": ports}) & {"nat-ports-power-of-two", "nat-ports-order"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +44,6 @@ def test_nat_ports_are_powers_of_two_in_order(ports: dict[str, int]) -> None:
     [
         [],
         [{"name": "all", "cidr": "0.0.0.0/0"}],
-        [{"name": "x", "cidr": "10.0.0.1/8"}],
         [{"name": "half", "cidr": "0.0.0.0/1"}, {"name": "the other half", "cidr": "128.0.0.0/1"}],
         [{"name": "half", "cidr": "128.0.0.0/1"}],
         [{"name": str(number), "cidr": f"{number}.0.0.0/8"} for number in range(64)],
@@ -95,8 +58,18 @@ def test_an_ip_endpoint_for_named_networks_is_accepted() -> None:
     assert refused(cluster={"ipEndpoint": {"enabled": True, "authorizedNetworks": office}}) == set()
 
 
-def test_a_zone_of_another_region_is_refused() -> None:
-    assert "zone-outside-region" in refused(zones=["us-central1-b"])
+@each_row(
+    ("sections", "expected"),
+    [
+        ({"region": "us-centrl1", "zones": ["us-central1-a"]}, {"no-such-region": "error"}),
+        ({"zones": ["europe-west4-z"]}, {"no-such-zone": "error", "zone-without-machine": "warning"}),
+        ({"zones": ["us-central1-b"]}, {"zone-outside-region": "error", "zone-without-machine": "warning"}),
+        ({"region": "europe-west1", "zones": ["europe-west1-b"]}, {"region-without-machine": "warning"}),
+    ],
+)
+def test_a_place_without_the_machine_is_told(sections: dict[str, Any], expected: dict[str, str]) -> None:
+    told = {id_: one.severity for id_, one in found(**sections).items() if "region" in id_ or "zone" in id_}
+    assert told == expected
 
 
 def test_downloads_per_replica_are_for_one_replica_only() -> None:
@@ -132,7 +105,6 @@ def test_an_image_belongs_to_the_source_image(weights: dict[str, Any], *, is_ref
 def test_a_volume_too_small_for_the_clone_is_refused_with_the_size() -> None:
     problem = found(weights={"sizeGib": 28})["weights-volume-too-small"]
     assert problem.found == 28
-    assert problem.write.startswith("sizeGib: ")
 
 
 def test_throughput_below_what_many_readers_need_is_refused() -> None:
@@ -140,7 +112,7 @@ def test_throughput_below_what_many_readers_need_is_refused() -> None:
 
 
 def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
-    problem = found(platform={"stack": "o/vllm-fleet/spot"}, cluster={"name": "mine"})["platform-is-elsewhere"]
+    problem = found(platform={"stack": "o/vllm-fleet/spot"}, cluster={"name": "mine"})["without-effect"]
     assert problem.subject == "vllm-fleet:cluster"
 
 
@@ -151,8 +123,7 @@ def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_lo
     assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
     assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
     assert "ladder-without-rungs" not in refused(capacity=alone)
-    assert "ladder-without-rungs" in refused(capacity={**alone, "longNotice": False})
-    assert "ladder-without-rungs" not in refused(capacity={**alone, "longNotice": True}, cluster=stable)
+    assert "ladder-without-rungs" in refused(capacity=alone, cluster={"minVersion": "1.34.0-gke.1626000"})
 
 
 def test_pausing_is_a_notice() -> None:
@@ -198,21 +169,16 @@ def test_a_public_gateway_asks_for_a_key() -> None:
 
 def test_a_key_says_what_it_does_not_guard() -> None:
     server = {"replicas": 1, "apiKeySecret": "key"}
-    assert "clients" in found(server=server)["key-guards-v1-alone"].why
-    assert "the whole VPC" in found(server={**server, "internalLoadBalancer": True})["key-guards-v1-alone"].why
+    assert found(server=server)["key-guards-v1-alone"].subject == "vllm-fleet:gateway.enabled"
+    balanced = found(server={**server, "internalLoadBalancer": True})["key-guards-v1-alone"]
+    assert balanced.subject == "vllm-fleet:server.internalLoadBalancer"
     assert "key-guards-v1-alone" not in found(server=server, gateway={"enabled": True})
     assert "key-guards-v1-alone" not in found(server={"replicas": 1, "internalLoadBalancer": True})
 
 
-def test_a_shutdown_timeout_is_held_against_what_can_use_it() -> None:
-    several = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60}}
-    assert "shutdown-timeout-without-effect" in refused(server=several)
-    one = {"replicas": 1, "engine": {"shutdownTimeoutSeconds": 60, "apiServerCount": 1}}
-    assert "shutdown-timeout-above-grace" in refused(server=one, capacity={"mode": "spot", "graceSeconds": 60})
-    steady = {"mode": "reservation", "name": "cal"}
-    assert refused(server=one, capacity=steady, labels={"environment": "test"}) == set()
-    assert "shutdown-timeout-and-drain" in refused(server={**one, "drainSeconds": 60})
-    assert "shutdown-timeout-and-drain" not in refused(server={**one, "drainSeconds": 30 + 60})
+def test_a_shutdown_timeout_follows_from_the_drain() -> None:
+    assert "shutdown-timeout-set" in refused(server={"engine": {"shutdownTimeoutSeconds": 60}})
+    assert "shutdown-timeout-set" not in refused(server={"engine": {"shutdownTimeoutSeconds": 0}})
 
 
 def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
@@ -243,22 +209,6 @@ def test_a_planned_end_leaves_a_request_its_time(
 ) -> None:
     ids = {"grace-below-exit", "drain-below-request"}
     assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
-
-
-@each_row(
-    ("ladder", "warned"),
-    [
-        ({"spot": False, "longNotice": True}, True),
-        ({"spot": False, "longNotice": False}, True),
-        ({"spot": False}, False),
-        ({"longNotice": True}, False),
-    ],
-)
-def test_a_long_notice_without_a_spot_rung_does_nothing(ladder: dict[str, bool], warned: bool) -> None:
-    problem = found(capacity={"mode": "ladder", **ladder}, server={"replicas": 1}).get("long-notice-without-spot")
-    assert (problem is not None) is warned
-    if problem is not None:
-        assert (problem.subject, problem.severity) == ("vllm-fleet:capacity.longNotice", "warning")
 
 
 @pytest.mark.parametrize("name", ["runDurationSeconds", "flexStartSeconds"])

@@ -93,15 +93,3 @@ def test_flex_start_refuses_durations_that_gke_refuses(seconds: int) -> None:
     problem = refusal.value.problems[0]
     assert problem.subject == "vllm-fleet:capacity.runDurationSeconds"
     assert problem.found == seconds
-
-
-@pytest.mark.parametrize(
-    ("mode", "reason"), [("standard", "on-demand"), ("cud", "a price, not capacity"), ("sopt", "follow from")]
-)
-def test_a_mode_that_does_not_exist_is_refused_with_the_reason(mode: str, reason: str) -> None:
-    with pytest.raises(SettingsError) as refusal:
-        make_settings(capacity={"mode": mode})
-    problem = refusal.value.problems[0]
-    assert problem.subject == "vllm-fleet:capacity.mode"
-    assert reason in problem.why
-    assert "reservation" in problem.allowed

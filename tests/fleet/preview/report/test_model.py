@@ -109,8 +109,8 @@ def test_a_gateway_on_the_internet_is_headlined() -> None:
 
 
 def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
-    settings = make_settings(server={"replicas": 1, "engine": {"maxNumSeqs": 8000}})
-    found = [one for one in check(settings) if one.id == "max-num-seqs-above-state"]
+    settings = make_settings(server={"replicas": 1, "engine": {"gpuMemoryUtilization": 0.95}})
+    found = [one for one in check(settings) if one.id == "utilisation-with-mtp"]
     assert len(found) == 1
     assert found[0].severity == "warning"
 

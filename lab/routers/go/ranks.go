@@ -2,15 +2,14 @@ package main
 
 import (
 	"container/list"
-	"encoding/binary"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"hash/fnv"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -24,19 +23,19 @@ const bytesPerToken = 4
 // filler gives a chunk the size of one of vLLM's.
 const filler = `"object":"text_completion","model":"measured/model","choices":[{"index":0,"text":" token","logprobs":null,"finish_reason":null,"stop_reason":null}],"usage":null`
 
-// pace is a rank's step: base, and a part for every running request.
-type pace struct{ base, each time.Duration }
+// pace is a rank's step: base, a part for every running request, and one for every new block that its cache does not have.
+type pace struct{ base, each, block time.Duration }
 
 // rank is one engine behind one port: it gives every running request a token a step.
 type rank struct {
 	pace    pace
 	running []*answer
 	cache   *cache
+	missing int // blocks of new prompts, which the next step computes
 
 	mutex           sync.Mutex
 	wake            chan struct{}
 	accepted        int64
-	finished        int64
 	chunks          int64
 	tokens          int64
 	promptBlocks    int64
@@ -45,7 +44,6 @@ type rank struct {
 
 // answer is one request in a rank.
 type answer struct {
-	stream bool
 	asked  int
 	done   int
 	prompt int // tokens
@@ -54,10 +52,17 @@ type answer struct {
 	gone   <-chan struct{}
 }
 
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// request has its keys in the order in which OpenAI's client writes them.
 type request struct {
-	Prompt    string `json:"prompt"`
-	MaxTokens int    `json:"max_tokens"`
-	Stream    bool   `json:"stream"`
+	Messages  []message `json:"messages"`
+	Model     string    `json:"model"`
+	MaxTokens int       `json:"max_tokens"`
+	Stream    bool      `json:"stream"`
 }
 
 func newRank(pace pace, blocks int) *rank {
@@ -72,15 +77,16 @@ func (r *rank) complete(w http.ResponseWriter, asked *http.Request) {
 		http.Error(w, `{"error":"bad request"}`, http.StatusBadRequest)
 		return
 	}
-	one := &answer{stream: body.Stream, asked: body.MaxTokens, writer: w, ended: make(chan struct{}), gone: asked.Context().Done()}
-	one.prompt = len(body.Prompt) / bytesPerToken
-	if body.Stream {
-		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	} else {
-		w.Header().Set("Content-Type", "application/json")
+	one := &answer{asked: body.MaxTokens, writer: w, ended: make(chan struct{}), gone: asked.Context().Done()}
+	var prompt strings.Builder
+	for _, part := range body.Messages {
+		_, _ = prompt.WriteString(part.Content)
 	}
+	one.prompt = prompt.Len() / bytesPerToken
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	r.mutex.Lock()
-	hit, all := r.cache.take(body.Prompt)
+	hit, all := r.cache.take(prompt.String())
+	r.missing += all - hit
 	r.promptBlocks += int64(all)
 	r.promptBlocksHit += int64(hit)
 	r.accepted++
@@ -98,42 +104,36 @@ func (r *rank) run() {
 	var batch []*answer
 	for {
 		r.mutex.Lock()
-		number := len(r.running)
+		number, missing := len(r.running), r.missing
+		r.missing = 0
 		r.mutex.Unlock()
 		if number == 0 {
 			<-r.wake
 			continue
 		}
-		time.Sleep(r.pace.base + time.Duration(number)*r.pace.each)
+		time.Sleep(r.pace.base + time.Duration(number)*r.pace.each + time.Duration(missing)*r.pace.block)
 		r.mutex.Lock()
 		batch = append(batch[:0], r.running...)
 		r.mutex.Unlock()
 		var chunks, tokens int64
 		left := batch[:0:len(batch)]
-		ended := 0
 		for _, one := range batch {
 			select {
 			case <-one.gone:
 				close(one.ended)
-				ended++
 				continue
 			default:
 			}
 			one.done++
 			tokens++
-			if one.stream {
-				chunks++
-				fmt.Fprintf(one.writer, "data: {\"t\":%d,%s}\n\n", time.Now().UnixNano(), filler)
-				if one.done == one.asked {
-					fmt.Fprint(one.writer, "data: [DONE]\n\n")
-				}
-				one.writer.(http.Flusher).Flush()
-			} else if one.done == one.asked {
-				fmt.Fprintf(one.writer, "{\"t\":%d,%s,\"n\":%d}", time.Now().UnixNano(), filler, one.asked)
+			chunks++
+			fmt.Fprintf(one.writer, "data: {\"t\":%d,%s}\n\n", time.Now().UnixNano(), filler)
+			if one.done == one.asked {
+				fmt.Fprint(one.writer, "data: [DONE]\n\n")
 			}
+			one.writer.(http.Flusher).Flush()
 			if one.done == one.asked {
 				close(one.ended)
-				ended++
 				continue
 			}
 			left = append(left, one)
@@ -143,23 +143,8 @@ func (r *rank) run() {
 		r.running = append(append([]*answer(nil), left...), r.running[len(batch):]...)
 		r.chunks += chunks
 		r.tokens += tokens
-		r.finished += int64(ended)
 		r.mutex.Unlock()
 	}
-}
-
-// tokenize gives a prompt a token for every four bytes, the same for the same text.
-func tokenize(w http.ResponseWriter, asked *http.Request) {
-	var body request
-	if err := json.NewDecoder(asked.Body).Decode(&body); err != nil {
-		http.Error(w, `{"error":"bad request"}`, http.StatusBadRequest)
-		return
-	}
-	tokens := make([]uint32, 0, len(body.Prompt)/bytesPerToken)
-	for end := bytesPerToken; end <= len(body.Prompt); end += bytesPerToken {
-		tokens = append(tokens, binary.LittleEndian.Uint32([]byte(body.Prompt[end-bytesPerToken:end]))%150_000)
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"count": len(tokens), "max_model_len": 262_144, "tokens": tokens, "token_strs": nil})
 }
 
 // held is the number of running requests and the tokens that they hold in the cache.
@@ -170,19 +155,6 @@ func (r *rank) held() (requests int, tokens int) {
 		tokens += one.prompt + one.done
 	}
 	return len(r.running), tokens
-}
-
-// metrics answers with the gauges that a picker reads, before a page of vLLM's other series.
-func (r *rank) metrics(page []byte, capacity int) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		requests, tokens := r.held()
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		const labels = `{engine="0",model_name="measured/model"}`
-		fmt.Fprintf(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running%s %d\n", labels, requests)
-		fmt.Fprintf(w, "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting%s 0\n", labels)
-		fmt.Fprintf(w, "# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc%s %g\n", labels, float64(tokens)/float64(capacity))
-		_, _ = w.Write(page)
-	}
 }
 
 // cache keeps the most recently used blocks of prompts, each known by all the text before its end.
@@ -224,7 +196,6 @@ func (c *cache) take(prompt string) (hit, all int) {
 type told struct {
 	CPUSeconds        float64 `json:"cpu_seconds"`
 	Accepted          int64   `json:"accepted"`
-	Finished          int64   `json:"finished"`
 	Chunks            int64   `json:"chunks"`
 	Tokens            int64   `json:"tokens"`
 	PromptBlocks      int64   `json:"prompt_blocks"`
@@ -279,50 +250,25 @@ func serve(arguments []string) error {
 	port := flags.Int("port", 8000, "port of the first rank")
 	step := flags.Duration("step", 50*time.Millisecond, "time of a step with no request")
 	each := flags.Duration("each", 0, "time that each running request adds to a step")
+	block := flags.Duration("block", 0, "time that a block of a new prompt adds to a step, unless the cache has it")
 	blocks := flags.Int("blocks", 4096, "blocks of a rank's prefix cache")
-	capacity := flags.Int("capacity", 500_000, "tokens that a rank's cache holds")
 	control := flags.String("control", "127.0.0.1:7999", "address of the counters")
-	page := flags.String("metrics", "", "file with further series of /metrics")
-	api := flags.String("api", "", "address at which to answer as Kubernetes' API would for these pods")
 	_ = flags.Parse(arguments)
 
-	var text []byte
-	if *page != "" {
-		var err error
-		if text, err = os.ReadFile(*page); err != nil {
-			return err
-		}
-	}
 	var all []*rank
-	var addresses []string
 	for pod := *first; pod < *first+*pods; pod++ {
 		address := podAddress(pod)
-		addresses = append(addresses, address)
 		for number := 0; number < *ranks; number++ {
-			one := newRank(pace{base: *step, each: *each}, *blocks)
+			one := newRank(pace{base: *step, each: *each, block: *block}, *blocks)
 			all = append(all, one)
 			mux := http.NewServeMux()
-			mux.HandleFunc("POST /v1/completions", one.complete)
-			mux.HandleFunc("GET /metrics", one.metrics(text, *capacity))
-			mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprint(w, `{"object":"list","data":[{"id":"measured/model","object":"model"}]}`)
-			})
-			mux.HandleFunc("POST /tokenize", tokenize)
+			mux.HandleFunc("POST /v1/chat/completions", one.complete)
 			mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 			listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(*port+number)))
 			if err != nil {
 				return err
 			}
 			go func() { _ = http.Serve(listener, mux) }()
-		}
-	}
-	if *api != "" {
-		ports := make([]int, *ranks)
-		for number := range ports {
-			ports[number] = *port + number
-		}
-		if err := answerAsAPI(*api, addresses, ports); err != nil {
-			return err
 		}
 	}
 	return answerControl(*control, all)
@@ -342,14 +288,7 @@ func answerControl(address string, ranks []*rank) error {
 		uneven.reset()
 		for _, one := range ranks {
 			one.mutex.Lock()
-			one.accepted, one.finished, one.chunks, one.tokens, one.promptBlocks, one.promptBlocksHit = 0, 0, 0, 0, 0, 0
-			one.mutex.Unlock()
-		}
-	})
-	mux.HandleFunc("POST /forget", func(http.ResponseWriter, *http.Request) {
-		for _, one := range ranks {
-			one.mutex.Lock()
-			one.cache = newCache(one.cache.most)
+			one.accepted, one.chunks, one.tokens, one.promptBlocks, one.promptBlocksHit = 0, 0, 0, 0, 0
 			one.mutex.Unlock()
 		}
 	})
@@ -358,7 +297,6 @@ func answerControl(address string, ranks []*rank) error {
 		for _, one := range ranks {
 			one.mutex.Lock()
 			sum.Accepted += one.accepted
-			sum.Finished += one.finished
 			sum.Chunks += one.chunks
 			sum.Tokens += one.tokens
 			sum.PromptBlocks += one.promptBlocks

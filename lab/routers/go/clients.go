@@ -54,92 +54,72 @@ type failure struct {
 
 // seen is the clients' account of the measured seconds.
 type seen struct {
-	Seconds         float64             `json:"seconds"`
-	CPUSeconds      float64             `json:"cpu_seconds"`
-	Requests        int64               `json:"requests"`
-	Chunks          int64               `json:"chunks"`
-	PeakOpen        int64               `json:"peak_open"`
-	ChunkP50Us      float64             `json:"chunk_p50_us"`
-	ChunkP99Us      float64             `json:"chunk_p99_us"`
-	FirstP50Us      float64             `json:"first_p50_us"`
-	FirstP99Us      float64             `json:"first_p99_us"`
-	PickP50Us       float64             `json:"pick_p50_us,omitempty"`
-	PickP99Us       float64             `json:"pick_p99_us,omitempty"`
-	Failures        map[string]*failure `json:"failures"`
-	LeakedAddresses int                 `json:"leaked_addresses"`
+	Seconds    float64             `json:"seconds"`
+	CPUSeconds float64             `json:"cpu_seconds"`
+	Requests   int64               `json:"requests"`
+	Chunks     int64               `json:"chunks"`
+	ChunkP50Us float64             `json:"chunk_p50_us"`
+	ChunkP99Us float64             `json:"chunk_p99_us"`
+	FirstP50Us float64             `json:"first_p50_us"`
+	FirstP99Us float64             `json:"first_p99_us"`
+	Failures   map[string]*failure `json:"failures"`
 }
 
 // clients is one run of requests.
 type clients struct {
 	targets []string
-	pick    *picker
-	pool    *pool
 	// Lengths of answers in tokens, each with its share.
 	lengths      []int
 	shares       []float64
-	stream       bool
 	promptBytes  int
 	groups       int
+	hot          float64
 	prefixBytes  int
+	turns        int
+	think        float64
 	measureAfter time.Time
 	until        time.Time
-	answerOnce   bool // each client asks once
 
-	chunkTimes, firstTimes, pickTimes times
-	requests, chunks, open, peak      atomic.Int64
-	mutex                             sync.Mutex
-	failures                          map[string]*failure
-	leaked                            int
+	chunkTimes, firstTimes times
+	requests, chunks       atomic.Int64
+	mutex                  sync.Mutex
+	failures               map[string]*failure
 }
 
 func load(arguments []string) error {
 	flags := flag.NewFlagSet("clients", flag.ExitOnError)
 	targets := flags.String("targets", "", "addresses, host:port, separated by commas; each connection goes to one of them at random")
-	pickerAddress := flags.String("picker", "", "address of an endpoint picker that is asked for each request, and sent each chunk")
 	connections := flags.Int("connections", 64, "clients, each with one connection and one request at a time")
 	seconds := flags.Float64("seconds", 5, "measured time")
 	warm := flags.Float64("warm", 1, "time before")
 	ramp := flags.Float64("ramp", 0.5, "time over which the clients start; part of the time before")
 	lengths := flags.String("lengths", "16", "tokens of an answer, or several with shares: 16:0.8,256:0.2")
-	stream := flags.Bool("stream", true, "ask for chunks")
-	promptBytes := flags.Int("prompt-bytes", 3000, "text of a prompt")
-	groups := flags.Int("groups", 0, "prompts begin with one of so many shared texts")
-	prefixBytes := flags.Int("prefix-bytes", 0, "length of the shared text")
-	once := flags.Bool("once", false, "each client asks once, and waits for its answer")
+	promptBytes := flags.Int("prompt-bytes", 3000, "text of the user's message")
+	groups := flags.Int("groups", 0, "conversations begin with one of so many system prompts")
+	hot := flags.Float64("hot", 0, "share of the conversations with the first of these system prompts")
+	prefixBytes := flags.Int("prefix-bytes", 0, "length of a system prompt")
+	turns := flags.Int("turns", 1, "turns of a conversation, each with an answer of half a user's message")
+	think := flags.Float64("think", 0, "seconds between two turns, on average; from none to twice as long")
 	_ = flags.Parse(arguments)
 
 	began := time.Now()
 	run := &clients{
-		targets: strings.Split(*targets, ","), stream: *stream, promptBytes: *promptBytes, groups: *groups, prefixBytes: *prefixBytes,
-		measureAfter: began.Add(time.Duration(*warm * 1e9)), failures: map[string]*failure{}, answerOnce: *once,
+		targets: strings.Split(*targets, ","), promptBytes: *promptBytes, groups: *groups, hot: *hot, prefixBytes: *prefixBytes,
+		turns: *turns, think: *think, measureAfter: began.Add(time.Duration(*warm * 1e9)), failures: map[string]*failure{},
 	}
 	run.until = run.measureAfter.Add(time.Duration(*seconds * 1e9))
 	if err := run.parseLengths(*lengths); err != nil {
 		return err
 	}
-	if *pickerAddress != "" {
-		var err error
-		if run.pick, err = dialPicker(*pickerAddress); err != nil {
-			return err
-		}
-		run.pool = newPool()
-	}
-	var everyone sync.WaitGroup
 	for number := 0; number < *connections; number++ {
-		everyone.Add(1)
 		go func() {
-			defer everyone.Done()
 			time.Sleep(time.Duration(*ramp * 1e9 * float64(number) / float64(*connections)))
 			run.work(rand.New(rand.NewPCG(uint64(number), 29)))
 		}()
 	}
 	time.Sleep(time.Until(run.measureAfter))
 	before := cpuSeconds()
-	if *once {
-		everyone.Wait()
-	} else {
-		time.Sleep(time.Until(run.until))
-	}
+	time.Sleep(time.Until(run.until))
 	said := run.account(cpuSeconds()-before, time.Since(run.measureAfter).Seconds())
 	// Streams that are open at the end are not waited for: what follows belongs to no measurement.
 	return json.NewEncoder(os.Stdout).Encode(said)
@@ -167,13 +147,10 @@ func (c *clients) account(cpu, seconds float64) seen {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	said := seen{
-		Seconds: seconds, CPUSeconds: cpu, Requests: c.requests.Load(), Chunks: c.chunks.Load(), PeakOpen: c.peak.Load(),
+		Seconds: seconds, CPUSeconds: cpu, Requests: c.requests.Load(), Chunks: c.chunks.Load(),
 		ChunkP50Us: c.chunkTimes.at(0.5), ChunkP99Us: c.chunkTimes.at(0.99),
 		FirstP50Us: c.firstTimes.at(0.5), FirstP99Us: c.firstTimes.at(0.99),
-		Failures: c.failures, LeakedAddresses: c.leaked,
-	}
-	if c.pick != nil {
-		said.PickP50Us, said.PickP99Us = c.pickTimes.at(0.5), c.pickTimes.at(0.99)
+		Failures: c.failures,
 	}
 	return said
 }
@@ -200,31 +177,39 @@ func (c *clients) work(random *rand.Rand) {
 		}
 	}()
 	for time.Now().Before(c.until) {
-		body := c.body(random)
-		kind := ""
-		if c.pick != nil {
-			kind = c.askPicked(body)
-		} else {
-			kept, kind = c.askKept(kept, body, random)
+		asked := request{Model: "measured/model", Stream: true}
+		if c.groups > 0 {
+			group := 0
+			if random.Float64() >= c.hot {
+				group = random.IntN(c.groups)
+			}
+			system := text(c.prefixBytes, rand.New(rand.NewPCG(uint64(group), 7)))
+			asked.Messages = append(asked.Messages, message{Role: "system", Content: system})
 		}
-		if kind != "" {
-			c.fail(kind)
-			// A client that fails at once would otherwise do nothing else.
-			time.Sleep(50 * time.Millisecond)
-		}
-		if c.answerOnce {
-			return
+		for turn := 0; turn < c.turns && time.Now().Before(c.until); turn++ {
+			if turn > 0 {
+				time.Sleep(time.Duration(2 * c.think * random.Float64() * 1e9))
+			}
+			asked.Messages = append(asked.Messages, message{Role: "user", Content: text(c.promptBytes, random)})
+			asked.MaxTokens = c.length(random)
+			kind := ""
+			if kept, kind = c.askKept(kept, asked, random); kind != "" {
+				c.fail(kind)
+				// A client that fails at once would otherwise do nothing else.
+				time.Sleep(50 * time.Millisecond)
+			}
+			asked.Messages = append(asked.Messages, message{Role: "assistant", Content: text(c.promptBytes/2, random)})
 		}
 	}
 }
 
-func (c *clients) askKept(kept *connection, body []byte, random *rand.Rand) (*connection, string) {
+func (c *clients) askKept(kept *connection, asked request, random *rand.Rand) (*connection, string) {
 	if kept == nil {
 		if kept = c.dialAny(random); kept == nil {
 			return nil, "connect"
 		}
 	}
-	keep, kind := c.ask(kept, body, time.Now(), func(_ []byte, _ bool) error { return nil })
+	keep, kind := c.ask(kept, asked, time.Now())
 	if !keep {
 		_ = kept.Close()
 		kept = nil
@@ -243,45 +228,10 @@ func (c *clients) dialAny(random *rand.Rand) *connection {
 	return nil
 }
 
-// askPicked asks the picker, sends the request where it says, and every chunk past it, as a proxy does.
-func (c *clients) askPicked(body []byte) string {
-	began := time.Now()
-	asked, target, err := c.pick.choose(body)
-	if err != nil {
-		return pickerFailed(err)
-	}
-	defer asked.close()
-	if began.After(c.measureAfter) {
-		c.pickTimes.add(time.Since(began))
-	}
-	used, err := c.pool.get(target)
-	if err != nil {
-		return "connect"
-	}
-	if err := asked.headers(c.stream); err != nil {
-		_ = used.Close()
-		return pickerFailed(err)
-	}
-	keep, kind := c.ask(used, body, began, asked.chunk)
-	if keep {
-		c.pool.put(target, used)
-	} else {
-		_ = used.Close()
-	}
-	return kind
-}
-
 // ask sends one request and reads its answer. It returns whether the connection can be kept, and the kind of error.
-func (c *clients) ask(used *connection, body []byte, began time.Time, pass func([]byte, bool) error) (bool, string) {
-	asked := request{}
-	if json.Unmarshal(body, &asked) != nil {
-		return false, "body"
-	}
-	open := c.open.Add(1)
-	defer c.open.Add(-1)
-	for peak := c.peak.Load(); open > peak && !c.peak.CompareAndSwap(peak, open); peak = c.peak.Load() {
-	}
-	head := fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: fleet\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
+func (c *clients) ask(used *connection, asked request, began time.Time) (bool, string) {
+	body, _ := json.Marshal(asked)
+	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: fleet\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
 	_ = used.SetDeadline(time.Now().Add(replyWait))
 	if _, err := used.Write(append([]byte(head), body...)); err != nil {
 		return false, "send"
@@ -292,15 +242,10 @@ func (c *clients) ask(used *connection, body []byte, began time.Time, pass func(
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(response.Body)
-		if bytes.Contains(text, []byte("127.0.1.")) {
-			c.mutex.Lock()
-			c.leaked++
-			c.mutex.Unlock()
-		}
+		_, _ = io.Copy(io.Discard, response.Body)
 		return !response.Close, "status " + strconv.Itoa(response.StatusCode)
 	}
-	if err := c.read(used, response, asked, began, pass); err != nil {
+	if err := c.read(used, response, asked, began); err != nil {
 		return false, err.Error()
 	}
 	if time.Now().After(c.measureAfter) && time.Now().Before(c.until) {
@@ -311,18 +256,7 @@ func (c *clients) ask(used *connection, body []byte, began time.Time, pass func(
 
 var errCut = errors.New("cut within an answer")
 
-func (c *clients) read(used *connection, response *http.Response, asked request, began time.Time, pass func([]byte, bool) error) error {
-	if !asked.Stream {
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			return errCut
-		}
-		if time.Now().After(c.measureAfter) {
-			c.firstTimes.add(time.Since(began))
-			c.chunks.Add(1)
-		}
-		return pass(text, true)
-	}
+func (c *clients) read(used *connection, response *http.Response, asked request, began time.Time) error {
 	lines := bufio.NewReaderSize(response.Body, 2048)
 	tokens := 0
 	for {
@@ -338,9 +272,6 @@ func (c *clients) read(used *connection, response *http.Response, asked request,
 		}
 		sent, _ := strconv.ParseInt(string(line[len(`data: {"t":`):bytes.IndexByte(line, ',')]), 10, 64)
 		tokens++
-		if err := pass(line, tokens == asked.MaxTokens); err != nil {
-			return errors.New(pickerFailed(err))
-		}
 		now := time.Now()
 		if now.After(c.measureAfter) && now.Before(c.until) {
 			c.chunks.Add(1)
@@ -360,35 +291,29 @@ func (c *clients) read(used *connection, response *http.Response, asked request,
 	return err
 }
 
-func (c *clients) body(random *rand.Rand) []byte {
-	point, length := random.Float64(), c.lengths[len(c.lengths)-1]
+func (c *clients) length(random *rand.Rand) int {
+	point := random.Float64()
 	for index, share := range c.shares {
 		if point -= share; point < 0 {
-			length = c.lengths[index]
-			break
+			return c.lengths[index]
 		}
 	}
-	var prompt strings.Builder
-	if c.groups > 0 {
-		shared := rand.New(rand.NewPCG(uint64(random.IntN(c.groups)), 7))
-		write(&prompt, c.prefixBytes, shared)
-	}
-	write(&prompt, c.promptBytes-prompt.Len(), random)
-	body, _ := json.Marshal(map[string]any{"model": "measured/model", "prompt": prompt.String(), "max_tokens": length, "stream": c.stream})
-	return body
+	return c.lengths[len(c.lengths)-1]
 }
 
-// write adds words of random letters.
-func write(text *strings.Builder, length int, random *rand.Rand) {
+// text is words of random letters.
+func text(length int, random *rand.Rand) string {
+	var words strings.Builder
 	for written := 0; written < length; written += 8 {
 		word := random.Uint64()
 		for letter := 0; letter < min(7, length-written); letter++ {
-			_ = text.WriteByte('a' + byte(word>>(8*letter))%26)
+			_ = words.WriteByte('a' + byte(word>>(8*letter))%26)
 		}
 		if length-written > 7 {
-			_ = text.WriteByte(' ')
+			_ = words.WriteByte(' ')
 		}
 	}
+	return words.String()
 }
 
 func (c *clients) fail(kind string) {
@@ -406,30 +331,4 @@ func (c *clients) fail(kind string) {
 	}
 	one.Count++
 	one.Last = at
-}
-
-// pool keeps connections to ranks, as a proxy does.
-type pool struct {
-	mutex sync.Mutex
-	idle  map[string][]*connection
-}
-
-func newPool() *pool { return &pool{idle: map[string][]*connection{}} }
-
-func (p *pool) get(address string) (*connection, error) {
-	p.mutex.Lock()
-	if free := p.idle[address]; len(free) > 0 {
-		one := free[len(free)-1]
-		p.idle[address] = free[:len(free)-1]
-		p.mutex.Unlock()
-		return one, nil
-	}
-	p.mutex.Unlock()
-	return dial(address)
-}
-
-func (p *pool) put(address string, one *connection) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.idle[address] = append(p.idle[address], one)
 }

@@ -1,0 +1,3 @@
+module vllm-fleet.dev/routers
+
+go 1.25.0
