@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -176,9 +176,8 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
         return
     certain = startup_concurrency(layout, most_gib, context) < 1
     counts = [count for count in machine.pod_gpus if count > ranks and not shape.attention_heads % count]
-    # Enough for the weights, with 30 % on top for everything else.
     split_gib = (weights_gib - adapters_gib) * ranks
-    enough = next((n for n in counts if 1.3 * (split_gib / n + server.adapters_gib_on(n)) < share_gib), None)
+    enough = _enough(counts, share_gib, lambda count: split_gib / count + server.adapters_gib_on(count))
     yield Finding(
         id="model-exceeds-gpus",
         subject=f"{path}.tensorParallelSize",
@@ -232,7 +231,7 @@ def _stated_cache(settings: Settings) -> Iterator[Finding]:
     needed = serving.engine.max_model_len or serving.context_tokens
     if tokens < needed:
         counts = (count for count in settings.machine.pod_gpus if count > ranks)
-        enough = next((count for count in counts if 1.3 * weights_gib * ranks / count < share_gib), None)
+        enough = _enough(counts, share_gib, lambda count: weights_gib * ranks / count)
         yield Finding(
             id="model-exceeds-gpus",
             subject=key("server.engine.tensorParallelSize"),
@@ -253,6 +252,11 @@ def _stated_cache(settings: Settings) -> Iterator[Finding]:
         write="nothing; compare with vLLM's log at the first start",
         severity="note",
     )
+
+
+def _enough(counts: Iterable[int], share_gib: float, weights_gib_on: Callable[[int], float]) -> int | None:
+    """The first of these numbers of GPUs on which each holds its weights, with 30 % on top for everything else."""
+    return next((count for count in counts if 1.3 * weights_gib_on(count) < share_gib), None)
 
 
 def _of_adapters(gib: float) -> str:
