@@ -38,7 +38,7 @@ VOLUME_SPACE_FACTOR = 1.1
 VOLUME_STEP_GIB = 16
 # Assumed: acceptable time to read the weights, in a start of about 17 minutes.
 READ_SECONDS = 75.0
-# Assumed: the maximum if many readers share one volume whose size limits its throughput; as in policy throughput-below-readers.
+# Assumed: the maximum if many readers share one volume whose size limits its throughput.
 MOST_READ_SECONDS = 300.0
 # Throughput in steps, so that one more replica does not update the disk, which allows one update in six hours.
 THROUGHPUT_STEP_MIBPS = 400

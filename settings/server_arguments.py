@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 from facts.engines import BEHIND_BALANCER_SECONDS
 from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
-from settings.checks.declared_server import DeclaredServer, reasons
+from settings.checks.declared_server import DeclaredServer
 from settings.derived.compile_cache import server_account
 from settings.derived.replica_start import replica_start
 
@@ -69,5 +69,5 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
-        "reasons": reasons(settings),
+        "reasons": settings.server.reasons,
     }

@@ -7,7 +7,7 @@ from typing import Final
 from facts.lessons import (
     serving,
     serving_cache,
-    serving_judged,
+    serving_opened,
     serving_start,
     serving_stream,
     serving_transfer,
@@ -21,5 +21,5 @@ ENGINE_LESSONS: Final[tuple[Lesson[Served], ...]] = (
     *serving_transfer.LESSONS,
     *serving_start.LESSONS,
     *serving_stream.LESSONS,
-    *serving_judged.LESSONS,
+    *serving_opened.LESSONS,
 )

@@ -47,17 +47,16 @@ class Served(ABC):
     @property
     @abstractmethod
     def reasons(self) -> Mapping[str, str]:
-        """Reasons for options (`--name`) and variables."""
+        """Reasons for options, by `--name`."""
+
+    def reason_for(self, option: str) -> str:
+        """The reason given for an option; empty without one."""
+        return next((text for key, text in self.reasons.items() if option_of(key) == option), "")
 
     @property
     def why_production(self) -> str:
         """Why the server is production's; empty if it is not known to be."""
         return ""
-
-    @property
-    def is_declared(self) -> bool:
-        """Whether it is the server of a stack file, whose pod, Service and probes are known."""
-        return False
 
     @property
     @abstractmethod
@@ -343,3 +342,8 @@ class Served(ABC):
         if self.shape is not None:
             return self.shape.context_tokens
         return LONGEST_CONTEXT_TOKENS if self.is_of_qwen35 else None
+
+
+def option_of(key: str) -> str:
+    """The option of a key of `server.reasons`, such as `--tensor_parallel_size`."""
+    return key.removeprefix("--").replace("_", "-")

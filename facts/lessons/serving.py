@@ -14,7 +14,6 @@ from facts.lessons.limits import (
     TWO_BYTE_UTILISATION,
 )
 from facts.lessons.served import ESTIMATE_CUDAGRAPHS, Served
-from facts.lessons.serving_judged import reason
 from facts.memory import GIB
 
 _TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
@@ -43,7 +42,7 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
             allowed="1, or more with a reason, such as latency, for `--tensor-parallel-size` in {reasons}",
             because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
             changes={"data-parallel-size": server.gpus or size * server.flags.engines, "tensor-parallel-size": 1},
-            reason=reason(server, "tensor-parallel-size") or "",
+            reason=server.reason_for("tensor-parallel-size"),
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from facts import memory, strict_json
 from facts.engines import KEEP_ALIVE
-from facts.judged import variable
+from facts.lessons.serving_opened import OPENED
 from facts.names import FIRST_ENGINE_PORT, HTTP_PORT
 from facts.secrets_in_text import SECRET_TEXT, looks_secret
 from facts.texts import plural
@@ -89,7 +89,7 @@ def environment(facts: Facts, settings: Settings) -> Check:
     differences: list[Finding] = []
     for pod in pods:
         # Only the program sets vLLM's variables; other undeclared ones may be the platform's.
-        dangerous = {name for name, value in pod.env.items() if variable(name, value).trust in ("reason", "refused")}
+        dangerous = pod.env.keys() & OPENED.keys()
         own = {name for name in pod.env if name.startswith(_VLLMS_OWN)}
         left = (own | dangerous) - wanted.keys() - ignored
         for name in sorted(wanted.keys() | left):

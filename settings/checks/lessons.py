@@ -20,7 +20,6 @@ from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.gateway import EPP_REPLICAS, EPP_UNDERSIZED, PROXY_ONLY_SUBNET
 from facts.lessons.lesson import Breach, Lesson
 from facts.lessons.serving_advisories import IN_PRODUCTION
-from facts.lessons.serving_judged import OPTION_WITH_REASON
 from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
@@ -31,8 +30,6 @@ from settings.sections.section import key
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-NOTES: Final = (OPTION_WITH_REASON,)
-"""Lessons that tell a reviewer something and ask for nothing."""
 _SEVERITIES: Final[dict[str, Severity]] = {"mandatory": "error", "advisory": "warning"}
 
 
@@ -74,7 +71,7 @@ def _problem(settings: Settings, rule: Lesson[Any], breach: Breach) -> Finding:
         breach,
         subject=key(spelled.path(breach.option)),
         found=RESOURCES.assignment(breach.option, breach.value) if spelled.is_extra(breach.option) else breach.value,
-        severity="note" if rule.name in NOTES else _SEVERITIES[rule.level],
+        severity=_SEVERITIES[rule.level],
     )
     newer = spelled.text(f"{{image-tag=v{CURRENT}}} and its digest")
     if newer in problem.write and (other := _profile_of_the_current_release(settings)):

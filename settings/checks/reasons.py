@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
-from facts.lessons.serving_judged import key_of, needs_reason, parts
+from facts.lessons.served import option_of
 from settings.checks.declared_server import DeclaredServer
 from settings.sections.section import key
 
@@ -16,31 +16,23 @@ if TYPE_CHECKING:
 
 
 def unused_reasons(settings: Settings) -> Iterator[Finding]:
-    """Reasons for options and variables that neither the servers nor the canary have, or that no reason allows."""
-    if not settings.server.reasons:
-        return
+    """Reasons that allow neither the servers nor the canary anything."""
     servers = [DeclaredServer(one) for one in (settings, settings.as_canary) if one is not None]
-    judged = [
-        (name, verdict.trust == "unknown" or needs_reason(server, verdict))
-        for server in servers
-        for name, _, verdict in parts(server)
-    ]
-    judged += [
-        (breach.option, True)
+    used = {
+        breach.option
         for server in servers
         for lesson in ENGINE_LESSONS
         for breach in lesson.judge(server, lesson.defaults)
         if breach.reason
-    ]
+    }
     for written, reason in settings.server.reasons.items():
-        found = {needed for name, needed in judged if name == key_of(written) or name.startswith(f"{key_of(written)}.")}
-        if True not in found:
+        if option_of(written) not in used:
             yield Finding(
                 id="reason-without-option",
                 subject=key(f"server.reasons.{written}"),
                 found=reason,
-                allowed="a reason for an option or variable that this stack sets and that needs one",
-                why="a reason does not allow what is refused" if found else "nothing here needs it",
+                allowed="a reason for an option of this stack that a lesson accepts with one",
+                why="nothing here needs it",
                 write=f"reasons: without {written}",
                 severity="warning",
             )

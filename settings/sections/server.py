@@ -190,8 +190,8 @@ class Server(Section):
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by camelCase name, e.g. `{maxModelLen: 8192}`."""
     reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
-    """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
-    `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
+    """Why this stack needs an option that a lesson accepts with a reason, by flag:
+    `{"--tensor-parallel-size": "users wait for single answers"}`. Reviewers see it in the preview and on the Deployment."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

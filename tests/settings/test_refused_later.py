@@ -106,7 +106,7 @@ def test_it_is_told_at_its_key(sections: dict[str, Any], path: str) -> None:
     ],
 )
 def test_what_the_apis_accept_is_accepted(sections: dict[str, Any]) -> None:
-    allowed = {"zone-without-machine", "profile-of-another-model", "option-not-judged"}
+    allowed = {"zone-without-machine", "profile-of-another-model"}
     assert set(problems(**sections).values()) <= set(problems().values()) | allowed
 
 

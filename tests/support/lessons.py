@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from facts.lessons.serving_judged import APART_IN_A_POD
-from facts.lessons.words import REASONS_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -36,8 +33,6 @@ class Case:
     cpu: int | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     """`contextTokens`, `concurrencyPerReplica`."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """`server.reasons`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
@@ -56,7 +51,6 @@ class Case:
         }
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
-        section |= {"reasons": dict(self.reasons)} if self.reasons else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -96,8 +90,6 @@ class Case:
             container["image"] = f"{name.rpartition(':')[0]}:{self.tag}@{digest or f'sha256:{0:064}'}"
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
-        if self.reasons:
-            props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
@@ -137,7 +129,6 @@ _FP8 = {"kv-cache-dtype": "fp8_e4m3"}
 _PLAIN = "Qwen/Qwen3-32B"
 _CODER = "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"
 _WHOLE: Mapping[str, Any] = {**_NO_MTP, **_OF_LINEAR, "tensor-parallel-size": 8, "data-parallel-size": 1}
-_WHY: dict[str, Any] = {"reasons": {"--kv-transfer-config": "prefill and decode on separate engines"}}
 
 
 def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, Any]:
@@ -255,19 +246,18 @@ CASES = (
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
     _sound("deepgemm-accuracy", "0.18.1", tag="v0.18.1"),
     _sound("deepgemm-accuracy", "weights of 16 bits", tag="v0.18.0", stack="cud", model="Qwen/Qwen3.5-27B"),
-    _broken("kv-connector-on-hybrid", "0.18.1", _connector(), tag="v0.18.1", **_WHY),
-    _broken("kv-connector-on-hybrid", "0.29 with MTP", _connector(), tag="v0.29.0", stack="cud", **_WHY),
-    _broken("kv-connector-on-hybrid", "0.25 without MTP", _connector(), tag="v0.25.0", stack="code", **_WHY),
-    _broken("kv-connector-on-hybrid", "LMCache", _connector("LMCacheConnectorV1"), stack="cud", **_WHY),
-    _sound("kv-connector-on-hybrid", "0.33.0 with MTP", _connector(), stack="cud", **_WHY),
-    _sound("kv-connector-on-hybrid", "0.26 without MTP", _connector(), tag="v0.26.0", stack="code", **_WHY),
+    _broken("kv-connector-on-hybrid", "0.18.1", _connector(), tag="v0.18.1"),
+    _broken("kv-connector-on-hybrid", "0.29 with MTP", _connector(), tag="v0.29.0", stack="cud"),
+    _broken("kv-connector-on-hybrid", "0.25 without MTP", _connector(), tag="v0.25.0", stack="code"),
+    _broken("kv-connector-on-hybrid", "LMCache", _connector("LMCacheConnectorV1"), stack="cud"),
+    _sound("kv-connector-on-hybrid", "0.33.0 with MTP", _connector(), stack="cud"),
+    _sound("kv-connector-on-hybrid", "0.26 without MTP", _connector(), tag="v0.26.0", stack="code"),
     _sound(
         "kv-connector-on-hybrid",
         "another model",
         {**_NO_MTP, **_OF_LINEAR, **_connector()},
         tag="v0.18.1",
         model=_PLAIN,
-        **_WHY,
     ),
     _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="code"),
@@ -314,53 +304,7 @@ CASES = (
     _broken("server-opened", "a middleware", {"middleware": "x.Y"}),
     _broken("server-opened", "a connector's module", {"kv-transfer-config": {"kv_connector_module_path": "x"}}),
     _broken("server-opened", "all files for clients", {"allowed-local-media-path": "/"}, stack="code"),
-    _sound("server-opened", "one kind of executor", {"distributed-executor-backend": "mp"}),
-    _broken("option-without-reason", "code of the model", {"trust-remote-code": True}),
-    _broken("option-without-reason", "a proxy", {"HTTPS_PROXY": "http://proxy:3128"}, stack="cud"),
-    _broken(
-        "option-without-reason",
-        "a reason for another",
-        {"trust-remote-code": True},
-        reasons={"--enable-log-requests": "debugging until Friday"},
-        stack="code",
-    ),
-    _sound("option-without-reason", "code of the model, switched off", {"trust-remote-code": False}),
-    _sound(
-        "option-without-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _sound(
-        "option-with-reason",
-        "the program's own",
-        _connector(role="kv_producer"),
-        reasons={"--kv-transfer-config": APART_IN_A_POD},
-        stack="cud",
-    ),
-    _broken(
-        "option-with-reason",
-        "a reason",
-        {"trust-remote-code": True},
-        reasons={"--trust-remote-code": "its own tokenizer"},
-    ),
-    _broken(
-        "option-with-reason",
-        "a variable's",
-        {"VLLM_PLUGINS": "ours"},
-        reasons={"VLLM_PLUGINS": "our own scheduler"},
-        stack="code",
-    ),
-    _sound("option-with-reason", "nothing that needs one"),
-    _broken("option-not-judged", "a variable of nobody", {"SOME_LIBRARY_MODE": "fast"}),
-    _broken("option-not-judged", "a variable of a later release", {"VLLM_USE_TACHYONS": 1}, stack="code"),
-    _sound(
-        "option-not-judged",
-        "a variable with a reason",
-        {"SOME_LIBRARY_MODE": "fast"},
-        reasons={"SOME_LIBRARY_MODE": "ours, for its cache"},
-    ),
-    _sound("option-not-judged", "a variable that is known", {"NCCL_DEBUG": "WARN"}),
+    _sound("server-opened", "one folder of media", {"allowed-local-media-path": "/srv/media"}),
     _sound("server-opened", "development switched off", {"VLLM_SERVER_DEV_MODE": 0}),
     _broken("experts-write-into-image", "asked for", {"moe-backend": "flashinfer_trtllm"}),
     _broken("experts-write-into-image", "for no experts", {"moe-backend": "flashinfer_trtllm"}, stack="cud"),

@@ -49,8 +49,6 @@ NAME = "served-by-this-name"
 ADAPTERS = {name: f"/weights/adapters/{name}/team/{name}-lora" for name in ("support", "sales")}
 DATA = Path(__file__).parents[2] / "facts" / "data"
 """Where the tables of options are, by which the lessons read servers that somebody else wrote."""
-VARIABLES = Path(__file__).parent
-"""Where the variables of each release are; tests/facts/test_judged.py wants a class for each."""
 
 FOUR_BITS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first with a 4-bit cache."""
@@ -186,7 +184,6 @@ def checks(vllm: Vllm) -> Iterator[Check]:
         yield f"defaults on {gpu.name}", partial(_defaults, vllm, gpu)
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
-    yield "the list of variables is vLLM's own", partial(_all_variables, version)
     with_slots = {"enableLora": True, "maxLoras": len(ADAPTERS), "maxLoraRank": 32}
     yield "adapters beside drafts make an engine", partial(_adapters, vllm, _on("record", version).but(with_slots))
     yield "ranks of adapters are vLLM's own", _adapter_ranks
@@ -571,13 +568,6 @@ def _known_variables() -> None:
     }
     ours |= {entry["name"] for entry in writable_environment("/cache")} | set(ENVIRONMENT.values())
     _equal({name for name in ours if name.startswith("VLLM_")} - set(vllm.envs.environment_variables), set())
-
-
-def _all_variables(version: str) -> None:
-    import vllm.envs
-
-    listed = (VARIABLES / f"{version}-variables.txt").read_text(encoding="utf-8").split()
-    _equal(sorted(vllm.envs.environment_variables), listed)
 
 
 def _refusals(vllm: Vllm) -> Iterator[Check]:

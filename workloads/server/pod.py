@@ -122,8 +122,9 @@ class ServerPod:
     """Annotations of Deployment and pods that declare the expected traffic, for policies: at least
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Reasons for flags and variables of `engine` that need one, by `--flag` or variable: an annotation of the Deployment, so that a new
-    reason restarts no pod."""
+    """Reasons for flags of `engine` that lessons accept with one, by `--flag`: an annotation of the Deployment, so that a new text restarts
+    no pod."""
+
     def __post_init__(self) -> None:
         gpu, gpus, listed = self.placement.machine.gpu, self.placement.gpus, CATALOGUE.get(self.model.id)
         # The catalogue's shape is of its commit; what another one holds is not known here.

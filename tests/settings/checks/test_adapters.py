@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from facts.finding import Finding
-from facts.lessons.serving_judged import OPTION_WITH_REASON
-from settings.checks.declared_server import DeclaredServer
 from settings.derived.compile_cache import cache_key
 from settings.load import check
 from settings.stack import Settings
@@ -195,15 +193,6 @@ def test_a_machine_that_is_suggested_for_many_slots_holds_them(rank: int, number
         engine = {"tensorParallelSize": int(split or 1)}
         held = check(made(*many, id_=EXPERTS, machine=machine, server={"engine": engine}))
         assert "model-exceeds-gpus" not in {one.id for one in held}
-
-
-def test_the_pinned_list_is_the_reason_that_reviewers_see_for_its_option(tmp_path: Path) -> None:
-    told = [one for one in check(made()) if one.id == OPTION_WITH_REASON]
-    assert len(told) == 1
-    assert not [one for one in check(made()) if one.id == "option-without-reason"]
-    named = made(server={"reasons": {"--lora-modules": "the support team's, reviewed in May"}})
-    assert DeclaredServer(named).reasons == {"--lora-modules": "the support team's, reviewed in May"}
-    assert DeclaredServer(make_settings(model=own(tmp_path))).reasons == {}
 
 
 def test_a_canary_of_another_revision_has_the_adapters_and_one_of_another_model_has_none() -> None:

@@ -25,7 +25,6 @@ OF_CONTEXT = {
     "yarn-scales-short-prompts",
     "four-bit-cache-unreadable",
     "flags-vllm-refuses",
-    "option-without-reason",
 }
 
 

@@ -12,7 +12,7 @@ from facts.finding import Finding
 from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.lessons import NOTES, lesson_named, lessons
+from settings.checks.lessons import lesson_named, lessons
 from settings.load import check
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
@@ -38,7 +38,7 @@ OF_EACH = {(case.lesson, case.is_advisory): case for case in reversed(CASES) if 
 @each_row("case", [*OF_EACH.values(), *[case for case in CASES if not case.broken][:3]])
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = lesson_named(case.lesson)
-    level = "note" if told.name in NOTES else "warning" if case.is_advisory else LEVELS[told.level]
+    level = "warning" if case.is_advisory else LEVELS[told.level]
     repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken
@@ -48,7 +48,7 @@ def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
         assert problem.why
         assert problem.write
         assert not re.search(r"\{VLLM\w*\}", problem.text()), "a name in braces that was not replaced"
-        assert "--" not in problem.write or problem.write.startswith(("extraArgs: without --", "server.reasons: {"))
+        assert "--" not in problem.write or problem.write.startswith("extraArgs: without --")
 
 
 @each_row("case", [case for case in CASES if case.broken])
@@ -61,9 +61,6 @@ def test_what_it_says_to_write_mends_it(case: Case) -> None:
     options = {**case.options, **{name: value for name, value in broken.changes.items() if name != "cpu"}}
     for name in [name for name, value in options.items() if value is None and "." in name]:
         del options[name], options[name.partition(".")[0]]
-    reasons = options.pop("reasons", {})
-    if isinstance(reasons, dict):
-        reasons = dict.fromkeys(reasons, "a reason for a reviewer")
     drafts = options.pop("speculative-config.num_speculative_tokens", None)
     if drafts:
         options["speculative-config"] = {"method": "mtp", "num_speculative_tokens": drafts}
@@ -75,7 +72,6 @@ def test_what_it_says_to_write_mends_it(case: Case) -> None:
         tag=case.tag,
         cpu=cpu,
         needs=case.needs,
-        reasons=reasons,
         model=case.model,
     )
     assert list(lesson.judge(mended.declared, lesson.defaults)) == []
