@@ -113,6 +113,11 @@ class Architecture:
     mtp_layers: int = 0
     """Full-attention layers of the MTP draft, cached only with speculative decoding."""
 
+    @property
+    def linear_state_values(self) -> int:
+        """Numbers in one sequence's recurrent state of one linear layer."""
+        return self.linear_value_heads * self.linear_value_size * self.linear_key_size
+
     def on_one_of(self, ranks: int) -> Architecture:
         """The part on one GPU with tensor parallelism: heads are split, or repeated if there are fewer than ranks."""
         if ranks == 1:
@@ -214,7 +219,7 @@ def state_bytes(layout: CacheLayout) -> int:
     dtype = architecture.linear_state_dtype if layout.ssm_cache_dtype == "auto" else layout.ssm_cache_dtype
     keys = architecture.linear_key_heads * architecture.linear_key_size
     values = architecture.linear_value_heads * architecture.linear_value_size
-    recurrent = values * architecture.linear_key_size * _SSM_BYTES[dtype]
+    recurrent = architecture.linear_state_values * _SSM_BYTES[dtype]
     history_tokens = architecture.convolution_kernel - 1 + layout.speculative_tokens
     return recurrent + (2 * keys + values) * history_tokens * CONVOLUTION_STATE_BYTES
 

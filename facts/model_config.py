@@ -163,8 +163,7 @@ class ModelShape:
         """Bytes of one sequence's recurrent state in all linear layers."""
         shape = self.architecture
         each = 4 if shape.linear_state_dtype == "float32" else 2
-        state = shape.linear_value_heads * shape.linear_value_size * shape.linear_key_size
-        return shape.linear_attention_layers * state * each
+        return shape.linear_attention_layers * shape.linear_state_values * each
 
     @property
     def parts(self) -> frozenset[str]:
@@ -238,6 +237,9 @@ class _Reader:
         # Without a gate: up and down.
         self._matrices = 2 if self._type == "nemotron_h" else 3
         self._dense_layers = frozenset(self._dense())
+        self._quantization = self._section(self._text, "quantization_config") or self._section(
+            self._text, "compression_config"
+        )
         self._format, self._kept = self._number_format()
         self._weight_bytes = self._bytes_of_a_weight()
 
@@ -547,7 +549,7 @@ class _Reader:
 
     def _number_format(self) -> tuple[str, frozenset[str]]:
         """The weights' format, and the modules that have 16 bits."""
-        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
+        given = self._quantization
         if not given:
             return "bf16", frozenset()
         method = str(given.get("quant_method", "")).lower()
@@ -566,7 +568,7 @@ class _Reader:
         return found, frozenset(kept)
 
     def _blocks(self, dense: Sequence[bool]) -> Blocks | None:
-        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
+        given = self._quantization
         sizes = given.get("weight_block_size") or _weights(given.get("config_groups")).get("block_structure")
         if not sizes or self._format != "fp8":
             return None
@@ -585,8 +587,7 @@ class _Reader:
         )
 
     def _bytes_of_a_weight(self) -> float:
-        given = self._section(self._text, "quantization_config") or self._section(self._text, "compression_config")
-        weights = _weights(given.get("config_groups"))
+        weights = _weights(self._quantization.get("config_groups"))
         size = weights.get("group_size")
         if self._format != "int4" or isinstance(size, bool) or not isinstance(size, int) or size < 1:
             return FORMAT_BYTES[self._format]

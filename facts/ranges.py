@@ -6,20 +6,6 @@ from dataclasses import dataclass
 
 # Source: RFC 1918 and RFC 6598, also used for pods. They contain a VPC, its peers and the networks behind its VPNs.
 PRIVATE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")
-# Source: VPC documentation, "Prohibited IPv4 subnet ranges": this host, loopback, link-local (the metadata server), multicast, limited
-# broadcast, and Private Google Access.
-PROHIBITED_RANGES = (
-    "0.0.0.0/8",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "224.0.0.0/4",
-    "255.255.255.255/32",
-    "199.36.153.4/30",
-    "199.36.153.8/30",
-)
-# Source: GKE documentation, "VPC-native clusters", tables of ranges: /9 is the largest for pods, /16 for Services. No private block is
-# larger than /8.
-LARGEST_PREFIX = {"podCidr": 9, "serviceCidr": 16, "nodeCidr": 8}
 # Source: RFC 6890 and the IANA registry of special-purpose addresses: not on the internet, but possible in a VPC.
 NOT_INTERNET = (
     *PRIVATE_RANGES,

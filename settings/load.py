@@ -155,7 +155,7 @@ def parse(stack: str, config: Mapping[str, str], unopened: Sequence[str] = ()) -
     problems += [secret_in_plain_text(secret.path, secret.what) for secret in secrets_in(given)]
     problems += [problem for path, value in given.items() for problem in _unprintable(path, value)]
     try:
-        settings = Settings.model_validate(values, by_alias=True, by_name=False)
+        settings = Settings.written(values)
     except ValidationError as error:
         from settings.explain import explain
 
@@ -210,7 +210,7 @@ def _of_the_profile(stack: str, values: Mapping[str, Any], wrong: set[tuple[int 
         {key: value for key, value in given.items() if ("server", key) not in wrong} if isinstance(given, dict) else {}
     )
     try:
-        sound = Server.model_validate(server, by_alias=True, by_name=False)
+        sound = Server.written(server)
         resolve(stack, sound, None, MACHINES.get(str(values.get("machine")), DEFAULT_MACHINE))
     except SettingsError as error:
         return tuple(

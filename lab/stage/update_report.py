@@ -54,7 +54,7 @@ class UpReport:
             began_seconds=observed.began_seconds,
             started_seconds=dict(observed.started_seconds),
             finished_seconds=dict(observed.finished_seconds),
-            findings=observed.findings,
+            findings=tuple(observed.findings),
         )
 
     @property

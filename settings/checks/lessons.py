@@ -56,12 +56,6 @@ _CLIENT = Row(
 )
 
 
-def lesson_named(name: str) -> Lesson[Any]:
-    """The lesson with that name. Raises KeyError."""
-    every: tuple[Lesson[Any], ...] = (*ENGINE_LESSONS, IN_PRODUCTION, EPP_UNDERSIZED, EPP_REPLICAS, PROXY_ONLY_SUBNET)
-    return {one.name: one for one in every}[name]
-
-
 def repeated_on_purpose(settings: Settings) -> tuple[str, ...]:
     """Sorted ids of the stack's deliberate exceptions: lessons that its profile breaks to reproduce a published row."""
     return tuple(sorted({problem.id for problem in lessons(settings) if problem.severity == "deliberate"}))

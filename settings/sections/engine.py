@@ -246,8 +246,7 @@ class Engine(Section):
 
     def but(self, changes: Mapping[str, Any]) -> Engine:
         """The engine with `changes` (camelCase names). Raises pydantic.ValidationError."""
-        given = {**self.model_dump(by_alias=True, exclude_unset=True), **changes}
-        return Engine.model_validate(given, by_alias=True, by_name=False)
+        return Engine.written({**self.model_dump(by_alias=True, exclude_unset=True), **changes})
 
 
 def flag_fields() -> tuple[str, ...]:

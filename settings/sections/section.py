@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -42,6 +42,11 @@ class Section(BaseModel):
 
         # Sections inside of one are made by pydantic itself, as if this method were not here.
         __init__.__pydantic_base_init__ = True
+
+    @classmethod
+    def written(cls, values: Any) -> Self:
+        """A section written in a stack file, whose keys are camelCase alone. Raises pydantic.ValidationError."""
+        return cls.model_validate(values, by_alias=True, by_name=False)
 
 
 SECRET_KEYS = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from facts.names import stack_names
 from fleet.preview.policy import Violation, start
 from fleet.preview.policy_config import PolicyError, read_config
 from fleet.preview.record.recording import Recording
@@ -103,6 +104,12 @@ def test_a_config_file_that_says_nothing_is_refused(tmp_path: Path, text: str, c
     (tmp_path / "policy" / "config" / "spot.json").write_text(text, encoding="utf-8")
     with pytest.raises(PolicyError, match=complaint):
         read_config(tmp_path, "spot")
+
+
+@pytest.mark.parametrize("stack", stack_names(ROOT))
+def test_no_stack_of_the_repository_breaks_a_mandatory_rule(stack: str) -> None:
+    with start(PACK, project="vllm-fleet", stack=stack, config=read_config(ROOT, stack)) as run:
+        assert [one for one in run.judge(recorded_stack(stack)) if one.level == "mandatory"] == []
 
 
 @pytest.mark.parametrize("stack", CONFIGURED)

@@ -89,7 +89,6 @@ def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
 
 
 ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
-ACCEPTED = {"until": "2027-01-31", "reason": "no such client"}
 
 
 @each_row(
@@ -134,11 +133,6 @@ ACCEPTED = {"until": "2027-01-31", "reason": "no such client"}
         ({"server": {"enabled": True}}, "server.enabled", "one of these keys, or remove it"),
         ({"server": {"engine": {"extraArgs": ["--port=9000"]}}}, "server.engine.extraArgs", "extraArgs: without --port"),
         ({"model": {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "adapters": [ADAPTER]}}, "model.adapters[0].rank", ""),
-        (
-            {"server": {"acceptedAdvisories": {"CVE-2026-100674": ACCEPTED}}},
-            "server.acceptedAdvisories.CVE-2026-100674",
-            "CVE-2026-100647",
-        ),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_nearest_key_or_value(sections: dict[str, Any], path: str, near: str) -> None:

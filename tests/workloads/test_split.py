@@ -175,27 +175,6 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
     assert problem in {one.id for one in found if one.severity == "error"}
 
 
-@each_row(
-    ("asked", "each", "told"),
-    [
-        ((1, 5), 1, "prefillGpus: 3, decodeGpus: 5"),
-        ((7, 7), 1, "prefillGpus: 1, decodeGpus: 7"),
-        ((3, 5), 2, "prefillGpus: 2, decodeGpus: 6"),
-        ((1, 6), 2, "prefillGpus: 2, decodeGpus: 6"),
-        ((1, 1), 4, "prefillGpus: 4, decodeGpus: 4"),
-        ((3, 5), 8, "remove shape: one engine cannot be split"),
-    ],
-)
-def test_every_refusal_of_a_split_says_the_same_possible_one(asked: tuple[int, int], each: int, told: str) -> None:
-    from settings.checks.structure import structural_problems
-
-    shape = {**SHAPE, "prefillGpus": asked[0], "decodeGpus": asked[1]}
-    engine = {"dataParallelSize": 8 // each, "tensorParallelSize": each}
-    found = structural_problems(settings(shape=shape, engine=engine))
-    wrong = [one for one in found if one.id in ("shape-gpus", "shape-divides-an-engine")]
-    assert {one.write for one in wrong} == {told}
-
-
 def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
     from settings.checks.shape import split_problems
     from settings.derived.scaling import scaling_policy
@@ -238,20 +217,17 @@ def test_limits_count_the_engines_of_decode() -> None:
 
 
 @each_row(
-    ("server", "subject", "write"),
+    "server",
     [
-        ({"profile": "record"}, "shape", "profile: tuned"),
-        ({"engine": {"version": "0.18.1"}}, "engine.version", "version: 0.33.0"),
-        ({"image": {"tag": "v0.18.1"}}, "image.tag", "tag: v0.33.0"),
-        ({"image": {"tag": "v0.18.1"}, "engine": {"version": "0.18.1"}}, "image.tag", "version: 0.33.0"),
+        {"profile": "record"},
+        {"engine": {"version": "0.18.1"}},
+        {"image": {"tag": "v0.18.1"}},
+        {"image": {"tag": "v0.18.1"}, "engine": {"version": "0.18.1"}},
     ],
 )
-def test_an_old_release_is_said_of_the_key_that_the_user_wrote(
-    server: dict[str, Any], subject: str, write: str
-) -> None:
-    [told] = [found for found in check(settings(**server)) if found.id == "shape-release"]
-    assert told.subject == f"vllm-fleet:server.{subject}"
-    assert write in str(told.write)
+def test_an_old_release_is_one_refusal(server: dict[str, Any]) -> None:
+    refused = [found.id for found in check(settings(**server)) if found.blocks]
+    assert refused == ["shape-release"]
 
 
 def test_a_split_is_told_no_options_of_the_program() -> None:
@@ -269,23 +245,11 @@ def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
 
     def most(**sections: Any) -> int:
         told = machine_problems(make_settings(**sections))
-        return int(next(str(one.write) for one in told if "ephemeral" in one.subject).split(" ")[1].rstrip(","))
+        return int(next(one.allowed for one in told if "ephemeral" in one.subject).split(" ")[2])
 
     server = {"replicas": 1, "profile": "tuned", "resources": {"ephemeralStorageGib": 12_000}}
     alone = most(server=server)
     assert most(server={**server, "shape": SHAPE}, endpoint={"kind": "leastRequest"}) == alone - 1
-
-
-@each_row(
-    ("changed", "said"),
-    [
-        ({"server": {"profile": "record"}}, ["shape-release"]),
-    ],
-)
-def test_one_cause_has_one_fix(changed: dict[str, Any], said: list[str]) -> None:
-    server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
-    found = check(make_settings(**{"endpoint": {"kind": "leastRequest"}, **changed, "server": server}))
-    assert [one.id for one in found if one.blocks] == said
 
 
 def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:

@@ -91,7 +91,7 @@ def _section(text: str) -> dict[str, Any] | None:
 
 
 def _changed(changes: Changes, section: dict[str, Any]) -> dict[str, Any]:
-    from settings.checks.benchmark import FILE_WORKLOADS
+    from settings.checks.unused import FILE_WORKLOADS
 
     written = dict(section)
     if changes.workload is not None:

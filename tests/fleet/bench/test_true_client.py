@@ -44,14 +44,16 @@ def measured(load: Load, server: EngineServer, room: Path) -> tuple[Judged, list
     requests = sum(run.completed for run in runs)
     outputs = sum(round(run.whole.output_tokens_per_s * run.whole.seconds) for run in runs)
     inputs = sum(round(run.whole.input_tokens_per_s * run.whole.seconds) for run in runs)
+    refused: list[str] = []
     for file, seen in witnesses.items():
         # A client warms up with copies of its first request, which are in no result.
         result = json.loads(file.with_name(file.name.replace(".witness", "")).read_bytes())
+        refused += filter(None, result["errors"])
         copies = min(result["max_concurrency"], 32)
         requests += copies
         outputs += copies * seen.asked_output_tokens[0]
         inputs += copies * seen.asked_input_tokens[0]
-    assert [run.failed for run in runs] == [0] * len(runs)
+    assert [run.failed for run in runs] == [0] * len(runs), refused
     assert requests == server.accepted
     assert outputs == sum(engine.generation_tokens for engine in server.engines)
     assert inputs == sum(engine.prompt_tokens for engine in server.engines)

@@ -11,8 +11,9 @@ import pytest
 from facts.finding import Finding
 from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.lessons.engine_lessons import ENGINE_LESSONS
+from facts.lessons.serving_advisories import IN_PRODUCTION
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.lessons import NOTES, lesson_named, lessons
+from settings.checks.lessons import NOTES, lessons
 from settings.load import check
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
@@ -21,6 +22,7 @@ from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 LEVELS = {"mandatory": "error", "advisory": "warning"}
+NAMED = {one.name: one for one in (*ENGINE_LESSONS, IN_PRODUCTION)}
 
 GUIDE = Path(__file__).parents[3] / "docs" / "from-the-article.md"
 DIGEST = f"sha256:{'0' * 64}"
@@ -37,7 +39,7 @@ OF_EACH = {(case.lesson, case.is_advisory): case for case in reversed(CASES) if 
 
 @each_row("case", [*OF_EACH.values(), *[case for case in CASES if not case.broken][:3]])
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
-    told = lesson_named(case.lesson)
+    told = NAMED[case.lesson]
     level = "note" if told.name in NOTES else "warning" if case.is_advisory else LEVELS[told.level]
     repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
@@ -91,7 +93,7 @@ def test_every_option_that_a_lesson_or_an_exception_names_is_one_of_the_stack_fi
     for lesson in ENGINE_LESSONS:
         assert stack_file().text(lesson.evidence + lesson.fix)
     for exception in DELIBERATE_EXCEPTIONS:
-        assert lesson_named(exception.lesson)
+        assert exception.lesson in NAMED
         for option in exception.options:
             assert stack_file().path(option).startswith("server.engine.")
 
