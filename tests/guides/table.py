@@ -116,7 +116,7 @@ def outputs(world: World, said: Said) -> None:
     """The outputs are whole, secrets included."""
     file = world.folder / "outputs.json"
     found = json.loads(file.read_text() if file.exists() else said.stdout)
-    assert {"endpoint", "platform", "server"} <= found.keys()
+    assert {"endpoint", "clusterName", "server"} <= found.keys()
     assert json.loads(found["kubeconfig"])["kind"] == "Config"
 
 
