@@ -12,8 +12,8 @@ _HTTP = {status.phrase.lower(): f"http {status.value}" for status in HTTPStatus 
 # The first that is found in an error's last line, then in all of it. Names of aiohttp's and the system's errors.
 _KINDS = (
     ("open files", ("too many open files", "errno 24")),
-    # vLLM's client strips each read of a stream: one that ends between `data:` and its space makes the answer no JSON
-    # (benchmarks/lib/endpoint_request_func.py of 0.18.1; seen with a saturated client).
+    # vLLM's client strips each read of a stream: one that ends before or after the space of `data: ` makes the answer no JSON
+    # (benchmarks/lib/endpoint_request_func.py of 0.18.1, tried; a saturated client reads so).
     ("no json", ("jsondecodeerror",)),
     ("timeout", ("timeouterror", "timed out", "servertimeout")),
     ("cut", ("clientpayloaderror", "transferencodingerror", "contentlengtherror", "incompleteread", "never received a valid chunk")),
