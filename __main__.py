@@ -77,7 +77,9 @@ cluster: Cluster | ExistingCluster
 if results is not None:
     number = services.project_number()
     if vpc.existing is None:
-        ranges = NetworkArgs(node_cidr=vpc.node_cidr, pod_cidr=vpc.pod_cidr, service_cidr=vpc.service_cidr)
+        ranges = NetworkArgs(
+            region=region, node_cidr=vpc.node_cidr, pod_cidr=vpc.pod_cidr, service_cidr=vpc.service_cidr
+        )
         network = Network("network", ranges, on_google)
     else:
         owner = vpc.existing.project or project

@@ -49,6 +49,7 @@ class GatewayName(pulumi.ComponentResource):
             address = compute.Address(
                 f"{name}-address",
                 name=name_of(stack, "vllm-gateway"),
+                region=args.location,
                 # Not with the host name: another description makes another address.
                 description="The gateway of a vLLM fleet",
                 address_type="EXTERNAL" if gateway.is_public else "INTERNAL",

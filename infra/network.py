@@ -17,6 +17,10 @@ from settings.sections.network import ExistingVpc
 class NetworkArgs:
     """Arguments of `Network`. The ranges must not overlap."""
 
+    region: str
+    """Region of the subnet, its router and NAT. Stated for each, because a Google provider whose region changes leaves resources that have
+    only that one where they are. Source: terraform-provider-google-beta, resource_compute_subnetwork.go: DefaultProviderProject, and
+    nothing of the kind for regions."""
     node_cidr: str = "10.0.0.0/20"
     """Primary range of the node subnet, one address per node."""
     pod_cidr: str = "10.64.0.0/14"
@@ -39,6 +43,7 @@ class Network(pulumi.ComponentResource):
     service_range = "services"
     """Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
     pod_cidr: str
+    region: str
     project: str | None = None
     """The provider's."""
 
@@ -55,6 +60,7 @@ class Network(pulumi.ComponentResource):
         nodes = compute.Subnetwork(
             f"{name}-nodes",
             name=name_of(stack, "vllm-nodes"),
+            region=args.region,
             network=vpc.self_link,
             ip_cidr_range=args.node_cidr,
             secondary_ip_ranges=[
@@ -65,10 +71,17 @@ class Network(pulumi.ComponentResource):
             private_ip_google_access=True,
             opts=child,
         )
-        router = compute.Router(f"{name}-router", name=name_of(stack, "vllm-router"), network=vpc.self_link, opts=child)
+        router = compute.Router(
+            f"{name}-router",
+            name=name_of(stack, "vllm-router"),
+            region=args.region,
+            network=vpc.self_link,
+            opts=child,
+        )
         compute.RouterNat(
             f"{name}-nat",
             name=name_of(stack, "vllm-nat"),
+            region=args.region,
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
             # Only this subnet: other subnets of the VPC get no internet access by accident.
@@ -86,7 +99,8 @@ class Network(pulumi.ComponentResource):
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
-        self.network, self.subnetwork, self.pod_cidr = vpc.self_link, nodes.self_link, args.pod_cidr
+        self.network, self.subnetwork = vpc.self_link, nodes.self_link
+        self.pod_cidr, self.region = args.pod_cidr, args.region
         self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
 
 
@@ -150,6 +164,7 @@ class ProxyOnlySubnet(pulumi.ComponentResource):
             f"{name}-subnet",
             name=name_of(stack, "vllm-proxy-only"),
             project=network.project,
+            region=network.region,
             network=network.network,
             ip_cidr_range=args.cidr,
             purpose="REGIONAL_MANAGED_PROXY",

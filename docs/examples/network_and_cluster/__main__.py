@@ -36,7 +36,7 @@ services = Services(
 after_services = pulumi.ResourceOptions(provider=google, depends_on=[services])
 network = Network(
     "network",
-    NetworkArgs(node_cidr="10.20.0.0/22", pod_cidr="10.128.0.0/16", service_cidr="10.20.16.0/20"),
+    NetworkArgs(region=region, node_cidr="10.20.0.0/22", pod_cidr="10.128.0.0/16", service_cidr="10.20.16.0/20"),
     after_services,
 )
 proxies = ProxyOnlySubnet("proxies", ProxyOnlySubnetArgs(network=network, cidr="10.20.8.0/23"), after_services)

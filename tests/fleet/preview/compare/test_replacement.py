@@ -8,6 +8,7 @@ import inspect
 import re
 from pathlib import Path
 
+import pulumi_gcp
 import pytest
 import yaml
 from pulumi._types import input_type_py_to_pulumi_names
@@ -21,8 +22,11 @@ WRITTEN = yaml.safe_load(DATA.read_text(encoding="utf-8"))
 
 @pytest.mark.parametrize("type_", sorted(WRITTEN["google"]["types"]))
 def test_every_property_is_one_of_the_installed_package(type_: str) -> None:
-    class_ = getattr(
-        importlib.import_module(f"pulumi_gcp.{type_.split(':')[1].split('/')[0]}"), type_.rpartition(":")[2]
+    package, _, name = type_.partition(":")[2].replace("/", ":").partition(":")
+    class_ = (
+        pulumi_gcp.Provider
+        if package == "providers"
+        else getattr(importlib.import_module(f"pulumi_gcp.{package}"), name.rpartition(":")[2])
     )
     arguments = getattr(inspect.getmodule(class_), f"{class_.__name__}Args")
     known, entry = set(input_type_py_to_pulumi_names(arguments).values()), WRITTEN["google"]["types"][type_]
