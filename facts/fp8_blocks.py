@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Final
 
-REFINES_BLOCKS: Final = (0, 29, 0)
+_REFINES_BLOCKS: Final = (0, 29, 0)
 _LEAST_REFINED: Final = 32
-EXPERTS: Final = "experts"
+_EXPERTS: Final = "experts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Blocks:
         """Name and width on one GPU of each part whose blocks this many GPUs would cut. `whole_experts`: with expert parallelism."""
         kv_heads = max(1, self.kv_heads // ranks)
         widths = {
-            EXPERTS: 0 if whole_experts else self.expert_width // ranks,
+            _EXPERTS: 0 if whole_experts else self.expert_width // ranks,
             "feed-forward layers": self.dense_width // ranks,
             "shared experts": self.shared_width // ranks,
             "queries": self.query_heads * self.head_size // ranks,
@@ -42,6 +42,11 @@ class Blocks:
         }
         yield from ((name, width) for name, width in widths.items() if width % self.side)
 
-    def refines(self, width: int) -> bool:
-        """Whether vLLM from 0.29 cuts the blocks of experts of this width."""
-        return gcd(self.side, width) >= _LEAST_REFINED
+    def refused(self, ranks: int, release: tuple[int, ...], *, whole_experts: bool) -> dict[str, int]:
+        """What `cut` finds and a release of vLLM, such as (0, 33, 0), refuses: from 0.29 it cuts blocks of experts itself."""
+        refines = release >= _REFINES_BLOCKS
+        return {
+            name: width
+            for name, width in self.cut(ranks, whole_experts=whole_experts)
+            if not (refines and name == _EXPERTS and gcd(self.side, width) >= _LEAST_REFINED)
+        }

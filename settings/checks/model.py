@@ -58,6 +58,11 @@ _HEADS = Row(
     "vLLM must split the model's attention heads evenly",
     "tensorParallelSize: one of these, with dataParallelSize for the rest of the GPUs",
 )
+_BLOCKS = Row(
+    "fp8-blocks-cut",
+    "each GPU's part of an FP8 matrix must be whole blocks: vLLM exits at startup, on a node that is billed",
+    "tensorParallelSize: one of these, or enableExpertParallel: true if only experts are cut",
+)
 _TOO_LARGE = Row(
     "model-exceeds-gpus",
     "vLLM exits at startup, on a node that is billed",
@@ -152,6 +157,20 @@ def _shape(settings: Settings) -> Iterator[Finding]:
         divisors = [n for n in (1, 2, 4, 8) if not shape.attention_heads % n and not settings.gpus_per_replica % n]
         allowed = f"{', '.join(map(str, divisors))} for {shape.attention_heads} attention heads"
         yield _HEADS("server.engine.tensorParallelSize", engine.tensor_parallel_size, allowed)
+    blocks, whole_experts = shape.blocks, engine.enable_expert_parallel is True
+    if blocks is not None and (
+        cut := blocks.refused(engine.tensor_parallel_size, engine.release.number, whole_experts=whole_experts)
+    ):
+        fitting = [
+            n
+            for n in (1, 2, 4, 8)
+            if not shape.attention_heads % n
+            and not settings.gpus_per_replica % n
+            and not blocks.refused(n, engine.release.number, whole_experts=whole_experts)
+        ]
+        widths = ", ".join(f"{name} {width}" for name, width in cut.items())
+        allowed = f"{', '.join(map(str, fitting))}; on each GPU {widths}, in blocks of {blocks.side}"
+        yield _BLOCKS("server.engine.tensorParallelSize", engine.tensor_parallel_size, allowed)
 
 
 def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterator[Finding]:

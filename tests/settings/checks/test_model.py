@@ -213,3 +213,23 @@ def test_a_cache_in_fp8_of_a_model_with_a_key_bias_is_a_finding(
     found = {(one.id, one.subject, one.severity) for one in check(make_settings(model=own, server=server))}
     wanted = ("fp8-cache-with-key-bias", "vllm-fleet:server.engine.kvCacheDtype", "warning")
     assert (wanted in found) is expected
+
+
+@each_row(
+    ("model", "engine", "refused"),
+    [
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", {"version": "0.18.1"}, True),
+        # Since 0.29 vLLM cuts the blocks of experts itself, and the other parts are whole.
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", {"version": "0.33.0"}, False),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", {"version": "0.18.1", "enableExpertParallel": True}, False),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", {"version": "0.18.1", "tensorParallelSize": 4}, False),
+        ("Qwen/Qwen3.5-35B-A3B-FP8", {"version": "0.33.0"}, True),
+        ("Qwen/Qwen3-32B", {"version": "0.33.0"}, False),
+    ],
+)
+def test_tensor_parallelism_that_cuts_fp8_blocks_is_refused(model: str, engine: dict[str, Any], refused: bool) -> None:
+    engine = {"tensorParallelSize": 8, "dataParallelSize": 8 // engine.get("tensorParallelSize", 8), **engine}
+    found = refusals(
+        model={"id": model, "revision": REVISION}, server={"replicas": 1, "profile": "serve-chat", "engine": engine}
+    )
+    assert (("fp8-blocks-cut", "server.engine.tensorParallelSize") in found) is refused
