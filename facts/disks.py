@@ -35,13 +35,6 @@ OF_NEW_VOLUMES: Final = {"g4": "2026-02-04"}
 autoscaler does not have G4, so test it first."""
 HYPERDISK_ONLY_FAMILIES: Final = frozenset({"a4", "a4x", "c4", "c4a", "g4"})
 """Machine families without support for Persistent Disk. Source: GKE cluster autoscaler, machine types."""
-DEFAULT_CLASSES: Final = {
-    "": "pd-balanced",
-    "standard-rwo": "pd-balanced",
-    "premium-rwo": "pd-ssd",
-    "standard": "pd-standard",
-}
-"""Disk types of GKE's default StorageClasses; "" is a claim without a class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,6 @@ NOT_INTERNET = (
 # network has.
 PRIVATE_V6 = ("fc00::/7", "fe80::/10")
 NOT_INTERNET_V6 = (*PRIVATE_V6, "::/8", "100::/64", "2001:db8::/32", "ff00::/8")
-# Source: RFC 4291 (IPv4-mapped) and RFC 6052 (NAT64): an IPv4 address in its last 32 bits.
-TRANSLATED_V6 = ("::ffff:0:0/96", "64:ff9b::/96")
 # Source: GKE documentation, "Optimizing IP address allocation": Autopilot runs at most 32 pods on a node; 17 to 32 pods need a /26, two
 # addresses per pod.
 AUTOPILOT_NODE_POD_PREFIX = 26

@@ -14,8 +14,5 @@ TWO_BYTE_UTILISATION: Final = 0.90
 """Share of GPU memory with a bf16 cache and MTP in the article."""
 MOST_DRAFT_TOKENS: Final = 2
 """Source: the article: 2 ran, slower than 1; 5 crashed."""
-ENGINES_PER_API_SERVER: Final = 3
-"""Measured on H200: one API server process costs 3 % at 36,000 tok/s and is the bottleneck near 110,000, where the first token takes
-8 s. One for about 40,000 tok/s serves three engines of the article's node (11,900 each)."""
 STATES_MARGIN: Final = 1.1
 """Assumed: the number of state blocks is an estimate from one run, so a server with up to 10 % more may still start."""
