@@ -36,8 +36,6 @@ TRAFFIC_FLOOR: Final = 1
 CANNOT_START: Final = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
 """Reasons of a waiting container that waiting does not end. Source: kubelet, pkg/kubelet/images and kuberuntime. Without ErrImagePull,
 which turns into ImagePullBackOff."""
-PULLED_SECONDS: Final = 300
-"""In which a pod that has a node pulls its images and runs its init containers."""
 LOOPS: Final = 3
 """Restarts of one pod within `LOOP_HOURS` that are a loop. Assumed: one crash a day is no loop. A rate's extrapolation may give a little
 less than the whole number."""
@@ -140,7 +138,7 @@ def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, 
         ("ScalingBlind", "ticket", 300, "Replicas", _scaling_blind(watched, of) if watched.autoscaler else ""),
         ("SpeedupLost", "ticket", 1800, "Cache, drafts, prefix hits", _speedup_lost(watched, of)),
         ("CrashLoop", "ticket", 120, healthy, _crash_loop(watched)),
-        ("CannotStart", "ticket", PULLED_SECONDS, healthy, _cannot_start(watched)),
+        ("CannotStart", "ticket", 300, healthy, _cannot_start(watched)),
         ("PodLate", "ticket", watched.node_seconds, healthy, f"sum by (pod) ({pending(watched)}) > 0"),
         ("StockOut", "ticket", 0, healthy, _stock_out(watched)),
         ("GpuFault", "ticket", 0, "GPU activity", _entries(logs.gpu_faults(watched).series(), by="node")),
@@ -357,10 +355,8 @@ def _crash_loop(watched: Watched) -> str:
 
 def _cannot_start(watched: Watched) -> str:
     stuck = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
-    # The reasons are those of main containers: an init container whose image cannot be pulled only keeps its pod Pending, on a node.
-    nodeless = f"kube_pod_status_unschedulable{{{_its_pods(watched)}}}"
-    on_a_node = f"sum by (pod) ({pending(watched)}) > 0 unless on (pod) {nodeless} > 0"
-    return _any(f"max by (pod, reason) ({stuck}) > 0", on_a_node)
+    # An init container's reasons are in no series: PodLate tells of its pod.
+    return f"max by (pod, reason) ({stuck}) > 0"
 
 
 def _stock_out(watched: Watched) -> str:

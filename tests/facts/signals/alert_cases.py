@@ -483,12 +483,8 @@ def _rest() -> Iterator[Case]:
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
     yield Case("PodLate", False, [others, of(phase, "0x20 1x20 0x100", phase="Pending")], minutes=70)
-    # The first image of a pod is that of an init container, whose reasons no series has.
-    pulls = of(phase, "1x140", pod=0, phase="Pending")
-    nodeless = of("kube_pod_status_unschedulable", "1x140", pod=0)
-    yield Case("CannotStart", True, [others, pulls])
-    yield Case("CannotStart", False, [others, pulls, nodeless])
-    yield Case("CannotStart", False, [others, of(phase, "1x8 0x132", pod=0, phase="Pending")])
+    # An image that is pulled for the first time, or that of an init container, whose reasons no series has.
+    yield Case("CannotStart", False, [others, of(phase, "1x140", pod=0, phase="Pending")])
     waits_for_node = [of(phase, "1x140", pod=0, phase="Pending")]
     # A ladder's late rung serves while active migration asks for an earlier one again and again.
     served = [of(phase, "1x140", phase="Running"), of(phase, "0x140", phase="Pending")]
