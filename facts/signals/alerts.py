@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.names import ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
 from facts.pickers import SERIES
 from facts.signals import logs
@@ -213,11 +214,10 @@ def _nothing_serves(watched: Watched, of: Series) -> str:
 
 
 def _replicas_missing(watched: Watched, of: Series) -> str:
-    # A progressing rolling update has one replica missing; one without progress for the time of a start gets no allowance.
-    updated, spec = (of.declared(f"kube_deployment_{kind}") for kind in ("status_replicas_updated", "spec_replicas"))
-    changes = f"changes({{}}[{watched.start_seconds // 60}m])"
-    progress = of.declared("kube_deployment_status_replicas_updated", changes)
-    moving = f"((({updated} < bool {spec}) * ({progress} > bool 0)) or vector(0))"
+    # A progressing rolling update has one replica missing. A step begins with an updated pod, and each begins `for` anew: it may take a
+    # slow start, and before that the grace period of the pod that it replaces.
+    changes = f"changes({{}}[{MAX_GRACE_SECONDS // 60}m])"
+    moving = f"({of.declared('kube_deployment_status_replicas_updated', changes)} > bool 0 or vector(0))"
     return f"{_available(of)} + {moving} < {SERVING_SHARE:g} * {_wanted(watched, of)}{_unless_paused(watched)}"
 
 

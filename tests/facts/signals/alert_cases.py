@@ -172,12 +172,12 @@ def moving(spec: str, available: str, updated: str) -> list[Of]:
     return [*deployment(spec, available), of("kube_deployment_status_replicas_updated", updated)]
 
 
-def rollout(replicas: int, *, stuck: bool = False) -> list[Of]:
-    """One replica after the other goes and comes back in 16 minutes, or the first never does."""
+def rollout(replicas: int, *, minutes: int = 16, stuck: bool = False) -> list[Of]:
+    """One replica after the other goes and comes back in so many minutes, or the first never does."""
     if stuck:
         return moving(f"{replicas}x300", f"{replicas}x40 {replicas - 1}x260", f"{replicas}x40 1x260")
-    steps = 32 * replicas
-    updated = " ".join(f"{done}x31" for done in range(1, replicas + 1))
+    steps = 2 * minutes * replicas
+    updated = " ".join(f"{done}x{2 * minutes - 1}" for done in range(1, replicas + 1))
     return moving(
         f"{replicas}x{steps + 100}",
         f"{replicas}x40 {replicas - 1}x{steps} {replicas}x60",
@@ -304,7 +304,8 @@ def _serving() -> Iterator[Case]:
     yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x50 10x70"), minutes=70)  # a slow start
     for replicas in (4, 8, 12):
         yield Case("ReplicasMissing", False, rollout(replicas), minutes=20 + 16 * replicas + 25)
-    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=145)
+    yield Case("ReplicasMissing", False, rollout(4, minutes=42), minutes=190)  # slow starts after long drains
+    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=67)  # a drain and a slow start later
     yield Case("ReplicasMissing", True, moving("4x300", "4x40 2x260", "4x40 1x31 2x31 3x31 3x167"), minutes=145)
     # By load, a replica each 15 minutes that takes 18; and four at once.
     ramp = deployment("4x19 5x29 6x29 7x29 8x119", "4x55 5x29 6x29 7x29 8x83")
