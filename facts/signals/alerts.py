@@ -15,7 +15,7 @@ from facts.names import ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_na
 from facts.pickers import SERIES
 from facts.signals import logs
 from facts.signals.model import Alert, Severity, Watched
-from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
+from facts.signals.recordings import DECLARED, OUTPUT, SERVED, USD_PER_HOUR
 from facts.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
 
 FAILED_SHARE: Final = 0.05
@@ -60,8 +60,6 @@ UNWATCHED_SECONDS: Final = 900
 """Time to replace the guard's node; it then counts the gap in full."""
 BLIND_WINDOW: Final = "25m"
 """Of the guard's entries `blind`, longer than `UNWATCHED_SECONDS`: one entry is enough."""
-BEFORE_HOURS: Final = 24
-"""In which a program was there before it is missed: with `UNWATCHED_SECONDS` within the 25 hours of a policy."""
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
 OF_USERS: Final = frozenset({"FirstTokenSlow", "FirstTokenBudget", "OutputSlow", "Backlog"})
@@ -119,6 +117,8 @@ def alerts(watched: Watched) -> Iterator[Alert]:
 def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, str], ...]:
     """Name, severity, seconds for which it must hold, panel, and expression, empty where the fleet has no such feature."""
     pauses = watched.spending == "pause"
+    # A guard that only warns leaves the users as they are.
+    guard: Severity = "page" if pauses else "ticket"
     front, healthy = "In front of the servers", "Pods that do not serve"
     cost = "Replicas" if watched.price is None else "USD an hour"
     ttft, tpot = (TTFT, watched.ttft_seconds), (TPOT, watched.tpot_seconds)
@@ -146,8 +146,7 @@ def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, 
         ("GpusIdle", "ticket", HOUR, cost, _gpus_idle(watched, of)),
         ("SpendingPaused", "page", 0, cost, _entries(_guard(watched, "paused")) if pauses else ""),
         ("SpendingOver", "ticket", 0, cost, _spending_over(watched) if watched.spending else ""),
-        # A guard that only warns leaves the users as they are.
-        ("SpendingUnwatched", "page" if pauses else "ticket", UNWATCHED_SECONDS, cost, _spending_unwatched(watched)),
+        ("SpendingUnwatched", guard, UNWATCHED_SECONDS, cost, _spending_unwatched(watched, of)),
         ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "late", "failing", "blind")),
         ("BatchLimit", "ticket", 0, "Documents a second", _batch(watched, "limit")),
     )
@@ -198,10 +197,14 @@ def _unless_paused(watched: Watched) -> str:
     return f" unless on () ({_entries(_guard(watched, 'paused'), window)})"
 
 
+def _expected(watched: Watched, of: Series) -> str:
+    """Replicas have been declared for the time of a start, and one served before."""
+    return f"{_wanted(watched, of)} > 0 and max(last_over_time({of.of(SERVED)}[1h])) > 0"
+
+
 def _meant(watched: Watched, of: Series) -> str:
     """That the fleet is meant to serve: otherwise nothing in front of it finds a server, and every client gets HTTP 503."""
-    served = f"max(last_over_time({of.of(SERVED)}[1h])) > 0"
-    return f"{_wanted(watched, of)} > 0 and {served}{_unless_paused(watched)}"
+    return f"{_expected(watched, of)}{_unless_paused(watched)}"
 
 
 def _nothing_serves(watched: Watched, of: Series) -> str:
@@ -210,7 +213,10 @@ def _nothing_serves(watched: Watched, of: Series) -> str:
     yesterday, lately = (before.format(f"{now}[{window}") for window in ("30m] offset 1d", "4h] offset 15m"))
     finished = f"sum(rate({now}[15m]))"
     stopped = "" if watched.only_batches else f"{finished} < {yesterday} and {finished} < {lately}"
-    return f"({_any(f'{_available(of)} == 0', stopped)}) and {_meant(watched, of)}"
+    # With its Deployment go its series; without those of its engines, too, only the collector is gone.
+    deleted = f"{_deleted(_available(of), of, watched.server)} > 0 unless {of.pods}"
+    gone = f"({_any(f'{_available(of)} == 0', stopped)}) and {_expected(watched, of)}"
+    return f"({_any(gone, deleted)}){_unless_paused(watched)}"
 
 
 def _replicas_missing(watched: Watched, of: Series) -> str:
@@ -261,7 +267,9 @@ def _routers_gone(watched: Watched, of: Series) -> str:
         for matchers in (('code="5xx"',), ())
     )
     chosen_from = of.routed("haproxy_backend_active_servers", ROUTER_BACKEND)
-    gone = _any(_gone(watched.namespace, ROUTER_APP), f"max({chosen_from}) == 0", _above(failed, every))
+    ready = _ready(watched.namespace, ROUTER_APP)
+    away = _any(f"{ready} == 0", _deleted(ready, of, ROUTER_APP))
+    gone = _any(away, f"max({chosen_from}) == 0", _above(failed, every))
     return f"({gone}) and on () ({_meant(watched, of)})"
 
 
@@ -391,11 +399,13 @@ def _spending_over(watched: Watched) -> str:
     return _entries(_guard(watched, *(("warned", "over") if watched.spending == "warn" else ("warned",))))
 
 
-def _spending_unwatched(watched: Watched) -> str:
+def _spending_unwatched(watched: Watched, of: Series) -> str:
     if watched.spending is None:
         return ""
-    gone = _gone(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER)
-    return _any(gone, _entries(_guard(watched, "blind"), BLIND_WINDOW))
+    ready = _ready(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER)
+    # An update does not make it after the servers, and recordings read no other namespace.
+    away = _any(f"{ready} == 0", _deleted(ready, of, watched.server))
+    return _any(away, _entries(_guard(watched, "blind"), BLIND_WINDOW))
 
 
 def _batch(watched: Watched, *steps: str) -> str:
@@ -403,12 +413,17 @@ def _batch(watched: Watched, *steps: str) -> str:
     return _entries(logs.batch(watched).series(step="|".join(steps)), by="step") if watched.batch else ""
 
 
-def _gone(namespace: str, app: str) -> str:
-    """One of the stack's small programs is not there. A deleted Deployment takes its series with it; one that a slow first update has not
-    made yet was never there.
+def _ready(namespace: str, app: str) -> str:
+    """Available replicas of one of the stack's small programs."""
+    return f'sum(kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}})'
+
+
+def _deleted(available: str, of: Series, declared: str) -> str:
+    """What has these available replicas is gone, where that Deployment was declared: its last number of replicas. A deleted Deployment
+    takes its series with it; one that a slow first update has not made yet was never declared.
     """
-    ready = f'kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}}'
-    return f"sum({ready}) == 0 or absent({ready}) and on () count(count_over_time({ready}[{BEFORE_HOURS}h]))"
+    before = of.of(DECLARED, f'deployment="{declared}"')
+    return f"absent({available}) and sum({before})"
 
 
 def _entries(series: str, window: str = "10m", by: str = "") -> str:

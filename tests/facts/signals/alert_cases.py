@@ -288,6 +288,15 @@ def _serving() -> Iterator[Case]:
     for hours in (3, 30):
         gone = [*deployment(f"2x{hours * 120}", f"2x20 0x{hours * 120}"), *went]
         yield Case("NothingServes", True, gone, minutes=60 * hours)  # until something serves
+    # Its Deployment is deleted, and all of its series go: at work, while the guard pauses, at zero replicas, and only in the collector.
+    ended = deployment("2x20 _x100", "2x20 _x100")
+    yield Case("NothingServes", True, [*ended, *went])
+    long_ago = [*deployment("2x20 _x340", "2x20 _x340"), of(RUNNING, "5x20 _x340")]
+    yield Case("NothingServes", True, long_ago, minutes=1800, every=300)
+    yield Case("NothingServes", False, [*ended, *went, *steps(lasting("_x20", 1, 11))], spending="pause")
+    yield Case("NothingServes", False, [*deployment("2x20 0x20 _x80", "2x20 0x20 _x80"), *went])
+    yield Case("NothingServes", False, [*ended, of(RUNNING, "5x120")])
+    yield Case("NothingServes", False, [of(RUNNING, "0x120", pod=0)])  # none yet
     back = [*deployment("2x400", "2x20 0x200 2x180"), *went]
     yield Case("NothingServes", False, back, minutes=190, since=111)
     # The guard paused it for the first time, again, and until so recently that its replicas still start.
@@ -379,6 +388,12 @@ def _serving() -> Iterator[Case]:
     available = "kube_deployment_status_replicas_available"
     for fires, routers in ((True, "2x20 0x100"), (False, "2x20 1x100"), (False, "2x20 0x4 2x96")):
         yield Case("RoutersGone", fires, [*serves, of(available, routers, deployment="router")], decoys=False)
+    # Deleted, a day ago too; and an update has not made it yet.
+    always = deployment("2x360", "2x360")
+    routers_end = [replace(each, labels={"deployment": "router"}) for each in deployment("2x20 _x340", "2x20 _x340")]
+    for every, minutes in ((30, 60), (300, 1800)):
+        yield Case("RoutersGone", True, [*always, *routers_end], minutes=minutes, every=every, decoys=False)
+        yield Case("RoutersGone", False, always, minutes=120, every=every, decoys=False)
     yield Case("PickerFails", True, [*serves, *picker("1x20 0x100", "0x120", "0x120")], decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
         seen = picker("1x120", f"0+{bad}x120", f"0+{every}x120")
@@ -511,10 +526,14 @@ def _rest() -> Iterator[Case]:
     yield Case("SpendingOver", True, log("spending", values="_x110 1x10", **over), spending="warn")
     available, namespace = "kube_deployment_status_replicas_available", "{namespace}-spending"
     guard = {"metric": available, "deployment": "spending-guard", "namespace": namespace}
-    for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
-        there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
-        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
-    yield Case("SpendingUnwatched", False, there, decoys=False)  # a first update that has not made it yet
+    another = of(values="2x360", **{**guard, "deployment": "another"})
+    there = [another, *deployment("2x360", "2x360")]
+    for values in ("1x60 0x60", "1x60 _x60", "_x120"):  # scaled to nothing, deleted, and never made beside servers
+        yield Case("SpendingUnwatched", True, [of(values=values, **guard), *there], decoys=False)
+    yield Case("SpendingUnwatched", False, [another], decoys=False)  # a first update that has made neither yet
+    for fires, others in ((True, there), (False, [another])):  # deleted a day ago, beside servers
+        a_day_ago = [of(values="1x60 _x300", **guard), *others]
+        yield Case("SpendingUnwatched", fires, a_day_ago, minutes=1800, every=300, decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
     # An entry holds for longer than the guard's node takes to be replaced.

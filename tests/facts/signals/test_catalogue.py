@@ -79,7 +79,7 @@ def all_alerts() -> list[Alert]:
 
 @pytest.mark.parametrize("every", ALL)
 def test_every_expression_names_series_that_are_known_and_labels_that_they_have(every: Catalogue) -> None:
-    own = {one.name: {"app", "namespace"} for one in every.recordings}
+    own = {one.name: {"app", "namespace", "deployment"} for one in every.recordings}
     own |= {
         f"logging_googleapis_com:user_{one.name}{suffix}": {"monitored_resource", *one.labels}
         for one in every.logs
@@ -336,6 +336,7 @@ def test_recorded_names_stay() -> None:
             "fleet:prefix_cache_hits:ratio",
             "fleet:pods:count",
             "fleet:served:bool",
+            "fleet:declared_replicas:last",
             "fleet:usd_per_hour:sum",
         ),
     }
