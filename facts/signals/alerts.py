@@ -403,9 +403,9 @@ def _spending_unwatched(watched: Watched, of: Series) -> str:
     if watched.spending is None:
         return ""
     ready = _ready(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER)
-    # An update does not make it after the servers, and recordings read no other namespace.
-    away = _any(f"{ready} == 0", _deleted(ready, of, watched.server))
-    return _any(away, _entries(_guard(watched, "blind"), BLIND_WINDOW))
+    # A deleted one takes its series with it, and no update makes it after the servers.
+    deleted = f"absent({ready}) and {of.declared('kube_deployment_spec_replicas')}"
+    return _any(f"{ready} == 0", deleted, _entries(_guard(watched, "blind"), BLIND_WINDOW))
 
 
 def _batch(watched: Watched, *steps: str) -> str:
@@ -418,11 +418,11 @@ def _ready(namespace: str, app: str) -> str:
     return f'sum(kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}})'
 
 
-def _deleted(available: str, of: Series, declared: str) -> str:
-    """What has these available replicas is gone, where that Deployment was declared: its last number of replicas. A deleted Deployment
-    takes its series with it; one that a slow first update has not made yet was never declared.
+def _deleted(available: str, of: Series, deployment: str) -> str:
+    """The last declared replicas of a Deployment that is gone, and its series with it; empty for one that a slow first update has not made
+    yet.
     """
-    before = of.of(DECLARED, f'deployment="{declared}"')
+    before = of.of(DECLARED, f'deployment="{deployment}"')
     return f"absent({available}) and sum({before})"
 
 

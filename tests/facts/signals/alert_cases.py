@@ -296,7 +296,7 @@ def _serving() -> Iterator[Case]:
     yield Case("NothingServes", False, [*ended, *went, *steps(lasting("_x20", 1, 11))], spending="pause")
     yield Case("NothingServes", False, [*deployment("2x20 0x20 _x80", "2x20 0x20 _x80"), *went])
     yield Case("NothingServes", False, [*ended, of(RUNNING, "5x120")])
-    yield Case("NothingServes", False, [of(RUNNING, "0x120", pod=0)])  # none yet
+    yield Case("NothingServes", False, [of("kube_deployment_spec_replicas", "2x120", deployment="router")])  # none yet
     back = [*deployment("2x400", "2x20 0x200 2x180"), *went]
     yield Case("NothingServes", False, back, minutes=190, since=111)
     # The guard paused it for the first time, again, and until so recently that its replicas still start.
@@ -526,12 +526,15 @@ def _rest() -> Iterator[Case]:
     yield Case("SpendingOver", True, log("spending", values="_x110 1x10", **over), spending="warn")
     available, namespace = "kube_deployment_status_replicas_available", "{namespace}-spending"
     guard = {"metric": available, "deployment": "spending-guard", "namespace": namespace}
-    another = of(values="2x360", **{**guard, "deployment": "another"})
-    there = [another, *deployment("2x360", "2x360")]
+    another = [
+        of(values="2x360", **{**guard, "deployment": "another"}),
+        of("kube_deployment_spec_replicas", "2x360", deployment="another"),
+    ]
+    there = [*another, *deployment("2x360", "2x360")]
     for values in ("1x60 0x60", "1x60 _x60", "_x120"):  # scaled to nothing, deleted, and never made beside servers
         yield Case("SpendingUnwatched", True, [of(values=values, **guard), *there], decoys=False)
-    yield Case("SpendingUnwatched", False, [another], decoys=False)  # a first update that has made neither yet
-    for fires, others in ((True, there), (False, [another])):  # deleted a day ago, beside servers
+    yield Case("SpendingUnwatched", False, another, decoys=False)  # a first update that has made neither yet
+    for fires, others in ((True, there), (False, another)):  # deleted a day ago, beside servers
         a_day_ago = [of(values="1x60 _x300", **guard), *others]
         yield Case("SpendingUnwatched", fires, a_day_ago, minutes=1800, every=300, decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
