@@ -416,6 +416,8 @@ def _serving() -> Iterator[Case]:
         shut = [*down, *fails]
         for paused_steps in (lasting("_x20", 1, 11), lasting("3x20", 4, 11)):
             yield Case(name, False, [*shut, *steps(paused_steps)], decoys=False, spending="pause")
+        first = [*shut, *steps("_x20 1x120")]
+        yield Case(name, False, first, minutes=40, decoys=False, spending="pause")
         yield Case(name, True, [*shut, *steps("_x20 1x120", "_x40 1x100")], decoys=False)  # resumed, and not back
         yield Case(name, True, [*shut, *steps("_x20 1x120", "2x40 3x100")], decoys=False)
         yield Case(name, True, [*shut, of(SPENT, "_x20 1x120", **GUARD, step="warned")], decoys=False)
