@@ -433,10 +433,16 @@ def _fast() -> Iterator[Case]:
         good = "0+60x370 22220+20"
         yield Case(slow, True, seen(f"{good}x19", "0+60x390"), minutes=390, every=60)  # much, for twenty minutes
         yield Case(slow, False, seen("0+60x380 22820+20x9", "0+60x390"), minutes=390, every=60)  # for ten
+        over = seen(f"{good}x19 22660+60x50", "0+60x440")  # and then as before: the hour still has it
+        yield Case(slow, False, over, minutes=420, since=400, every=60)
+        over = seen("0+60x240 14420+20x59 15660+60x100", "0+60x400")  # an hour, and an hour ago
+        yield Case(slow, False, over, minutes=380, since=366, every=60)
         yield Case(slow, True, seen("0+92x240", "0+100x240"), minutes=240, every=60)  # some, for hours
         yield Case(slow, False, seen("0+955x240", "0+1000x240"), minutes=240, every=60)
         yield Case(slow, True, seen("0+6x240", "0+8x240"), minutes=240, every=60)
         yield Case(slow, False, seen("0+2x240", "0+4x240"), minutes=240, every=60)  # too few to tell
+    over = histogram(TTFT, "2.5", "0+900x30 28000+1000x60", "0+1000x91")  # hours, and hours ago
+    yield Case("FirstTokenBudget", False, over, minutes=300, since=285, every=300)
     for fires, good, every, minutes in (
         (True, 955, 1000, 300),
         (False, 980, 1000, 300),
