@@ -127,11 +127,11 @@ def mutants(expr: str) -> Iterator[str]:
 def without_an_arm(expr: str) -> Iterator[str]:
     """The expression without one operand of an `or`, or without one condition of an `and` or `unless`."""
     groups = [[(0, "or")]]
-    for found in re.finditer(r'"[^"]*"|[()]| (?:or|and|unless) |$', expr):
+    for found in re.finditer(r'"[^"]*"|[()]|, | (?:or|and|unless) |$', expr):
         match found[0]:
             case "(":
                 groups.append([(found.end(), "or")])
-            case ")" | "":
+            case ")" | ", " | "":
                 marks = [*groups.pop(), (found.start(), "or")]
                 for number, (begin, operator) in enumerate(marks[:-1]):
                     ends = (at for at, after in marks[number + 1 :] if operator != "or" or after == "or")
@@ -140,6 +140,8 @@ def without_an_arm(expr: str) -> Iterator[str]:
                         yield expr[:begin] + expr[end:]
                     elif end < found.start():
                         yield expr[:begin] + expr[end + len(" or ") :]
+                if found[0] == ", ":
+                    groups.append([(found.end(), "or")])
             case joint if joint.startswith(" "):
                 groups[-1].append((found.start(), joint.strip()))
 
