@@ -145,7 +145,7 @@ class LineItem:
     paid_at_zero_replicas: bool
     """Whether it is billed while the fleet is paused."""
     at_zero_replicas: LineItem | None = None
-    """What is billed instead of it while the fleet is paused, of an item of which only a part stays."""
+    """What is billed instead of it while the fleet is paused, of an item of which only a part stays; None: all of it or nothing."""
     paid_after_destroy: bool = False
     """Whether it is billed after the stack is destroyed."""
     reason: str | None = None
@@ -235,7 +235,7 @@ class Bill:
     @property
     def residual_items(self) -> tuple[LineItem, ...]:
         """Items billed at 0 replicas."""
-        left = (item if item.paid_at_zero_replicas else item.at_zero_replicas for item in self.items)
+        left = (item.at_zero_replicas or (item if item.paid_at_zero_replicas else None) for item in self.items)
         return tuple(item for item in left if item is not None)
 
     @property
@@ -342,6 +342,7 @@ def _as_stated(item: LineItem, stated: Mapping[str, float]) -> LineItem:
         return item
     return replace(
         item,
+        at_zero_replicas=item.at_zero_replicas and _as_stated(item.at_zero_replicas, stated),
         unit_price_usd=stated[item.id],
         reason=None,
         price=None,
@@ -391,7 +392,9 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     )
     yield from (_item(id_, quantity, shape, stays=stays) for id_, quantity, stays in others if quantity)
     if shape.nat_gateways:
-        yield _item("nat-gateway", shape.nat_gateways * min(max(1, shape.nodes), NAT_GATEWAY_VMS), shape, stays=True)
+        paused = _item("nat-gateway", shape.nat_gateways, shape, stays=True)  # by the cluster's own machine
+        machines = min(max(1, shape.nodes), NAT_GATEWAY_VMS)
+        yield replace(paused, quantity=shape.nat_gateways * machines, at_zero_replicas=paused)
         yield _item("nat-address", shape.nat_gateways, shape, stays=True)
     if shape.registry_gib:
         yield _item("registry", shape.registry_gib, shape, stays=True)

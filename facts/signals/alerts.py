@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.names import ROUTER_APP, ROUTER_BACKEND, ROUTER_FRONTEND, spending_namespace
 from facts.pickers import SERIES
 from facts.signals import logs
 from facts.signals.model import Alert, Severity, Watched
-from facts.signals.recordings import OUTPUT, SERVED, USD_PER_HOUR
+from facts.signals.recordings import DECLARED, OUTPUT, SERVED, USD_PER_HOUR
 from facts.signals.series import REQUESTS_FLOOR, TPOT, TTFT, Series
 
 FAILED_SHARE: Final = 0.05
@@ -36,8 +37,6 @@ TRAFFIC_FLOOR: Final = 1
 CANNOT_START: Final = ("ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError")
 """Reasons of a waiting container that waiting does not end. Source: kubelet, pkg/kubelet/images and kuberuntime. Without ErrImagePull,
 which turns into ImagePullBackOff."""
-PULLED_SECONDS: Final = 300
-"""In which a pod that has a node pulls its images and runs its init containers."""
 LOOPS: Final = 3
 """Restarts of one pod within `LOOP_HOURS` that are a loop. Assumed: one crash a day is no loop. A rate's extrapolation may give a little
 less than the whole number."""
@@ -61,8 +60,6 @@ UNWATCHED_SECONDS: Final = 900
 """Time to replace the guard's node; it then counts the gap in full."""
 BLIND_WINDOW: Final = "25m"
 """Of the guard's entries `blind`, longer than `UNWATCHED_SECONDS`: one entry is enough."""
-BEFORE_HOURS: Final = 24
-"""In which a program was there before it is missed: with `UNWATCHED_SECONDS` within the 25 hours of a policy."""
 AFTER_PAUSE_MINUTES: Final = 8
 """From the guard's last entry `paused`: it writes every five minutes, and Cloud Logging counts within two or three (assumed)."""
 OF_USERS: Final = frozenset({"FirstTokenSlow", "FirstTokenBudget", "OutputSlow", "Backlog"})
@@ -120,6 +117,8 @@ def alerts(watched: Watched) -> Iterator[Alert]:
 def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, str], ...]:
     """Name, severity, seconds for which it must hold, panel, and expression, empty where the fleet has no such feature."""
     pauses = watched.spending == "pause"
+    # A guard that only warns leaves the users as they are.
+    guard: Severity = "page" if pauses else "ticket"
     front, healthy = "In front of the servers", "Pods that do not serve"
     cost = "Replicas" if watched.price is None else "USD an hour"
     ttft, tpot = (TTFT, watched.ttft_seconds), (TPOT, watched.tpot_seconds)
@@ -140,15 +139,14 @@ def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, 
         ("ScalingBlind", "ticket", 300, "Replicas", _scaling_blind(watched, of) if watched.autoscaler else ""),
         ("SpeedupLost", "ticket", 1800, "Cache, drafts, prefix hits", _speedup_lost(watched, of)),
         ("CrashLoop", "ticket", 120, healthy, _crash_loop(watched)),
-        ("CannotStart", "ticket", PULLED_SECONDS, healthy, _cannot_start(watched)),
+        ("CannotStart", "ticket", 300, healthy, _cannot_start(watched)),
         ("PodLate", "ticket", watched.node_seconds, healthy, f"sum by (pod) ({pending(watched)}) > 0"),
         ("StockOut", "ticket", 0, healthy, _stock_out(watched)),
         ("GpuFault", "ticket", 0, "GPU activity", _entries(logs.gpu_faults(watched).series(), by="node")),
         ("GpusIdle", "ticket", HOUR, cost, _gpus_idle(watched, of)),
         ("SpendingPaused", "page", 0, cost, _entries(_guard(watched, "paused")) if pauses else ""),
         ("SpendingOver", "ticket", 0, cost, _spending_over(watched) if watched.spending else ""),
-        # A guard that only warns leaves the users as they are.
-        ("SpendingUnwatched", "page" if pauses else "ticket", UNWATCHED_SECONDS, cost, _spending_unwatched(watched)),
+        ("SpendingUnwatched", guard, UNWATCHED_SECONDS, cost, _spending_unwatched(watched, of)),
         ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "late", "failing", "blind")),
         ("BatchLimit", "ticket", 0, "Documents a second", _batch(watched, "limit")),
     )
@@ -199,10 +197,14 @@ def _unless_paused(watched: Watched) -> str:
     return f" unless on () ({_entries(_guard(watched, 'paused'), window)})"
 
 
+def _expected(watched: Watched, of: Series) -> str:
+    """Replicas have been declared for the time of a start, and one served before."""
+    return f"{_wanted(watched, of)} > 0 and max(last_over_time({of.of(SERVED)}[1h])) > 0"
+
+
 def _meant(watched: Watched, of: Series) -> str:
     """That the fleet is meant to serve: otherwise nothing in front of it finds a server, and every client gets HTTP 503."""
-    served = f"max(last_over_time({of.of(SERVED)}[1h])) > 0"
-    return f"{_wanted(watched, of)} > 0 and {served}{_unless_paused(watched)}"
+    return f"{_expected(watched, of)}{_unless_paused(watched)}"
 
 
 def _nothing_serves(watched: Watched, of: Series) -> str:
@@ -211,15 +213,17 @@ def _nothing_serves(watched: Watched, of: Series) -> str:
     yesterday, lately = (before.format(f"{now}[{window}") for window in ("30m] offset 1d", "4h] offset 15m"))
     finished = f"sum(rate({now}[15m]))"
     stopped = "" if watched.only_batches else f"{finished} < {yesterday} and {finished} < {lately}"
-    return f"({_any(f'{_available(of)} == 0', stopped)}) and {_meant(watched, of)}"
+    # With its Deployment go its series; without those of its engines, too, only the collector is gone.
+    deleted = f"{_deleted(_available(of), of, watched.server)} > 0 unless {of.pods}"
+    gone = f"({_any(f'{_available(of)} == 0', stopped)}) and {_expected(watched, of)}"
+    return f"({_any(gone, deleted)}){_unless_paused(watched)}"
 
 
 def _replicas_missing(watched: Watched, of: Series) -> str:
-    # A progressing rolling update has one replica missing; one without progress for the time of a start gets no allowance.
-    updated, spec = (of.declared(f"kube_deployment_{kind}") for kind in ("status_replicas_updated", "spec_replicas"))
-    changes = f"changes({{}}[{watched.start_seconds // 60}m])"
-    progress = of.declared("kube_deployment_status_replicas_updated", changes)
-    moving = f"((({updated} < bool {spec}) * ({progress} > bool 0)) or vector(0))"
+    # A progressing rolling update has one replica missing. A step begins with an updated pod, and each begins `for` anew: it may take a
+    # slow start, and before that the grace period of the pod that it replaces.
+    changes = f"changes({{}}[{MAX_GRACE_SECONDS // 60}m])"
+    moving = f"({of.declared('kube_deployment_status_replicas_updated', changes)} > bool 0 or vector(0))"
     return f"{_available(of)} + {moving} < {SERVING_SHARE:g} * {_wanted(watched, of)}{_unless_paused(watched)}"
 
 
@@ -263,7 +267,9 @@ def _routers_gone(watched: Watched, of: Series) -> str:
         for matchers in (('code="5xx"',), ())
     )
     chosen_from = of.routed("haproxy_backend_active_servers", ROUTER_BACKEND)
-    gone = _any(_gone(watched.namespace, ROUTER_APP), f"max({chosen_from}) == 0", _above(failed, every))
+    ready = _ready(watched.namespace, ROUTER_APP)
+    away = _any(f"{ready} == 0", _deleted(ready, of, ROUTER_APP))
+    gone = _any(away, f"max({chosen_from}) == 0", _above(failed, every))
     return f"({gone}) and on () ({_meant(watched, of)})"
 
 
@@ -357,10 +363,8 @@ def _crash_loop(watched: Watched) -> str:
 
 def _cannot_start(watched: Watched) -> str:
     stuck = f"max_over_time({waiting_containers(watched, '|'.join(CANNOT_START))}[5m])"
-    # The reasons are those of main containers: an init container whose image cannot be pulled only keeps its pod Pending, on a node.
-    nodeless = f"kube_pod_status_unschedulable{{{_its_pods(watched)}}}"
-    on_a_node = f"sum by (pod) ({pending(watched)}) > 0 unless on (pod) {nodeless} > 0"
-    return _any(f"max by (pod, reason) ({stuck}) > 0", on_a_node)
+    # An init container's reasons are in no series: PodLate tells of its pod.
+    return f"max by (pod, reason) ({stuck}) > 0"
 
 
 def _stock_out(watched: Watched) -> str:
@@ -395,11 +399,13 @@ def _spending_over(watched: Watched) -> str:
     return _entries(_guard(watched, *(("warned", "over") if watched.spending == "warn" else ("warned",))))
 
 
-def _spending_unwatched(watched: Watched) -> str:
+def _spending_unwatched(watched: Watched, of: Series) -> str:
     if watched.spending is None:
         return ""
-    gone = _gone(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER)
-    return _any(gone, _entries(_guard(watched, "blind"), BLIND_WINDOW))
+    ready = _ready(spending_namespace(watched.namespace), logs.SPENDING_CONTAINER)
+    # A deleted one takes its series with it, and no update makes it after the servers.
+    deleted = f"absent({ready}) and {of.declared('kube_deployment_spec_replicas')}"
+    return _any(f"{ready} == 0", deleted, _entries(_guard(watched, "blind"), BLIND_WINDOW))
 
 
 def _batch(watched: Watched, *steps: str) -> str:
@@ -407,12 +413,17 @@ def _batch(watched: Watched, *steps: str) -> str:
     return _entries(logs.batch(watched).series(step="|".join(steps)), by="step") if watched.batch else ""
 
 
-def _gone(namespace: str, app: str) -> str:
-    """One of the stack's small programs is not there. A deleted Deployment takes its series with it; one that a slow first update has not
-    made yet was never there.
+def _ready(namespace: str, app: str) -> str:
+    """Available replicas of one of the stack's small programs."""
+    return f'sum(kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}})'
+
+
+def _deleted(available: str, of: Series, deployment: str) -> str:
+    """The last declared replicas of a Deployment that is gone, and its series with it; empty for one that a slow first update has not made
+    yet.
     """
-    ready = f'kube_deployment_status_replicas_available{{namespace="{namespace}",deployment="{app}"}}'
-    return f"sum({ready}) == 0 or absent({ready}) and on () count(count_over_time({ready}[{BEFORE_HOURS}h]))"
+    before = of.of(DECLARED, f'deployment="{deployment}"')
+    return f"absent({available}) and sum({before})"
 
 
 def _entries(series: str, window: str = "10m", by: str = "") -> str:

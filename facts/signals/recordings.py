@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from facts.names import ROUTER_APP
 from facts.signals.model import Recording, Watched
 from facts.signals.series import Series
 
@@ -14,6 +15,9 @@ ACCEPTANCE = "fleet:draft_acceptance:ratio"
 PREFIX_HITS = "fleet:prefix_cache_hits:ratio"
 SERVED = "fleet:served:bool"
 """1 once a replica was available: it reads itself, so no window ends it. Forgotten an hour after the Deployment's end."""
+
+DECLARED = "fleet:declared_replicas:last"
+"""Declared replicas of the servers and of the routers, by Deployment: it reads itself, so a deleted one keeps its number."""
 
 
 def recordings(watched: Watched) -> Iterator[Recording]:
@@ -40,6 +44,10 @@ def recordings(watched: Watched) -> Iterator[Recording]:
     available = of.declared("kube_deployment_status_replicas_available")
     before = f"max_over_time({of.of(SERVED)}[1h])"
     yield Recording(name=SERVED, expr=f"max({before} or {available} > bool 0) and {available}")
+    which = f'deployment=~"{watched.server}{f"|{ROUTER_APP}" if watched.routers else ""}"'
+    declared = f'kube_deployment_spec_replicas{{namespace="{watched.namespace}",{which}}}'
+    last = f"max by (deployment) (last_over_time({of.of(DECLARED, which)}[1h]))"
+    yield Recording(name=DECLARED, expr=f"sum by (deployment) ({declared}) or {last}")
     if (price := watched.price) is not None:
         spent = f"{price.per_node / price.pods_per_node:.6g} * {of.pods}"
         floor = f"clamp_min({spent}, {price.reserved:.6g})" if price.reserved else spent

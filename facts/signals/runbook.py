@@ -37,6 +37,8 @@ def _names(watched: Watched) -> dict[str, str]:
     """What the words of the runbook stand for."""
     pool = watched.gateway.pool if watched.gateway is not None else None
     return {
+        "END_UPDATE": "end a `pulumi up` that still runs (Ctrl-C, once; `pulumi cancel --stack STACK` only if its process is gone): it "
+        "waits for the pod until its timeout and holds the stack's lock".replace("STACK", watched.stack),
         # Never `kubectl rollout undo`: an earlier release's account, volume and caches may be gone.
         "UNDO": "end an update that still runs, then `git checkout COMMIT && pulumi up --stack STACK` with the commit before the change "
         "(while a canary is declared: docs/rollout.md)".replace("STACK", watched.stack),

@@ -56,7 +56,6 @@ KUBERNETES: Final = (
     "kube_deployment_status_replicas_updated",
     "kube_pod_status_phase",
     "kube_pod_container_status_waiting_reason",
-    "kube_pod_status_unschedulable",
     "kube_horizontalpodautoscaler_spec_max_replicas",
     "kube_horizontalpodautoscaler_status_desired_replicas",
     "kube_horizontalpodautoscaler_status_condition",

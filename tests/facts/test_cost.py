@@ -176,6 +176,14 @@ def test_a_nat_gateway_costs_no_more_beyond_32_machines() -> None:
     assert many.usd_per_hour == pytest.approx(0.0448)
 
 
+@pytest.mark.parametrize("stated", [{}, {"nat-gateway": 0.01}])
+def test_a_nat_gateway_costs_a_paused_fleet_what_it_costs_a_fleet_of_one_machine(stated: dict[str, float]) -> None:
+    full = bill(replace(FULL, stated_prices=stated))
+    paused = next(item for item in full.residual_items if item.id == "nat-gateway")
+    assert (line(full, "nat-gateway").quantity, paused.quantity) == (8, 1)
+    assert paused.usd_per_hour == line(bill(replace(FULL, nodes=1, stated_prices=stated)), "nat-gateway").usd_per_hour
+
+
 @pytest.mark.parametrize(("day", "old"), [("2026-12-30", 0), ("2026-12-31", 1)])
 def test_a_price_is_old_after_half_a_year_that_nobody_looked_at_it(day: str, old: int) -> None:
     found = bill(replace(SPOT, registry_gib=9)).old(date.fromisoformat(day))

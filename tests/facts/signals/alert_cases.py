@@ -172,12 +172,12 @@ def moving(spec: str, available: str, updated: str) -> list[Of]:
     return [*deployment(spec, available), of("kube_deployment_status_replicas_updated", updated)]
 
 
-def rollout(replicas: int, *, stuck: bool = False) -> list[Of]:
-    """One replica after the other goes and comes back in 16 minutes, or the first never does."""
+def rollout(replicas: int, *, minutes: int = 16, stuck: bool = False) -> list[Of]:
+    """One replica after the other goes and comes back in so many minutes, or the first never does."""
     if stuck:
         return moving(f"{replicas}x300", f"{replicas}x40 {replicas - 1}x260", f"{replicas}x40 1x260")
-    steps = 32 * replicas
-    updated = " ".join(f"{done}x31" for done in range(1, replicas + 1))
+    steps = 2 * minutes * replicas
+    updated = " ".join(f"{done}x{2 * minutes - 1}" for done in range(1, replicas + 1))
     return moving(
         f"{replicas}x{steps + 100}",
         f"{replicas}x40 {replicas - 1}x{steps} {replicas}x60",
@@ -288,6 +288,15 @@ def _serving() -> Iterator[Case]:
     for hours in (3, 30):
         gone = [*deployment(f"2x{hours * 120}", f"2x20 0x{hours * 120}"), *went]
         yield Case("NothingServes", True, gone, minutes=60 * hours)  # until something serves
+    # Its Deployment is deleted, and all of its series go: at work, while the guard pauses, at zero replicas, and only in the collector.
+    ended = deployment("2x20 _x100", "2x20 _x100")
+    yield Case("NothingServes", True, [*ended, *went])
+    long_ago = [*deployment("2x20 _x340", "2x20 _x340"), of(RUNNING, "5x20 _x340")]
+    yield Case("NothingServes", True, long_ago, minutes=1800, every=300)
+    yield Case("NothingServes", False, [*ended, *went, *steps(lasting("_x20", 1, 11))], spending="pause")
+    yield Case("NothingServes", False, [*deployment("2x20 0x20 _x80", "2x20 0x20 _x80"), *went])
+    yield Case("NothingServes", False, [*ended, of(RUNNING, "5x120")])
+    yield Case("NothingServes", False, [of("kube_deployment_spec_replicas", "2x120", deployment="router")])  # none yet
     back = [*deployment("2x400", "2x20 0x200 2x180"), *went]
     yield Case("NothingServes", False, back, minutes=190, since=111)
     # The guard paused it for the first time, again, and until so recently that its replicas still start.
@@ -304,7 +313,8 @@ def _serving() -> Iterator[Case]:
     yield Case("ReplicasMissing", False, deployment("10x140", "10x20 9x50 10x70"), minutes=70)  # a slow start
     for replicas in (4, 8, 12):
         yield Case("ReplicasMissing", False, rollout(replicas), minutes=20 + 16 * replicas + 25)
-    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=145)
+    yield Case("ReplicasMissing", False, rollout(4, minutes=42), minutes=190)  # slow starts after long drains
+    yield Case("ReplicasMissing", True, rollout(4, stuck=True), minutes=67)  # a drain and a slow start later
     yield Case("ReplicasMissing", True, moving("4x300", "4x40 2x260", "4x40 1x31 2x31 3x31 3x167"), minutes=145)
     # By load, a replica each 15 minutes that takes 18; and four at once.
     ramp = deployment("4x19 5x29 6x29 7x29 8x119", "4x55 5x29 6x29 7x29 8x83")
@@ -378,6 +388,12 @@ def _serving() -> Iterator[Case]:
     available = "kube_deployment_status_replicas_available"
     for fires, routers in ((True, "2x20 0x100"), (False, "2x20 1x100"), (False, "2x20 0x4 2x96")):
         yield Case("RoutersGone", fires, [*serves, of(available, routers, deployment="router")], decoys=False)
+    # Deleted, a day ago too; and an update has not made it yet.
+    always = deployment("2x360", "2x360")
+    routers_end = [replace(each, labels={"deployment": "router"}) for each in deployment("2x20 _x340", "2x20 _x340")]
+    for every, minutes in ((30, 60), (300, 1800)):
+        yield Case("RoutersGone", True, [*always, *routers_end], minutes=minutes, every=every, decoys=False)
+        yield Case("RoutersGone", False, always, minutes=120, every=every, decoys=False)
     yield Case("PickerFails", True, [*serves, *picker("1x20 0x100", "0x120", "0x120")], decoys=False)
     for fires, bad, every in ((True, 8, 100), (False, 3, 100), (True, 2, 4), (False, 1, 2)):
         seen = picker("1x120", f"0+{bad}x120", f"0+{every}x120")
@@ -400,6 +416,8 @@ def _serving() -> Iterator[Case]:
         shut = [*down, *fails]
         for paused_steps in (lasting("_x20", 1, 11), lasting("3x20", 4, 11)):
             yield Case(name, False, [*shut, *steps(paused_steps)], decoys=False, spending="pause")
+        first = [*shut, *steps("_x20 1x120")]
+        yield Case(name, False, first, minutes=40, decoys=False, spending="pause")
         yield Case(name, True, [*shut, *steps("_x20 1x120", "_x40 1x100")], decoys=False)  # resumed, and not back
         yield Case(name, True, [*shut, *steps("_x20 1x120", "2x40 3x100")], decoys=False)
         yield Case(name, True, [*shut, of(SPENT, "_x20 1x120", **GUARD, step="warned")], decoys=False)
@@ -415,10 +433,16 @@ def _fast() -> Iterator[Case]:
         good = "0+60x370 22220+20"
         yield Case(slow, True, seen(f"{good}x19", "0+60x390"), minutes=390, every=60)  # much, for twenty minutes
         yield Case(slow, False, seen("0+60x380 22820+20x9", "0+60x390"), minutes=390, every=60)  # for ten
+        over = seen(f"{good}x19 22660+60x50", "0+60x440")  # and then as before: the hour still has it
+        yield Case(slow, False, over, minutes=420, since=400, every=60)
+        over = seen("0+60x240 14420+20x59 15660+60x100", "0+60x400")  # an hour, and an hour ago
+        yield Case(slow, False, over, minutes=380, since=366, every=60)
         yield Case(slow, True, seen("0+92x240", "0+100x240"), minutes=240, every=60)  # some, for hours
         yield Case(slow, False, seen("0+955x240", "0+1000x240"), minutes=240, every=60)
         yield Case(slow, True, seen("0+6x240", "0+8x240"), minutes=240, every=60)
         yield Case(slow, False, seen("0+2x240", "0+4x240"), minutes=240, every=60)  # too few to tell
+    over = histogram(TTFT, "2.5", "0+900x30 28000+1000x60", "0+1000x91")  # hours, and hours ago
+    yield Case("FirstTokenBudget", False, over, minutes=300, since=285, every=300)
     for fires, good, every, minutes in (
         (True, 955, 1000, 300),
         (False, 980, 1000, 300),
@@ -483,12 +507,8 @@ def _rest() -> Iterator[Case]:
     yield Case("PodLate", True, [of(phase, "0x140"), of(phase, "1x140", pod=0, phase="Pending")], minutes=70)
     others = of(phase, "1x140", phase="Running")
     yield Case("PodLate", False, [others, of(phase, "0x20 1x20 0x100", phase="Pending")], minutes=70)
-    # The first image of a pod is that of an init container, whose reasons no series has.
-    pulls = of(phase, "1x140", pod=0, phase="Pending")
-    nodeless = of("kube_pod_status_unschedulable", "1x140", pod=0)
-    yield Case("CannotStart", True, [others, pulls])
-    yield Case("CannotStart", False, [others, pulls, nodeless])
-    yield Case("CannotStart", False, [others, of(phase, "1x8 0x132", pod=0, phase="Pending")])
+    # An image that is pulled for the first time, or that of an init container, whose reasons no series has.
+    yield Case("CannotStart", False, [others, of(phase, "1x140", pod=0, phase="Pending")])
     waits_for_node = [of(phase, "1x140", pod=0, phase="Pending")]
     # A ladder's late rung serves while active migration asks for an earlier one again and again.
     served = [of(phase, "1x140", phase="Running"), of(phase, "0x140", phase="Pending")]
@@ -514,10 +534,17 @@ def _rest() -> Iterator[Case]:
     yield Case("SpendingOver", True, log("spending", values="_x110 1x10", **over), spending="warn")
     available, namespace = "kube_deployment_status_replicas_available", "{namespace}-spending"
     guard = {"metric": available, "deployment": "spending-guard", "namespace": namespace}
-    for gone in ("1x60 0x60", "1x60 _x60"):  # scaled to nothing, and deleted
-        there = [of(values="2x120", **{**guard, "deployment": "another"}), *deployment("2x120", "2x120")]
-        yield Case("SpendingUnwatched", True, [of(values=gone, **guard), *there], decoys=False)
-    yield Case("SpendingUnwatched", False, there, decoys=False)  # a first update that has not made it yet
+    another = [
+        of(values="2x360", **{**guard, "deployment": "another"}),
+        of("kube_deployment_spec_replicas", "2x360", deployment="another"),
+    ]
+    there = [*another, *deployment("2x360", "2x360")]
+    for values in ("1x60 0x60", "1x60 _x60", "_x120"):  # scaled to nothing, deleted, and never made beside servers
+        yield Case("SpendingUnwatched", True, [of(values=values, **guard), *there], decoys=False)
+    yield Case("SpendingUnwatched", False, another, decoys=False)  # a first update that has made neither yet
+    for fires, others in ((True, there), (False, another)):  # deleted a day ago, beside servers
+        a_day_ago = [of(values="1x60 _x300", **guard), *others]
+        yield Case("SpendingUnwatched", fires, a_day_ago, minutes=1800, every=300, decoys=False)
     back = [of(values="1x60 0x20 1x40", **guard), *deployment("0x120", "0x120")]
     yield Case("SpendingUnwatched", False, back, decoys=False)
     # An entry holds for longer than the guard's node takes to be replaced.

@@ -17,7 +17,6 @@ WORDS = frozenset(
         "max",
         "avg",
         "count",
-        "count_over_time",
         "rate",
         "increase",
         "histogram_quantile",

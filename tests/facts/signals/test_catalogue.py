@@ -79,7 +79,7 @@ def all_alerts() -> list[Alert]:
 
 @pytest.mark.parametrize("every", ALL)
 def test_every_expression_names_series_that_are_known_and_labels_that_they_have(every: Catalogue) -> None:
-    own = {one.name: {"app", "namespace"} for one in every.recordings}
+    own = {one.name: {"app", "namespace", "deployment"} for one in every.recordings}
     own |= {
         f"logging_googleapis_com:user_{one.name}{suffix}": {"monitored_resource", *one.labels}
         for one in every.logs
@@ -137,7 +137,7 @@ def test_the_runbook_has_a_section_for_every_alert_and_no_other_and_each_starts_
         assert len(text) <= runbook.MOST_CHARACTERS
         assert len([line for line in text.splitlines() if line]) <= 10, name
         assert not re.search(
-            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|STEP|UNDO|GRACE|START|IDLE|FLEX_WAIT)\b",
+            r"\b(NAMESPACE|GUARD_NAMESPACE|SERVER|STACK|PROJECT|POD|NODE|REASON|STEP|UNDO|END_UPDATE|GRACE|START|IDLE|FLEX_WAIT)\b",
             text,
         ), name
 
@@ -293,6 +293,8 @@ def test_a_stack_with_batches_is_watched_for_them(batch: bool, mode: str, told: 
         ("PickerFails", "rollout restart deployment/qwen35-pool-epp"),
         ("Backlog", "maxUsdPerHour"),
         ("ReplicasMissing", "server.scaling.max"),
+        # An update that waits for the pod holds the stack's lock.
+        *((name, "pulumi cancel") for name in ("ReplicasMissing", "CrashLoop", "CannotStart", "PodLate")),
     ],
 )
 def test_a_section_names_what_it_tells_to_do(alert: str, command: str) -> None:
@@ -334,6 +336,7 @@ def test_recorded_names_stay() -> None:
             "fleet:prefix_cache_hits:ratio",
             "fleet:pods:count",
             "fleet:served:bool",
+            "fleet:declared_replicas:last",
             "fleet:usd_per_hour:sum",
         ),
     }
