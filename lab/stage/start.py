@@ -14,7 +14,6 @@ from lab.cloud.gateway import GatewayController
 from lab.cloud.gateway_prerequisites import prerequisites_of
 from lab.cloud.keda.operator import Keda
 from lab.cloud.kubelet_stages import kubelet_stages
-from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
@@ -69,7 +68,7 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
         world = World(api, clock)
         meter, stock = Meter(world, settings.server.name), Stock.for_settings(settings)
         provisioner = Provisioner(world, stock, timings, project=settings.project)
-        disks, standby, prometheus = Disks(world, timings), Standby(world), ManagedPrometheus(world, timings)
+        disks, standby = Disks(world, timings), Standby(world)
         cloud, named = SimulatedCloud(), settings.gateway
         domain = Domain(cloud, given_address=named.address, given_certificate=named.tls.certificate)
         gateway = GatewayController(world, prerequisites_of(recording), timings, domain)
@@ -78,7 +77,7 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
             if not settings.makes_keda:  # The cluster's owner has installed it.
                 install(api, keda_definitions(around.charts.modules))
             closing.enter_context(Keda(api))
-        for controller in (provisioner, disks, gateway, standby, prometheus):
+        for controller in (provisioner, disks, gateway, standby):
             closing.enter_context(controller)
         updates = closing.enter_context(
             updating(
