@@ -1,15 +1,12 @@
 """Simulated GKE Gateway controller: Gateways, routes, pools and policies become ready when their prerequisites exist.
 
-Requests are split as the route in effect says (`gateway_split.py`). As in GKE, a Gateway without its prerequisites stays unprogrammed
-without a message.
+As in GKE, a Gateway without its prerequisites stays unprogrammed without a message.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
-from collections.abc import Mapping
 from typing import Final
 
 from lab.cloud import gateway_status
@@ -21,11 +18,9 @@ from lab.cloud.gateway_prerequisites import (
     REGIONAL,
     GatewayPrerequisites,
     Names,
-    certificates_of,
     missing_names,
     named_address,
 )
-from lab.cloud.gateway_split import Backend, rule_for, weight_of
 from lab.cloud.gateway_status import CONTROLLER, GOOD, POOL_GROUP, Verdict
 from lab.cloud.timings import Timings
 from lab.cloud.world import World
@@ -88,55 +83,6 @@ class GatewayController:
         with contextlib.suppress(ApiUnreachableError):  # The cluster may be gone already.
             while self._classes:
                 self._world.api.delete(GATEWAY_CLASS, self._classes.pop())
-
-    # For requests
-
-    def split(self, gateway: str, namespace: str, path: str) -> tuple[Backend, ...]:
-        """Backends of the rule in effect for clients' requests to this path; empty without one. From any thread.
-
-        Clients use the HTTPS listener where there is one, and refuse it while no certificate is ACTIVE.
-        """
-        here = self._gateways.get(gateway, namespace)
-        if here is None or (namespace, gateway) not in self._programmed or not self._is_trusted(here):
-            return ()
-        listener = _listener_of_clients(here)
-        with self._lock:
-            routes = [route for route in self._served.values() if self._is_parent(here, route, listener)]
-        found = rule_for(routes, path)
-        if found is None:
-            return ()
-        route, rule = found
-        return tuple(
-            Backend(name=one["name"], weight=weight_of(one), selector=self._selector(one, route))
-            for one in rule.get("backendRefs") or ()
-        )
-
-    def attached(self, gateway: str, namespace: str, listener: str) -> tuple[Manifest, ...]:
-        """Routes of one listener of a Gateway."""
-        here = self._gateways.get(gateway, namespace)
-        return () if here is None else tuple(one for one in self._routes.all() if self._is_parent(here, one, listener))
-
-    def _is_trusted(self, gateway: Manifest) -> bool:
-        """Whether a certificate of the Gateway is ACTIVE, if it has some."""
-        names = certificates_of(gateway)
-        return self._names is None or not names or any(self._names.certificate(name) == "ACTIVE" for name in names)
-
-    def _selector(self, backend: Manifest, route: Manifest) -> Mapping[str, str] | None:
-        """Labels of a backend's pods; None if it does not exist."""
-        of_pools = backend.get("kind", "Service") == "InferencePool"
-        there = (self._pools if of_pools else self._services).get(backend["name"], _namespace_of(backend, route))
-        if there is None:
-            return None
-        selector: Mapping[str, str] = (
-            there["spec"]["selector"]["matchLabels"] if of_pools else there["spec"]["selector"]
-        )
-        return selector
-
-    # For drills
-
-    def take_away_proxy_only_subnet(self) -> None:
-        """Remove the proxy-only subnet. Programmed Gateways are not affected."""
-        self.set_prerequisites(dataclasses.replace(self._prerequisites, proxy_only_subnet=False))
 
     def set_prerequisites(self, prerequisites: GatewayPrerequisites) -> None:
         """Change the prerequisites; waiting Gateways continue."""
@@ -344,12 +290,6 @@ class GatewayController:
 
 def _key(manifest: Manifest) -> Key:
     return manifest["metadata"]["namespace"], manifest["metadata"]["name"]
-
-
-def _listener_of_clients(gateway: Manifest) -> str | None:
-    """The HTTPS listener; None without one: then each is."""
-    listeners = gateway["spec"].get("listeners") or ()
-    return next((str(one["name"]) for one in listeners if one["protocol"] == "HTTPS"), None)
 
 
 def _namespace_of(backend: Manifest, route: Manifest) -> str:

@@ -19,9 +19,6 @@ KUBELET_VERSION: Final = "v1.36.3"
 """The control plane's version, without GKE's suffix."""
 MADE_HERE: Final = "rehearsal.vllm-fleet.dev/pool"
 """Annotation of nodes created by the provisioner: mode and name of their pool."""
-RUNG: Final = "rehearsal.vllm-fleet.dev/rung"
-MIGRATES: Final = "rehearsal.vllm-fleet.dev/migrates"
-"""Annotations of nodes of a ComputeClass: index of their priority, and whether the class moves pods to earlier ones."""
 SHUTDOWN: Final = "rehearsal.vllm-fleet.dev/shutdown-seconds"
 CRITICAL: Final = "rehearsal.vllm-fleet.dev/shutdown-critical-seconds"
 """Annotations with the kubelet's configuration of a node's shutdown."""
@@ -67,8 +64,6 @@ def node_manifest(offer: Offer, kind: Template, *, number: int, cluster: str, pr
                 SIMULATED_NODE: "fake",
                 MADE_HERE: "/".join(offer.pool),
                 SSD_GIB: str(offer.machine.ssd_gib),
-                RUNG: str(offer.rung),
-                MIGRATES: str(offer.migrates).lower(),
                 SHUTDOWN: str(offer.shutdown_seconds),
                 CRITICAL: str(offer.critical_seconds),
             },

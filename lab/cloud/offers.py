@@ -86,8 +86,6 @@ class Offer:
     """Wait before the next offer is tried."""
     rung: int = 0
     """Index of its priority in the ComputeClass."""
-    migrates: bool = False
-    """Whether the class moves pods to earlier priorities."""
     idle_minutes: int | None = None
     """Minutes until its class removes it when it is empty. None: the autoscaler's own."""
     shutdown_seconds: int = SHUTDOWN_SECONDS
@@ -327,7 +325,6 @@ def _class_offers(
         kubelet = (rung.get("nodeSystemConfig") or {}).get("kubeletConfig") or {}
         of_class: dict[str, Any] = {
             "rung": index,
-            "migrates": bool((spec.get("activeMigration") or {}).get("optimizeRulePriority")),
             "idle_minutes": (spec.get("autoscalingPolicy") or {}).get("consolidationDelayMinutes"),
             "shutdown_seconds": kubelet.get("shutdownGracePeriodSeconds", SHUTDOWN_SECONDS),
             "critical_seconds": kubelet.get("shutdownGracePeriodCriticalPodsSeconds", CRITICAL_SECONDS),

@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lab.cloud.active_migration import ActiveMigration
 from lab.cloud.agenda import BUSY, Agenda
 from lab.cloud.autoscaler_events import Trouble, event_manifest, not_placed, unbound_volume
 from lab.cloud.cluster_view import TO_BE_DELETED, ClusterView, Waiting
-from lab.cloud.node_objects import node_manifest, node_name, template
+from lab.cloud.node_objects import node_manifest, node_name
 from lab.cloud.offers import COMPUTE_CLASS_KIND, CONSOLIDATION_DELAY, Offer, offers
-from lab.cloud.pod_moves import PodMoves
-from lab.cloud.pod_needs import PodNeeds, needs_of
-from lab.cloud.run_duration import RunDuration
+from lab.cloud.pod_needs import PodNeeds
 from lab.cloud.scale_up import Market, Memory, PodKey, Room, Rooms, Wanted, decide
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
@@ -71,9 +68,6 @@ class Provisioner:
         self._numbers, self._event_numbers = itertools.count(1), itertools.count(time.time_ns())
         self._view = ClusterView(world, self._someone_waits, self._plan_removal, self._arrived)
         self._agenda = Agenda(world.clock, "provisioner")
-        self._moves = PodMoves(world, self._agenda, self._order_for)
-        self._migration = ActiveMigration(self._agenda, self._moves)
-        self._run_duration = RunDuration(world, self._agenda, self._moves)
         self._look_due: float | None = None
         self._planning, self._looking = threading.Lock(), threading.Lock()
 
@@ -87,10 +81,6 @@ class Provisioner:
         """Why this pod has no node; None if it has one, or one is being created."""
         metadata = pod["metadata"]
         return self._troubles.get((metadata["namespace"], metadata["name"]))
-
-    def ends_in(self, node: str, seconds: float) -> float:
-        """Let a node have this much of its run duration left; returns when it ends. Raises KeyError if it does not exist."""
-        return self._run_duration.ends_in(node, seconds)
 
     # Scans
 
@@ -186,27 +176,13 @@ class Provisioner:
         )
         return waiting.needs if zones is None else replace(waiting.needs, volume_zones=zones)
 
-    def _order_for(self, pod: Manifest, before: int | None) -> str | None:
-        """Request a node for a pod that runs, of a priority before this index; its name, or None without capacity."""
-        needs, now = needs_of(pod), self._world.clock.now_seconds()
-        found = self._offers(needs, 1)
-        if isinstance(found, Trouble):
-            return None
-        with self._view.lock:
-            market = self._market()
-        for offer in found:
-            if (before is None or offer.rung < before) and market.closed(offer, now) is None:
-                return self._order(Wanted(offer=offer, template=template(offer, needs), pods=()))
-        return None
-
-    def _order(self, wanted: Wanted) -> str:
+    def _order(self, wanted: Wanted) -> None:
         number = next(self._numbers)
         order = _Order(number, node_name(wanted.offer, number, self._cluster), wanted)
         with self._view.lock:
             self._orders[order.name] = order
         start = self._timings.node_start(number, has_gpus=wanted.offer.machine.gpus > 0)
         self._agenda.after(start, self._create, order)
-        return order.name
 
     def _create(self, order: _Order) -> None:
         offer = order.wanted.offer
@@ -227,9 +203,6 @@ class Provisioner:
                     self._orders.pop(order.name, None)
                 LOG.warning("node %s was refused: %s", order.name, refusal.message)
                 self._look_at(self._world.clock.now_seconds() + self._timings.scale_up_retry_seconds)
-                return
-        self._migration.watch(manifest)
-        self._run_duration.watch(manifest)
 
     def _arrived(self, name: str) -> None:
         self._orders.pop(name, None)
@@ -310,7 +283,7 @@ class Provisioner:
         due = None if since is None else since + self._idle_seconds(name)
         if due is None or node is None or due > self._world.clock.now_seconds() + ROUNDING_SECONDS:
             return  # In use again.
-        if self._view.is_wanted(name) or self._moves.keeps(name):
+        if self._view.is_wanted(name):
             patience = max(self._timings.autoscaler_scan_seconds, WANTED_WALL_SECONDS * self._world.clock.speed)
             self._agenda.after(patience, self._consider_removal, name)
             return

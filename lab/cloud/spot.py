@@ -1,4 +1,4 @@
-"""Failures of nodes and containers: Spot preemption, crashed containers."""
+"""The end of nodes: Spot preemption."""
 
 from __future__ import annotations
 
@@ -69,33 +69,6 @@ def shut_down(world: World, node_names: Iterable[str], *, notice_seconds: float 
         daemon=True,
     ).start()
     return shutdown
-
-
-def kill_containers(world: World, pod: Manifest, *, exit_code: int, reason: str) -> None:
-    """End all containers of the pod with this code; the kubelet restarts them, and the pod is unready until loaded.
-
-    The restart takes as long as the first start, without the kubelet's backoff of 10 s. Raises ApiRefusedError if the pod is gone.
-    """
-    now = _now()
-    statuses = [
-        {
-            **{key: value for key, value in status.items() if key not in ("lastState", "state")},
-            "ready": False,
-            "started": False,
-            "restartCount": int(status.get("restartCount", 0)) + 1,
-            "lastState": {
-                "terminated": {
-                    "exitCode": exit_code,
-                    "reason": reason,
-                    "startedAt": ((status.get("state") or {}).get("running") or {}).get("startedAt"),
-                    "finishedAt": now,
-                }
-            },
-            "state": {"running": {"startedAt": now}},
-        }
-        for status in pod["status"]["containerStatuses"]
-    ]
-    _patch_pod(world, pod, {**_unready("ContainersNotReady", now), "containerStatuses": statuses}, threading.Event())
 
 
 # The steps of a shutdown

@@ -54,11 +54,6 @@ def has_ended(pod: Manifest) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def restarts_of(pod: Manifest) -> int:
-    """How often containers of a pod were started again."""
-    return sum(status.get("restartCount", 0) for status in (pod.get("status") or {}).get("containerStatuses") or ())
-
-
 def condition(manifest: Manifest, type_: str) -> str:
     """Status of a condition ("True", "False", "Unknown"); empty if missing."""
     for item in manifest.get("status", {}).get("conditions") or ():

@@ -23,8 +23,6 @@ Progress = Callable[[str], None]
 
 START_SECONDS: Final = 60.0
 """Timeout for API server and controllers, wall time. Measured: 2 s on two idle cores."""
-AUTOSCALER_SECONDS: Final = 15.0
-"""Source: kube-controller-manager, --horizontal-pod-autoscaler-sync-period."""
 LOOK_SECONDS: Final = 0.02
 """Wall time between two checks of a starting server."""
 _ETCD: Final = "etcd"
@@ -51,14 +49,10 @@ class ControlPlane:
         binaries: Binaries,
         *,
         stages: Sequence[Manifest],
-        autoscaler_wall_seconds: float = AUTOSCALER_SECONDS,
         progress: Progress = lambda _: None,
     ) -> None:
-        """`stages`: kwok Stages of nodes and pods; without any, kwok is not started. `autoscaler_wall_seconds`: the HPA controller's
-        sync period.
-        """
+        """`stages`: kwok Stages of nodes and pods; without any, kwok is not started."""
         self._binaries, self._stages, self._progress = binaries, stages, progress
-        self._autoscaler_wall_seconds = autoscaler_wall_seconds
         self._processes: dict[str, Process] = {}
         self._stack = contextlib.ExitStack()
         self.folder: Path
@@ -113,9 +107,7 @@ class ControlPlane:
         # Not earlier: a controller sleeps for a second if the server is not ready.
         self._run(
             _CONTROLLER_MANAGER,
-            programs.controller_manager(
-                self._binaries.controller_manager, self._credentials, self._autoscaler_wall_seconds
-            ),
+            programs.controller_manager(self._binaries.controller_manager, self._credentials),
         )
         self._run(_SCHEDULER, programs.scheduler(self._binaries.scheduler, scheduler_config))
         if self._stages:

@@ -21,12 +21,15 @@ LOOK_SECONDS = 2.0
 """Interval of checks for a changed parent, in case a fork of the rehearsal keeps the lifeline open. Assumed."""
 SIGNALS = {b"i": signal.SIGINT, b"k": signal.SIGKILL, b"t": signal.SIGTERM, b"u": signal.SIGUSR1}
 _PR_SET_PDEATHSIG = 1
-"""Source: Linux, include/uapi/linux/prctl.h."""
+_PR_SET_CHILD_SUBREAPER = 36
+"""Source of both: Linux, include/uapi/linux/prctl.h."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the program until it or the lifeline ends; returns its exit code, or 128 plus the signal."""
     lifeline, orphaned_folder, command = int(arguments[0]), arguments[1], arguments[2:]
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     parent = os.getppid()
     os.set_inheritable(lifeline, False)
     woken, wake = os.pipe()
@@ -49,6 +52,7 @@ def main(arguments: list[str]) -> int:
         status = _ended(program)
         if status is not None:
             _kill_group(program)
+            _kill_orphans()
             return status
         ready, _, _ = select.select([lifeline, woken], [], [], LOOK_SECONDS)
         told = os.read(lifeline, 1) if lifeline in ready else None
@@ -59,6 +63,7 @@ def main(arguments: list[str]) -> int:
         if told or orphaned or asked_to_end:
             _kill_group(program)
             _, status = os.waitpid(program, 0)
+            _kill_orphans()
             if orphaned and orphaned_folder:
                 shutil.rmtree(orphaned_folder, ignore_errors=True)
             return _code(status)
@@ -100,6 +105,23 @@ def _code(status: int) -> int:
 def _kill_group(program: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(program, signal.SIGKILL)
+
+
+def _kill_orphans() -> None:
+    """End what the program has started in groups of their own, such as the engine's providers, which outlive a killed engine. On Linux."""
+    while True:
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes a while
+                orphans = [int(word) for word in file.read().split()]
+        except OSError:
+            return
+        if not orphans:
+            return
+        for orphan in orphans:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
 
 
 if __name__ == "__main__":

@@ -78,8 +78,8 @@ def api_server(binary: Path, credentials: Credentials, port: int) -> list[str | 
     ]
 
 
-def controller_manager(binary: Path, credentials: Credentials, autoscaler_wall_seconds: float) -> list[str | Path]:
-    """Kubernetes' controllers, with limits for 1000 nodes. `autoscaler_wall_seconds`: HPA sync period."""
+def controller_manager(binary: Path, credentials: Credentials) -> list[str | Path]:
+    """Kubernetes' controllers, with limits for 1000 nodes."""
     workers = (
         "deployment",
         "replicaset",
@@ -105,7 +105,6 @@ def controller_manager(binary: Path, credentials: Credentials, autoscaler_wall_s
         f"--kube-api-qps={REQUESTS_PER_SECOND}",
         f"--kube-api-burst={REQUESTS_PER_SECOND}",
         f"--node-monitor-grace-period={NODE_MONITOR_GRACE_SECONDS}s",
-        f"--horizontal-pod-autoscaler-sync-period={autoscaler_wall_seconds}s",
         *(f"--concurrent-{kind}-syncs={WORKERS}" for kind in workers),
     ]
 

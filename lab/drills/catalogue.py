@@ -5,31 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from lab.drills import (
-    autoscaling,
-    bring_up,
-    canary,
-    disruption,
-    gateway,
-    scaling,
-    shortage,
-    two_stacks,
-    weights,
-)
+from lab.drills import bring_up, disruption, scaling, shortage
 from lab.drills.drill import Drill
 from lab.results.result import RehearsalError
 
-DRILLS: tuple[Drill, ...] = (
-    *bring_up.DRILLS,
-    *disruption.DRILLS,
-    *shortage.DRILLS,
-    *weights.DRILLS,
-    *canary.DRILLS,
-    *gateway.DRILLS,
-    *two_stacks.DRILLS,
-    *scaling.DRILLS,
-    *autoscaling.DRILLS,
-)
+DRILLS: tuple[Drill, ...] = (*bring_up.DRILLS, *disruption.DRILLS, *shortage.DRILLS, *scaling.DRILLS)
 
 
 def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from facts.texts import plural
-from settings.sections.capacity import Calendar, Reservation
 
 if TYPE_CHECKING:
     from facts.machines import Way
@@ -75,37 +74,9 @@ def one_server_only(settings: Settings) -> str:
     return "" if settings.weights.has_volume else "weights downloaded from the hub allow only one replica"
 
 
-def one_node_on_persistent_disk(settings: Settings) -> str:
-    """Only where one node with GPUs boots from SSD Persistent Disk: a new project's quota is too small for more."""
-    if settings.machine.boot_disk != "pd-balanced":
-        return f"{settings.machine.type} boots from Hyperdisk"
-    return "" if settings.nodes == 1 else "several nodes need more than a new project's disk quota"
-
-
 def writes_weights(settings: Settings) -> str:
     """Only where the stack writes a weights volume."""
     return "" if settings.weights.is_written else "the stack writes no weights volume"
-
-
-def has_gateway(settings: Settings) -> str:
-    """Only where the gateway is on."""
-    return "" if settings.gateway.enabled else "the gateway is disabled"
-
-
-def owns_platform(settings: Settings) -> str:
-    """Only where the stack creates its cluster."""
-    return "" if settings.owns_platform else "the cluster belongs to another stack"
-
-
-def room_for_one_more(settings: Settings) -> str:
-    """Only where one more replica would get a node."""
-    capacity = settings.capacity
-    if not settings.weights.has_volume:
-        return "weights downloaded from the hub allow only one replica"
-    if not isinstance(capacity, Reservation | Calendar):
-        return ""
-    held = capacity.nodes if isinstance(capacity, Reservation) else None
-    return "" if held and held > settings.nodes else "the reservation has no node for one more replica"
 
 
 def all_of(*skips: Skip) -> Skip:

@@ -27,8 +27,6 @@ class Proof:
 
     checks: list[Finding] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
-    requests: list[Figure] = field(default_factory=list)
-    """Figures about client requests; shown after the drill's own."""
     findings: list[Finding] = field(default_factory=list)
     retained: list[Retained] = field(default_factory=list)
     """What remains after `pulumi destroy`."""

@@ -192,7 +192,7 @@ def result_of(
         title=drill.title,
         proves=drill.proves,
         checks=tuple(replace(check, id=drill.name) for check in proof.checks),
-        figures=(*proof.figures, *proof.requests),
+        figures=tuple(proof.figures),
         findings=tuple(proof.findings),
         simulated_seconds=simulated_seconds,
         gave_up=gave_up,

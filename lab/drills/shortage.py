@@ -1,12 +1,10 @@
-"""Shortages: GPU quotas, no capacity, a missing ComputeClass kind, a reservation that is not active yet."""
+"""Shortages: the namespace's GPU quota, no capacity, a missing ComputeClass kind."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
-from facts.node_room import SMALLEST_BOOT_DISK_GIB
-from facts.quotas import NEW_PROJECT_SSD_GIB, SYSTEM_NODES
 from facts.texts import plural
 from lab.cloud.offers import COMPUTE_CLASS_KIND
 from lab.control_plane.api import CUSTOM_RESOURCE_DEFINITION, NO_SUCH_KIND, REPLICA_SET, ApiRefusedError, Manifest
@@ -15,9 +13,7 @@ from lab.drills.conditions import (
     all_of,
     needs_servers,
     needs_ways,
-    one_node_on_persistent_disk,
     one_server_only,
-    owns_platform,
     writes_weights,
 )
 from lab.drills.drill import Drill, Proof
@@ -31,7 +27,7 @@ COMPUTE_CLASSES = "computeclasses.cloud.google.com"
 HOLD_SECONDS = 120.0
 """Simulated time in which nothing must happen."""
 
-Scarcity = Literal["spot_nodes", "flex_start_nodes", "on_demand_nodes", "quota_nodes"]
+Scarcity = Literal["spot_nodes", "flex_start_nodes", "on_demand_nodes"]
 _OF_MODE: Mapping[str, Scarcity] = {
     "spot": "spot_nodes",
     "flex-start": "flex_start_nodes",
@@ -64,19 +60,11 @@ def _over_quota(stage: Stage, proof: Proof) -> None:
 
 
 def _stock_out(stage: Stage, proof: Proof) -> None:
-    mode = stage.settings.capacity.mode
-    _one_too_many(stage, proof, _OF_MODE[mode])
-
-
-def _project_quota(stage: Stage, proof: Proof) -> None:
-    _one_too_many(stage, proof, "quota_nodes")
-
-
-def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity) -> None:
     """Scale to one replica more than the existing nodes hold, without capacity for another node; then add a node's capacity.
 
     A stack that allows only one replica is paused first, and that replica is the one without a node.
     """
+    scarce = _OF_MODE[stage.settings.capacity.mode]
     before = 0 if one_server_only(stage.settings) else stage.settings.replicas
     if not before:
         stage.up({"server": {"replicas": 0}, "benchmark": {"enabled": False}})
@@ -94,8 +82,7 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity) -> None:
             1500,
         )
         name = pending["metadata"]["name"]
-        code = "scale.up.error.quota.exceeded" if scarce == "quota_nodes" else "scale.up.error.out.of.resources"
-        trouble = stage.until("the reason it is pending", lambda: _trouble(stage, pending, code), 900)
+        trouble = stage.until("the reason it is pending", lambda: _out_of_stock(stage, pending), 900)
         waited = stage.clock.now_seconds() - stage.updates.observed.began_seconds
         nodes, ready = stage.meter.gpu_nodes.highest(began), stage.meter.ready_servers.lowest(began)
         statement = f"replica {servers + 1} is within the namespace's quota, stays Pending and reports why"
@@ -117,34 +104,10 @@ def _one_too_many(stage: Stage, proof: Proof, scarce: Scarcity) -> None:
     proof.succeeds("the waiting pulumi up succeeds", report)
 
 
-def _disk_quota(stage: Stage, proof: Proof) -> None:
-    # Beside Autopilot's own nodes.
-    stage.stock.ssd_gib = NEW_PROJECT_SSD_GIB - SYSTEM_NODES * SMALLEST_BOOT_DISK_GIB
-    with stage.up_in_background({"benchmark": {"enabled": False}}) as running:
-        stage.until_applying(running)
-        stage.until(
-            "a node, or why there is none",
-            lambda: stage.meter.gpu_nodes.now or _over_the_projects_quota(stage),
-            3 * stage.timings.whole_start_seconds,
-        )
-        refused = _over_the_projects_quota(stage)
-        proof.check("a new project's disk quota has room for the node", not refused, refused)
-        stage.stock.ssd_gib = None
-        stage.until_ready(stage.servers)
-        report = running.result()
-    proof.succeeds("the waiting pulumi up succeeds" if refused else "pulumi up succeeds", report)
-
-
-def _over_the_projects_quota(stage: Stage) -> str:
-    """Why a pod waits for a quota of the project; empty if none does."""
-    troubles = (_trouble(stage, pod, "scale.up.error.quota.exceeded") for pod in stage.pods())
-    return next((f"{trouble.message} {trouble.fix}" for trouble in troubles if trouble is not None), "")
-
-
-def _trouble(stage: Stage, pod: Manifest, code: str) -> Trouble | None:
-    """Why the pod waits, if it has this code."""
+def _out_of_stock(stage: Stage, pod: Manifest) -> Trouble | None:
+    """Why the pod waits, if Google has no machine for it."""
     trouble = stage.provisioner.why_pending(pod)
-    return trouble if trouble is not None and trouble.code == code else None
+    return trouble if trouble is not None and trouble.code == "scale.up.error.out.of.resources" else None
 
 
 def _late_compute_class(stage: Stage, proof: Proof) -> None:
@@ -181,41 +144,6 @@ def _serves_compute_classes(stage: Stage) -> bool:
         return False
 
 
-def _inactive_reservation(stage: Stage, proof: Proof) -> None:
-    servers = min(stage.settings.replicas, 2)
-    sections = {
-        "capacity": {"mode": "calendar", "reservation": "week", "usdPerNodeHour": 80},
-        "server": {"replicas": servers},
-        "benchmark": {"enabled": False},
-    }
-    stage.stock.reserve("week", nodes=servers, zone=stage.settings.zones[0], active=False)
-    with stage.up_in_background(sections) as running:
-        stage.until_applying(running)
-        said = stage.until(
-            "a replica that waits for the reservation",
-            lambda: _waits_for(stage, "week"),
-            3 * stage.timings.whole_start_seconds,
-            lambda: f"pods: {', '.join(pod['status']['phase'] for pod in stage.pods()) or 'none'}",
-        )
-        proof.check("replicas wait and report the reason", True, said)
-        proof.check("no node is created before", stage.meter.gpu_nodes.now == 0, f"{stage.meter.gpu_nodes.now} nodes")
-        began = stage.clock.now_seconds()
-        stage.stock.activate("week")
-        ready = stage.until_ready(servers)
-        proof.figure("Ready after the window begins", round((ready - began) / 60, 1), "min", "billed but not serving")
-        report = running.result()
-    proof.succeeds("the waiting pulumi up succeeds", report)
-
-
-def _waits_for(stage: Stage, reservation: str) -> str:
-    """Why a replica waits for that reservation; empty if none does."""
-    for pod in stage.pods():
-        trouble = stage.provisioner.why_pending(pod)
-        if trouble is not None and reservation in f"{trouble.message} {trouble.fix}":
-            return f"{trouble.message} {trouble.fix}"
-    return ""
-
-
 def _refused(stage: Stage) -> str:
     """Message of a ReplicaSet that exceeds a quota; empty if none does.
 
@@ -244,21 +172,6 @@ DRILLS = (
         skip=all_of(needs_servers(), _from_stock),
     ),
     Drill(
-        name="project-quota",
-        title="The project's GPU quota is used up",
-        proves="a replica above the project's quota waits and reports the quota, not the stock, as the reason",
-        play=_project_quota,
-        skip=all_of(needs_servers(), _from_stock),
-    ),
-    Drill(
-        name="disk-quota",
-        title="A new project's disk quota",
-        proves="the node's boot disk fits beside Autopilot's own nodes",
-        play=_disk_quota,
-        start="empty",
-        skip=all_of(needs_servers(), owns_platform, one_node_on_persistent_disk),
-    ),
-    Drill(
         name="late-compute-class",
         title="GKE installs the ComputeClass kind late",
         proves="pulumi up applies everything else, and the next one completes the stack",
@@ -266,13 +179,5 @@ DRILLS = (
         start="empty",
         skip=all_of(needs_servers(), writes_weights, needs_ways("flex-start", "ladder")),
         fast=False,
-    ),
-    Drill(
-        name="inactive-reservation",
-        title="The calendar reservation's window has not begun",
-        proves="replicas wait and report the reason, and start with the window",
-        play=_inactive_reservation,
-        start="empty",
-        skip=all_of(needs_servers(), needs_ways("calendar")),
     ),
 )

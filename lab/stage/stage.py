@@ -7,18 +7,14 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import cached_property
+from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from zoneinfo import ZoneInfo
 
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
 from lab.cloud.chart import Charts
 from lab.cloud.gateway import GatewayController
-from lab.cloud.keda.operator import A_MONDAY, Keda
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.stock import Stock
 from lab.cloud.timings import Timings
@@ -31,15 +27,12 @@ from lab.results.result import DrillBrokenOffError
 from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
 from lab.stage.meter import Meter
-from lab.stage.traffic.driver import PATH
-from lab.stage.traffic.traffic import Traffic, load_of
 from lab.stage.update_report import DestroyReport, UpReport
 from lab.stage.updates import SKIP_PREVIEW, Updates
 from lab.stage.variants import varied
-from settings.derived.scaling import DAY_MINUTES, scaling_policy
+from settings.derived.scaling import scaling_policy
 
 if TYPE_CHECKING:
-    from lab.cloud.gateway_split import Backend
     from lab.control_plane.build import Binaries
     from lab.engine.events import Outcome
     from settings.stack import Settings
@@ -51,8 +44,6 @@ LAG_SECONDS: Final = 135.0
 """Additional wall time for Kubernetes' controllers on a busy machine: a wait ends at its condition, and this limit only where that never
 comes. Assumed: nine times the slowest seen on two cores, for three rehearsals at once."""
 POLL_SECONDS: Final = 0.05
-_NAMELESS: Final[Mapping[str, Any]] = {"namespace": None, "cluster": {"name": None}, "capacity": {"create": None}}
-"""Explicit names in a stack file, removed: two stacks may not use the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,25 +99,14 @@ class Stage:
     gateway: GatewayController
     domain: Domain
     """Addresses, certificates and public DNS."""
-    autoscaler: Keda | None
-    """None unless the stack scales by KEDA."""
     updates: Updates
     """The Pulumi engine."""
     history: History
-    closing: contextlib.ExitStack
-    """Closed at the end of the stage."""
 
     @property
     def api(self) -> ClusterApi:
         """The API server."""
         return self.control_plane.api
-
-    @property
-    def keda(self) -> Keda:
-        """The simulated KEDA. Raises ValueError unless the stack scales by KEDA."""
-        if self.autoscaler is None:
-            raise ValueError(f"stack {self.stack} does not scale by KEDA")
-        return self.autoscaler
 
     @property
     def began_seconds(self) -> float:
@@ -137,26 +117,6 @@ class Stage:
     def settings(self) -> Settings:
         """The stack's own settings."""
         return self.opened.settings
-
-    @cached_property
-    def traffic(self) -> Traffic:
-        """A loopback server for every Ready server pod, from first use to the end of the stage."""
-        return self.closing.enter_context(
-            Traffic(
-                clock=self.clock,
-                pods=self.world.pods,
-                nodes=self.world.nodes,
-                server=self.server,
-                namespace=self.namespace,
-                model=self.settings.serving.model.id,
-                load=load_of(self.settings),
-                route=self.backends if self.settings.gateway.enabled else None,
-            )
-        )
-
-    def backends(self) -> tuple[Backend, ...]:
-        """Backends through which the gateway sends the users' requests now."""
-        return self.gateway.split(self.settings.gateway.name, self.namespace, PATH)
 
     def machines_for(self, servers: int) -> int:
         """Nodes needed by that many replicas."""
@@ -175,12 +135,9 @@ class Stage:
 
     @property
     def servers(self) -> int:
-        """Replicas without load: the stack file's number, or the autoscaler's current minimum."""
+        """Replicas without load: the stack file's number, or the autoscaler's minimum."""
         policy = scaling_policy(self.settings)
-        if policy is None or policy.paused:
-            return self.settings.replicas
-        here = self.keda.now.astimezone(ZoneInfo(policy.timezone))
-        return policy.floor(here.weekday() * DAY_MINUTES + here.hour * 60 + here.minute)
+        return self.settings.replicas if policy is None or policy.paused else policy.min
 
     @property
     def server(self) -> str:
@@ -333,27 +290,7 @@ class Stage:
             DEPLOYMENT, name or self.server, self.namespace, {"spec": {"replicas": replicas}}, subresource="scale"
         )
 
-    def rest(self, now: datetime = A_MONDAY) -> None:
-        """Let the calendar stand at `now`, without load, and scale to the autoscaler's minimum at once."""
-        self.keda.restart_at(now)
-        self.scale(self.servers)
-
-    # Other stacks, and pulumi up in the background
-
-    def another(self, sections: Mapping[str, Any]) -> Recording:
-        """Record a second platform stack: this stack's file without explicit names, changed by `sections`."""
-        other = replace(self.opened, file=replace(self.opened.file, stack=f"{self.opened.file.stack}-two"))
-        return record_stack(varied(other, {**_NAMELESS, **sections}), "known")
-
-    def guest(self, sections: Mapping[str, Any]) -> OfflineStack:
-        """A second stack on this stack's cluster: this stack's file without explicit names, changed by `sections`."""
-        file = self.opened.file
-        reference = {"platform": {"stack": file.stack}}
-        # A guest may not configure resources of its platform.
-        owned = dict.fromkeys(("network", "cluster", "results", "budget"))
-        benchmark = {"benchmark": {"enabled": False}, "gateway": {"enabled": False}}
-        other = replace(self.opened, file=replace(file, stack=f"{file.stack}-guest"))
-        return varied(other, {**_NAMELESS, **owned, **reference, **benchmark, **sections})
+    # pulumi up in the background
 
     @contextlib.contextmanager
     def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
@@ -380,9 +317,7 @@ class Stage:
     def restore(self) -> None:
         """Restore the stack as its file declares it, after a drill. Raises DrillBrokenOffError."""
         self.stock.restore(Stock.for_settings(self.settings))
-        if self.settings.scales_by_keda:
-            self.rest()
-        elif isinstance(fixed := self.settings.server.fixed_replicas, int):
+        if isinstance(fixed := self.settings.server.fixed_replicas, int):
             forget_scaling(self.api, self.server, self.namespace, fixed)
         if self.history.as_declared != self.fingerprints():
             report = self.up()

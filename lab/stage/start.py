@@ -12,11 +12,8 @@ from lab.cloud.autopilot.install import install as install_autopilot
 from lab.cloud.disks import Disks
 from lab.cloud.gateway import GatewayController
 from lab.cloud.gateway_prerequisites import prerequisites_of
-from lab.cloud.keda.in_flight import InFlight
 from lab.cloud.keda.operator import Keda
-from lab.cloud.keda.wall_time import sync_wall_seconds
 from lab.cloud.kubelet_stages import kubelet_stages
-from lab.cloud.managed_prometheus import ManagedPrometheus
 from lab.cloud.provisioner import Provisioner
 from lab.cloud.standby import Standby
 from lab.cloud.stock import Stock
@@ -31,7 +28,6 @@ from lab.results.clock import Clock
 from lab.stage.domain import Domain
 from lab.stage.meter import Meter
 from lab.stage.stage import LAG_SECONDS, History, Stage, Surroundings, record
-from lab.stage.traffic.traffic import load_of
 from lab.stage.updates import updating
 from lab.stage.variants import varied
 
@@ -62,7 +58,6 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
             ControlPlane(
                 around.binaries,
                 stages=kubelet_stages(timings, clock),
-                autoscaler_wall_seconds=sync_wall_seconds(clock.speed),
                 progress=around.progress,
             )
         )
@@ -73,18 +68,16 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
         world = World(api, clock)
         meter, stock = Meter(world, settings.server.name), Stock.for_settings(settings)
         provisioner = Provisioner(world, stock, timings, project=settings.project)
-        disks, standby, prometheus = Disks(world, timings), Standby(world), ManagedPrometheus(world, timings)
+        disks, standby = Disks(world, timings), Standby(world)
         cloud, named = SimulatedCloud(), settings.gateway
         domain = Domain(cloud, given_address=named.address, given_certificate=named.tls.certificate)
         gateway = GatewayController(world, prerequisites_of(recording), timings, domain)
-        autoscaler = Keda(world, _in_flight(settings, clock, meter)) if settings.scales_by_keda else None
         closing.enter_context(world)
-        if autoscaler is not None:
-            closing.enter_context(autoscaler)
+        if settings.scales_by_keda:
             if not settings.makes_keda:  # The cluster's owner has installed it.
                 install(api, keda_definitions(around.charts.modules))
-                autoscaler.run_without_pods()
-        for controller in (provisioner, disks, gateway, standby, prometheus):
+            closing.enter_context(Keda(api))
+        for controller in (provisioner, disks, gateway, standby):
             closing.enter_context(controller)
         updates = closing.enter_context(
             updating(
@@ -112,10 +105,8 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
             provisioner=provisioner,
             gateway=gateway,
             domain=domain,
-            autoscaler=autoscaler,
             updates=updates,
             history=history,
-            closing=closing,
         )
 
 
@@ -123,14 +114,3 @@ def _timings(settings: Settings, clock: Clock) -> Timings:
     timings = timings_for(settings)
     least = EMPTY_WALL_SECONDS * clock.speed
     return replace(timings, scale_down_seconds=max(timings.scale_down_seconds, least), least_idle_seconds=least)
-
-
-def _in_flight(settings: Settings, clock: Clock, meter: Meter) -> InFlight:
-    return InFlight(
-        clock.now_seconds,
-        meter.ready_servers.at,
-        capacity_per_server=settings.serving.concurrency_per_replica,
-        request_seconds=load_of(settings).request_seconds,
-        app=settings.server.name,
-        namespace=settings.namespace,
-    )

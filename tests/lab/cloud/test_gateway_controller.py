@@ -1,4 +1,4 @@
-"""The Gateway controller over mirrors that a test feeds: when a route's weights hold, and objects that go while it looks."""
+"""The Gateway controller over mirrors that a test feeds: what a Gateway waits for, and objects that go while it looks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.cloud.gateway import HEALTH_CHECK_POLICY, HTTP_ROUTE, INFERENCE_POOL, GatewayController
+from lab.cloud.gateway import HEALTH_CHECK_POLICY, INFERENCE_POOL, GatewayController
 from lab.cloud.gateway_prerequisites import CertificateState, GatewayPrerequisites
 from lab.cloud.timings import Timings
 from lab.control_plane.api import GATEWAY, Kind, Manifest
@@ -41,30 +41,6 @@ def pool(name: str) -> Manifest:
     return made(INFERENCE_POOL, name, selector={"matchLabels": {"app": name}})
 
 
-def route(generation: int, **weights: int) -> Manifest:
-    backends = [{"kind": "InferencePool", "name": name, "weight": weight} for name, weight in weights.items()]
-    return made(HTTP_ROUTE, "a", generation, parentRefs=[{"name": "door"}], rules=[{"backendRefs": backends}])
-
-
-def test_weights_hold_from_when_the_changed_route_takes_effect(both: Both) -> None:
-    controller, _ = both
-
-    def weights() -> dict[str, tuple[int, Any]]:
-        split = controller.split("door", "vllm", "/v1/completions")
-        return {backend.name: (backend.weight, backend.selector) for backend in split}
-
-    assert weights() == {}
-    feed(controller._pools, "added", pool("servers"))
-    feed(controller._routes, "added", route(1, servers=95, canary=5))
-    feed(controller._gateways, "added", made(GATEWAY, "door", gatewayClassName="gke-l7-rilb", listeners=[]))
-    until(lambda: weights() == {"servers": (95, {"app": "servers"}), "canary": (5, None)}, "the route's weights")
-    feed(controller._pools, "added", pool("canary"))
-    feed(controller._routes, "modified", route(2, servers=100, canary=0))
-    until(lambda: weights() == {"servers": (100, {"app": "servers"}), "canary": (0, {"app": "canary"})}, "the halt's")
-    feed(controller._routes, "deleted", route(2))
-    until(lambda: weights() == {}, "no route")
-
-
 class Names:
     """Addresses and certificates that a test sets."""
 
@@ -93,10 +69,6 @@ def secure(name: str = "door") -> Manifest:
     return made(GATEWAY, name, **spec)
 
 
-def attached(name: str, listener: str, **rule: Any) -> Manifest:
-    return made(HTTP_ROUTE, name, parentRefs=[{"name": "door", "sectionName": listener}], rules=[rule])
-
-
 def test_a_gateway_waits_for_the_address_and_the_certificate_that_it_names(
     named: tuple[GatewayController, FakeApi, Names],
 ) -> None:
@@ -108,23 +80,6 @@ def test_a_gateway_waits_for_the_address_and_the_certificate_that_it_names(
     names.certificates["door-certificate"] = "PROVISIONING"
     feed(controller._gateways, "modified", {**secure(), "metadata": secure()["metadata"] | {"generation": 2}})
     until(lambda: controller._programmed.get(("vllm", "door")) == "10.0.0.9", "the address that was reserved")
-
-
-def test_clients_use_the_https_listener_once_its_certificate_is_active(
-    named: tuple[GatewayController, FakeApi, Names],
-) -> None:
-    controller, _, names = named
-    names.addresses["door-address"], names.certificates["door-certificate"] = "10.0.0.9", "PROVISIONING"
-    feed(controller._pools, "added", pool("servers"))
-    feed(controller._routes, "added", attached("redirect", "http", filters=[{"type": "RequestRedirect"}]))
-    to_servers = [{"kind": "InferencePool", "name": "servers"}]
-    feed(controller._routes, "added", attached("servers", "https", backendRefs=to_servers))
-    feed(controller._gateways, "added", secure())
-    until(lambda: len(controller._served) == 2, "both routes")
-    assert controller.split("door", "vllm", "/v1/completions") == ()
-    names.certificates["door-certificate"] = "ACTIVE"
-    assert [one.name for one in controller.split("door", "vllm", "/v1/completions")] == ["servers"]
-    assert [one["metadata"]["name"] for one in controller.attached("door", "vllm", "http")] == ["redirect"]
 
 
 def test_a_policy_that_goes_while_it_is_looked_at_is_judged_by_what_was_listed(

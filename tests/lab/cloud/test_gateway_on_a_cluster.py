@@ -138,8 +138,7 @@ def test_with_all_it_needs_gateway_route_pool_and_policies_come_to_life(place: P
 
 
 def test_without_the_subnet_it_stays_silent_until_the_subnet_comes(place: Place) -> None:
-    with place.controller() as controller:
-        controller.take_away_proxy_only_subnet()
+    with place.controller(proxy_only_subnet=False) as controller:
         place.everything()
         gateway = place.until(GATEWAY, "inference-gateway", holds("Programmed", "False"))
         assert all(condition["message"] == "" for condition in gateway["status"]["conditions"])

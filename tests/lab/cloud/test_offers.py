@@ -180,21 +180,20 @@ def test_rungs_come_in_their_order_each_with_its_own_way_and_wait() -> None:
     assert found[1].max_run_seconds == "3600"
     assert {one.driver_version for one in found} == {"latest"}
     assert all(one.by_class and one.compute_class == "rungs" for one in found)
-    assert [(one.rung, one.migrates, one.idle_minutes) for one in found] == [(rung, False, None) for rung in range(4)]
+    assert [(one.rung, one.idle_minutes) for one in found] == [(rung, None) for rung in range(4)]
 
 
-def test_a_class_says_how_its_nodes_end_and_whether_pods_return_to_earlier_rungs() -> None:
+def test_a_class_says_how_its_nodes_end() -> None:
     kubelet = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
     steps = ladder(
         {**RUNG, "flexStart": {"enabled": True}},
         {**RUNG, "spot": True, "nodeSystemConfig": {"kubeletConfig": kubelet}},
-        activeMigration={"optimizeRulePriority": True},
         autoscalingPolicy={"consolidationDelayMinutes": 1},
     )
     flex, spot = offered(in_class(), rungs=steps)
     assert (flex.rung, flex.shutdown_seconds, flex.critical_seconds) == (0, 30, 15)
     assert (spot.rung, spot.shutdown_seconds, spot.critical_seconds) == (1, 120, 15)
-    assert {(one.migrates, one.idle_minutes) for one in (flex, spot)} == {(True, 1)}
+    assert {one.idle_minutes for one in (flex, spot)} == {1}
 
 
 def test_defaults_of_a_class_hold_for_every_rung() -> None:

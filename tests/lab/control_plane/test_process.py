@@ -17,6 +17,14 @@ from lab.results.result import RehearsalError
 
 ROOT = Path(__file__).parents[3]
 SHELL = "/bin/sh"
+GROUPS = pytest.mark.parametrize(
+    "apart",
+    [
+        "",
+        pytest.param("setsid ", marks=pytest.mark.skipif(sys.platform != "linux", reason="orphans are found on Linux")),
+    ],
+    ids=["same group", "a group of its own"],
+)
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -77,9 +85,10 @@ def test_a_program_that_cannot_be_started_says_so(tmp_path: Path) -> None:
     process.stop()
 
 
-def test_stopping_kills_a_program_that_ignores_signals_and_what_it_started(tmp_path: Path) -> None:
+@GROUPS
+def test_stopping_kills_a_program_that_ignores_signals_and_what_it_started(tmp_path: Path, apart: str) -> None:
     process = start(
-        tmp_path, "trap '' TERM INT HUP; sleep 600 & echo $! > grandchild; echo $$ > child; wait; sleep 600"
+        tmp_path, f"trap '' TERM INT HUP; {apart}sleep 600 & echo $! > grandchild; echo $$ > child; wait; sleep 600"
     )
     assert within(10, lambda: (tmp_path / "child").exists() and (tmp_path / "child").read_text() != "")
     pids = [int((tmp_path / name).read_text()) for name in ("child", "grandchild")]
@@ -89,8 +98,9 @@ def test_stopping_kills_a_program_that_ignores_signals_and_what_it_started(tmp_p
     process.stop()
 
 
-def test_what_a_finished_program_left_running_is_ended_too(tmp_path: Path) -> None:
-    process = start(tmp_path, "sleep 600 & echo $! > grandchild")
+@GROUPS
+def test_what_a_finished_program_left_running_is_ended_too(tmp_path: Path, apart: str) -> None:
+    process = start(tmp_path, f"{apart}sleep 600 & echo $! > grandchild")
     assert process.wait(10) == 0
     assert within(5, lambda: not alive(int((tmp_path / "grandchild").read_text())))
     process.stop()

@@ -23,13 +23,11 @@ def test_the_bring_up_is_first_and_what_spends_the_stage_is_not() -> None:
     assert not DRILLS[0].spends_stage
 
 
-def test_every_bad_day_of_the_plan_has_a_drill() -> None:
-    expected = {
-        "bring-up", "second-up", "restarted-api-server", "destroy", "dead-rank", "preempt-one", "preempt-four", "drain",
-        "rolling-update", "over-quota", "stock-out", "inactive-reservation", "new-revision", "late-compute-class",
-        "gateway-without-subnet", "gateway-name", "killed-up", "pause", "to-zero", "two-stacks",
+def test_the_scenarios_are_these() -> None:
+    assert set(NAMES) == {
+        "bring-up", "second-up", "killed-up", "restarted-api-server", "destroy", "drain", "preempt-four", "rolling-update",
+        "over-quota", "stock-out", "pause", "to-zero", "late-compute-class",
     }  # fmt: skip
-    assert expected <= set(NAMES)
 
 
 def test_no_names_choose_every_drill() -> None:
