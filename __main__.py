@@ -94,7 +94,12 @@ if results is not None:
     cluster = own = Cluster("cluster", autopilot, ResourceOptions(provider=google, depends_on=before_cluster))
     keda_version = KEDA_VERSION if settings.makes_keda else ""
     known = own.outputs(
-        project_number=number, images=images, results=results, ranges=connections.ranges, keda=keda_version
+        project_number=number,
+        images=images,
+        results=results,
+        ranges=connections.ranges,
+        keda=keda_version,
+        keda_reads_metrics=settings.keda_reads_metrics,
     )
     if settings.budget is not None:
         Budget("budget", BudgetArgs(project=project, project_number=number, budget=settings.budget), on_google)
@@ -102,7 +107,11 @@ else:
     if settings.platform.kubeconfig is not None:
         known = cluster_of_kubeconfig(settings.platform, project, region, services.project_number())
     else:
-        needs = Needs(proxy_only_subnet=settings.gateway.enabled, keda=settings.scales_by_keda)
+        needs = Needs(
+            proxy_only_subnet=settings.gateway.enabled,
+            keda=settings.scales_by_keda,
+            keda_reads_metrics=settings.server.scaling.mode == "load",
+        )
         known = cluster_of_stack(settings.platform.stack or "", project, region, settings.namespace, needs)
     cluster = ExistingCluster("cluster", ExistingClusterArgs(cluster=known), on_google)
 

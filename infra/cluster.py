@@ -164,6 +164,7 @@ class Cluster(pulumi.ComponentResource):
         results: Bucket,
         ranges: VpcRanges,
         keda: str,
+        keda_reads_metrics: bool,
     ) -> ClusterOutputs:
         """What stacks need of this cluster."""
         return ClusterOutputs(
@@ -176,6 +177,7 @@ class Cluster(pulumi.ComponentResource):
             results_bucket=results.name,
             ranges=ranges,
             keda=keda,
+            keda_reads_metrics=keda_reads_metrics,
         )
 
 

@@ -34,6 +34,8 @@ class ClusterOutputs:
     """The VPC's ranges. Of an unknown one, network policies admit all private ranges."""
     keda: str = ""
     """KEDA version that the owner of the cluster installs on it; empty without it."""
+    keda_reads_metrics: bool = False
+    """Whether that KEDA has the role to read Cloud Monitoring."""
 
     def image(self, reference: str) -> pulumi.Output[str]:
         """Full name of a Docker Hub image."""
@@ -52,6 +54,7 @@ class ClusterOutputs:
             "workloadPool": self.workload_pool,
             "ranges": pulumi.Output.from_input(self.ranges).apply(asdict),
             "keda": self.keda,
+            "kedaReadsMetrics": self.keda_reads_metrics,
         }
         return shown | shared if joinable else shown
 

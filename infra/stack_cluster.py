@@ -21,6 +21,8 @@ class Needs:
     """A proxy-only subnet, as a Gateway does."""
     keda: bool = False
     """KEDA, as a ScaledObject does."""
+    keda_reads_metrics: bool = False
+    """That KEDA reads Cloud Monitoring, as a trigger on load does: without the role, its operator gets 403."""
 
 
 def cluster_of_stack(stack: str, project: str, region: str, namespace: str, needs: Needs) -> ClusterOutputs:
@@ -56,7 +58,7 @@ def cluster_of_stack(stack: str, project: str, region: str, namespace: str, need
 
 _SHARED = (
     *("project", "region", "namespace", "clusterName", "clusterIdentity", "projectNumber", "workloadPool"),
-    *("imagePrefix", "resultsBucket", "ranges", "keda"),
+    *("imagePrefix", "resultsBucket", "ranges", "keda", "kedaReadsMetrics"),
 )
 """Outputs of a stack that owns a cluster, for those that join it."""
 
@@ -107,6 +109,12 @@ def joinable(
             needs.keda and not other["keda"],
             "a stack that installs KEDA on its cluster",
             f"{stack} does not install it; this stack's ScaledObject would have no controller",
+            f"vllm-fleet:cluster: {{keda: true}} in {stack}, then pulumi up there first",
+        ),
+        (
+            needs.keda_reads_metrics and not other["kedaReadsMetrics"],
+            "a stack that installs KEDA for the stacks on its cluster",
+            f"the KEDA of {stack} may not read Cloud Monitoring; this stack's servers would not scale by load",
             f"vllm-fleet:cluster: {{keda: true}} in {stack}, then pulumi up there first",
         ),
     ):

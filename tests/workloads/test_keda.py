@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pulumi
 import pytest
 
@@ -71,18 +73,31 @@ def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -
     assert grant["role"] == "roles/monitoring.viewer"
     assert grant["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}")
     assert recording.outputs["keda"] == KEDA_VERSION
+    assert recording.outputs["kedaReadsMetrics"] is True
 
 
-def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:
+@pytest.mark.parametrize(
+    ("keda", "reads", "needs", "joins"),
+    [
+        ("", False, Needs(), True),
+        ("", False, Needs(keda=True), False),
+        (KEDA_VERSION, False, Needs(keda=True), True),
+        (KEDA_VERSION, False, Needs(keda=True, keda_reads_metrics=True), False),
+        (KEDA_VERSION, True, Needs(keda=True, keda_reads_metrics=True), True),
+    ],
+)
+def test_a_stack_that_scales_joins_a_cluster_whose_keda_has_what_it_needs(
+    keda: str, reads: bool, needs: Needs, joins: bool
+) -> None:
     base = {
         "region": "europe-west4",
         "project": "p",
         "namespace": "base",
         "ranges": {"pods": "10.64.0.0/14"},
-        "keda": "",
+        "clusterIdentity": "one",
+        "keda": keda,
+        "kedaReadsMetrics": reads,
     }
-    base |= {"clusterIdentity": "one"}
-    guest = ("base", "p", "europe-west4", "guest", Needs(keda=True))
-    with pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base"):
-        joinable(base, *guest)
-    assert joinable(has_keda := base | {"keda": KEDA_VERSION}, *guest) == has_keda
+    refused = pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base")
+    with nullcontext() if joins else refused:
+        assert joinable(base, "base", "p", "europe-west4", "guest", needs) == base
