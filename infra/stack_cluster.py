@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from facts.finding import Finding
-from infra.existing_cluster import ClusterOutputs
+from infra.existing_cluster import SHARED, ClusterOutputs
 from settings.derived.traffic import VpcRanges
 
 
@@ -34,7 +34,7 @@ def cluster_of_stack(stack: str, project: str, region: str, namespace: str, need
     full = stack if "/" in stack else f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
     reference = pulumi.StackReference(stack.rpartition("/")[2], stack_name=full)
     # One by one: together they would all be as secret as the kubeconfig.
-    found = pulumi.Output.all(**{key: reference.get_output(key) for key in _SHARED}).apply(
+    found = pulumi.Output.all(**{key: reference.get_output(key) for key in SHARED}).apply(
         lambda outputs: joinable(outputs, stack, project, region, namespace, needs)
     )
     # After `found`, so that a stack that is not up gives one message.
@@ -54,13 +54,6 @@ def cluster_of_stack(stack: str, project: str, region: str, namespace: str, need
         results_bucket=output("resultsBucket"),
         ranges=found.apply(lambda outputs: VpcRanges(**outputs["ranges"])),
     )
-
-
-_SHARED = (
-    *("project", "region", "namespace", "clusterName", "clusterIdentity", "projectNumber", "workloadPool"),
-    *("imagePrefix", "resultsBucket", "ranges", "keda", "kedaReadsMetrics"),
-)
-"""Outputs of a stack that owns a cluster, for those that join it."""
 
 
 def _kubeconfig(stack: str, output: object) -> str:

@@ -80,8 +80,8 @@ class GatewayArgs:
 class Gateway(pulumi.ComponentResource):
     """Gateway, route, pool, endpoint picker, and the two policies that GKE's load balancer requires for streaming.
 
-    It does not install the InferencePool CRD, which is part of GKE. `Network` creates the proxy-only subnet; without it the Gateway
-    is never programmed, so this component waits for `Programmed`.
+    It does not install the InferencePool CRD, which is part of GKE. `ProxyOnlySubnet` creates the proxy-only subnet; without it the
+    Gateway is never programmed, so this component waits for `Programmed`.
     """
 
     endpoint: pulumi.Output[str]
@@ -232,7 +232,9 @@ class Gateway(pulumi.ComponentResource):
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
-"""Wait expression for a route, whose conditions are listed per parent."""
+"""Wait expression for a route, whose conditions are listed per parent. For `condition=` the provider also wants the condition's
+observedGeneration to be the object's; a path cannot compare two fields, so the status of an earlier generation satisfies it in an update.
+Source: pulumi-kubernetes, provider/pkg/await/condition, kubectl.go and jsonpath.go."""
 
 
 def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:

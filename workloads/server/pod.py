@@ -80,7 +80,10 @@ class PodPart:
 
 
 def parts(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> list[PodPart]:
-    """The parts of this pod, in order. A later launcher starts an earlier one."""
+    """The parts of this pod, in order. A later launcher starts an earlier one. With all of them the command is
+
+    python3 keep_compile_cache.py restore ... -- python3 -c with_api_key.py VLLM_API_KEY FILE python3 rank_servers.py ... -- vllm serve
+    """
     chosen = [scratch(args.resources), driver()]
     if args.keep_alive_seconds is not None and KEEP_ALIVE not in args.engine.extra_env:
         chosen.append(PodPart(env=[{"name": KEEP_ALIVE, "value": str(args.keep_alive_seconds)}]))

@@ -51,7 +51,7 @@ class Server(pulumi.ComponentResource):
     """Port with the health and the metrics of a whole pod."""
     has_pod_router: bool
     """Whether a router in each pod asks prefill and then decode. It checks no key and serves more paths than /v1."""
-    after_first_node: tuple[pulumi.Resource, ...]
+    node_exists_after: tuple[pulumi.Resource, ...]
     """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -126,7 +126,7 @@ class Server(pulumi.ComponentResource):
             ),
         )
         weights = args.weights
-        self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
+        self.node_exists_after = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
             "http://{0}.{1}.svc.cluster.local:{2}",
             names.once_created(service, args.name),
