@@ -135,12 +135,12 @@ else:
     cluster = ExistingCluster("cluster", ExistingClusterArgs(cluster=cluster_outputs), on_google)
 
 # What pods may read and write in Google Cloud, and the gateway's name.
-cache_by_service_account: dict[str, compile_cache.KeptCache] = {}
+cache_by_service_account: dict[str, compile_cache.PersistedCache] = {}
 if settings.server.compile_cache.enabled:
     # Its contents can be computed again. Objects do not expire by age: otherwise a serving pod could replace what another pod stored before
     # it served.
     caches = Bucket("caches", BucketArgs(project=project, location=region, force_destroy=True), on_google)
-    cache_by_service_account = compile_cache.kept_caches(settings, caches.name)
+    cache_by_service_account = compile_cache.persisted_caches(settings, caches.name)
 access_args = WorkloadAccessArgs(
     project=project,
     project_number=cluster_outputs.project_number,
@@ -205,8 +205,8 @@ if isinstance(settings.capacity, Ladder):
         namespace=namespace_name,
         ladder=settings.capacity,
         placement=settings.placement,
-        long_notice=settings.has_long_notice,
-        returns=settings.returns,
+        extended_shutdown=settings.has_extended_shutdown,
+        active_migration=settings.active_migration,
     )
     # GKE may install ComputeClass long after the cluster: a download takes longer. Without one (`source: huggingface`), the first update of
     # a new cluster may stop here (docs/google-cloud.md).
@@ -259,7 +259,7 @@ if settings.gateway.enabled:
         server=server,
         canary=None if settings.canary_pool is None else canary_server,
         canary_weight=settings.canary_weight,
-        picks=settings.has_picker,
+        endpoint_picker=settings.has_picker,
         router=router,
         gateway=settings.gateway,
         address=None if gateway_name is None else gateway_name.address_name,

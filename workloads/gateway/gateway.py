@@ -63,7 +63,7 @@ class GatewayArgs:
     """A canary's servers, with a pool and a picker of their own. None: the servers answer all users' requests."""
     canary_weight: int = 0
     """Percent of the users' requests for the canary."""
-    picks: bool = True
+    endpoint_picker: bool = True
     """Whether an endpoint picker chooses a server of the pool. False: the load balancer sends requests to the routers, else to the
     servers' Service."""
     router: Router | None = None
@@ -99,7 +99,7 @@ class Gateway(pulumi.ComponentResource):
         self.canary_pool = None if args.canary is None else gateway.pool_name + names.CANARY_ENDING
         releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
         backends: list[dict[str, Any]]
-        if args.picks:
+        if args.endpoint_picker:
             self.pool, backends = gateway.pool_name, [pool_reference(gateway.pool_name)]
             releases.append(self._backend(name, gateway.pool_name, args.server, args))
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 from settings.derived.drain import Drain, drain
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
@@ -68,7 +68,7 @@ class ServerArgs:
     api_key: pulumi.Output[str] | SecretManagerSecret | secret_files.Stored | None = None
     """API key required on /v1, the Secret Manager secret with it, or `Server.key` of other servers of the namespace. None: no key
     required."""
-    compile_cache: KeptCache | None = None
+    compile_cache: PersistedCache | None = None
     """Compile cache shared with later pods. None: each pod compiles."""
     rank_ports: bool = False
     """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""

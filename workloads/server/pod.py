@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.engines import KEEP_ALIVE
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 from settings.derived.drain import Drain
 from settings.sections.server import PodResources
 from workloads import names, secret_files
@@ -102,7 +102,7 @@ def parts(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> lis
     if args.api_key is not None:
         chosen.append(required_key(args.api_key, key_version))
     if args.compile_cache is not None:
-        chosen.append(kept_caches(args.compile_cache, args))
+        chosen.append(persisted_caches(args.compile_cache, args))
     return chosen
 
 
@@ -185,12 +185,12 @@ def required_key(
     )
 
 
-def kept_caches(cache: KeptCache, args: ServerArgs) -> PodPart:
+def persisted_caches(cache: PersistedCache, args: ServerArgs) -> PodPart:
     """Compile caches that are restored from a bucket and stored there."""
     return PodPart(
         volumes=compile_cache.volumes(args.name),
         mounts=[compile_cache.program_mount()],
-        init_containers=[compile_cache.saver(cache, args.image, [_CACHE_MOUNT], args.status_port)],
+        init_containers=[compile_cache.upload_sidecar(cache, args.image, [_CACHE_MOUNT], args.status_port)],
         launcher=compile_cache.restoring(cache, []),
     )
 
