@@ -211,7 +211,6 @@ if isinstance(settings.capacity, Ladder):
     # GKE may install ComputeClass long after the cluster: a download takes longer. Without one (`source: huggingface`), the first update of
     # a new cluster may stop here (docs/google-cloud.md).
     compute_class = CapacityLadder("ladder", compute_class_args, after(weights))
-service_account = compile_cache.server_account(settings)
 server_args = ServerArgs(
     **server_arguments(settings),
     namespace=namespace.name,
@@ -219,7 +218,7 @@ server_args = ServerArgs(
     weights=weights.mount,
     hf_token=weights.token,
     api_key=settings.api_key_secret or secrets.api_key,
-    compile_cache=cache_by_service_account.get(service_account),
+    compile_cache=cache_by_service_account.get(compile_cache.server_account(settings)),
 )
 # After the guard: no GPU is rented before it counts, a renewed limit reaches it before paused servers, and a destroy takes it last. The
 # pods also wait for the weights' volume.
@@ -247,7 +246,7 @@ if canary is not None:
         weights=canary_weights,
         api_key=server.key,
         compile_cache=cache_by_service_account.get(canary_account),
-        creates_account=canary_account != service_account,
+        creates_account=canary_account != server_args.service_account,
     )
     canary_server = Server("server-canary", canary_args, after_guard)
 if (routing := router_needs(settings)) is not None:

@@ -61,10 +61,8 @@ class ServerArgs:
     keep_alive_seconds: int | None = None
     """Seconds that the server keeps an idle connection: 620 behind Google's load balancer (`facts.engines.BEHIND_BALANCER_SECONDS`). None:
     vLLM's 5, or that of `engine.extra_env`, which wins."""
-    service_account: str = names.SERVER_ACCOUNT
-    """Kubernetes service account of the pods. With `compile_cache`, an account used only by pods of its key."""
     creates_account: bool = True
-    """Whether to create it. False for further servers of a namespace that share it."""
+    """Whether to create `service_account`. False for further servers of a namespace that share it."""
     api_key: pulumi.Output[str] | SecretManagerSecret | secret_files.Stored | None = None
     """API key required on /v1, the Secret Manager secret with it, or `Server.key` of other servers of the namespace. None: no key
     required."""
@@ -85,6 +83,11 @@ class ServerArgs:
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
     deployment_annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of the Deployment alone, a change of which restarts no pod."""
+
+    @property
+    def service_account(self) -> str:
+        """Kubernetes service account of the pods. With `compile_cache`, the one that only pods of its key have."""
+        return names.SERVER_ACCOUNT if self.compile_cache is None else self.compile_cache.account
 
     @property
     def drain(self) -> Drain:
