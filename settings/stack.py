@@ -185,8 +185,8 @@ class Settings(Section):
 
     @property
     def active_migration(self) -> bool:
-        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that serves
-        until its successor is ready.
+        """Whether a ladder's ComputeClass has active migration, which returns pods to an earlier priority. It evicts them one by one: one
+        replica alone would leave nothing that serves until its successor is ready.
         """
         return (self.least_replicas or 0) > 1
 
@@ -353,8 +353,8 @@ class Settings(Section):
 
     @property
     def has_extended_shutdown(self) -> bool:
-        """Whether a ladder's Spot nodes take 120 s to shut down: if the cluster is known to have a GKE version that allows it; not known of
-        another stack's cluster.
+        """Whether a ladder's Spot nodes have GKE's extended graceful node shutdown of 120 s: if the cluster is known to have a version that
+        allows it; not known of another stack's cluster.
         """
         return self.owns_platform and has_extended_shutdown(self.cluster.release_channel, self.cluster.min_version)
 

@@ -26,16 +26,16 @@ class CapacityLadderArgs:
     namespace: str
     """Namespace of the servers, part of the ComputeClass's name."""
     ladder: Ladder
-    """Provisioning modes in order. At least one."""
+    """Provisioning modes, the priorities of the class. At least one."""
     placement: Placement
     """Machine type and zones of the nodes, which are the zones with the weights, and the time until GKE removes an empty node: longer than
     a replacement pod takes to be there."""
     extended_shutdown: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier
-    versions refuse the class."""
+    """Whether Spot nodes have extended graceful node shutdown: pods have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000:
+    earlier versions refuse the class."""
     active_migration: bool = False
-    """Whether replicas return to an earlier mode when it has capacity: a node there first, then the replica is evicted, and its successor
-    starts. For two replicas or more: one alone would be down for the whole start."""
+    """The class's `activeMigration`: whether replicas return to an earlier priority when it has capacity. A node there first, then the
+    replica is evicted, and its successor starts. For two replicas or more: one alone would be down for the whole start."""
 
 
 class CapacityLadder(pulumi.ComponentResource):

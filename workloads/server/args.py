@@ -69,12 +69,13 @@ class ServerArgs:
     compile_cache: PersistedCache | None = None
     """Compile cache shared with later pods. None: each pod compiles."""
     rank_ports: bool = False
-    """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
+    """Whether each data-parallel rank has an API server on a port of its own, as with vLLM's external load balancing; for a gateway or
+    router that chooses among them."""
     shares_experts: bool = False
-    """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
+    """Whether the model is a mixture of experts, whose layers are spread over the ranks, which then step together. For `rank_ports`."""
     shape: Shape | None = None
-    """Engines that only read prompts and engines that only answer, with a router in the pod; `engine` then has the connector
-    (`settings.shaped_engine.shaped`). The pods' router sends the engines the API key and checks none: routers in front of the pods do.
+    """Disaggregated prefill: GPUs for prefill engines and for decode engines, with vllm-router as a sidecar; `engine` then has the
+    connector (`settings.shaped_engine.shaped`). The sidecar sends the engines the API key and checks none: routers in front of the pods do.
     None: every engine does both."""
     internal_load_balancer: bool = False
     """Whether to publish the Service on an internal passthrough load balancer."""

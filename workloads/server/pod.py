@@ -88,7 +88,7 @@ def parts(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> lis
     if args.keep_alive_seconds is not None and KEEP_ALIVE not in args.engine.extra_env:
         chosen.append(PodPart(env=[{"name": KEEP_ALIVE, "value": str(args.keep_alive_seconds)}]))
     if args.shape is not None:
-        chosen.append(prefill_apart(args, args.shape))
+        chosen.append(disaggregated_prefill(args, args.shape))
     elif args.rank_ports:
         chosen.append(server_per_rank(args))
     else:
@@ -125,8 +125,8 @@ def driver() -> PodPart:
 
 
 def server_per_rank(args: ServerArgs) -> PodPart:
-    """A server, with a port of its own, for each data-parallel rank."""
-    # Without one of them, ranks that share experts answer nothing.
+    """An API server, with a port of its own, for each data-parallel rank: vLLM's external load balancing."""
+    # Without one of them, the ranks of a mixture of experts answer nothing.
     leave = [] if args.shares_experts else [f"--leave={ranks.LEAVE_SECONDS}"]
     return PodPart(
         volumes=[ranks.volume(args.name)],
@@ -136,8 +136,8 @@ def server_per_rank(args: ServerArgs) -> PodPart:
     )
 
 
-def prefill_apart(args: ServerArgs, shape: Shape) -> PodPart:
-    """Engines that only read prompts and engines that only answer, with a router in the pod, which has the API's port."""
+def disaggregated_prefill(args: ServerArgs, shape: Shape) -> PodPart:
+    """Disaggregated prefill: prefill engines and decode engines, with vllm-router as a sidecar, which has the API's port."""
     engines = split.split(shape, args.engine.tensor_parallel_size)
     router = split.container(
         shape,
