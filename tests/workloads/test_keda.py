@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pytest
 
@@ -59,7 +61,7 @@ def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_i
     ],
 )
 def test_keda_is_installed_by_whoever_has_the_cluster_and_reads_metrics_where_a_trigger_may_ask_for_them(
-    sections: dict[str, object], installed: bool, reads: bool
+    sections: dict[str, Any], installed: bool, reads: bool
 ) -> None:
     settings = make_settings(**sections)
     assert (settings.makes_keda, settings.keda_reads_metrics) == (installed, reads)
