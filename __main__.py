@@ -1,4 +1,4 @@
-"""A vLLM fleet on GKE Autopilot: what it consists of, in the order in which it starts."""
+"""A vLLM fleet on GKE Autopilot: what it consists of. `depends_on` and `after` say what waits for what."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
 from infra.dashboard import Dashboard, DashboardArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs, everything_from_now_on
-from infra.existing_cluster import ExistingCluster, ExistingClusterArgs, cluster_of_kubeconfig
+from infra.existing_cluster import ClusterOutputs, ExistingCluster, ExistingClusterArgs, cluster_of_kubeconfig
 from infra.gateway_name import GatewayName, GatewayNameArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
@@ -50,95 +50,124 @@ from workloads.spending.spending import SpendingGuard, SpendingGuardArgs
 from workloads.weights.weights import WRITER_IMAGE, Weights, WeightsArgs
 
 settings, secrets = load()
-project, region, vpc, canary = settings.project, settings.region, settings.network, settings.as_canary
+project, region, namespace_name, canary = settings.project, settings.region, settings.namespace, settings.as_canary
 connections, everything = traffic(settings), everything_from_now_on()
 
-# Google Cloud. Everything depends on the buckets: a destroy that finds results in one stops when all that costs money is gone.
+# Google Cloud. Everything depends on the buckets for results and batches: a destroy that finds something in one stops when all that costs
+# money is gone.
 google = gcp.Provider("google", project=project, region=region, default_labels=settings.google_labels)
-apis = ServicesArgs(apis=google_cloud_needs.required_apis(settings))
-services = Services("services", apis, ResourceOptions(provider=google))
+services_args = ServicesArgs(apis=google_cloud_needs.required_apis(settings))
+services = Services("services", services_args, ResourceOptions(provider=google))
 after_services = ResourceOptions(provider=google, depends_on=[services])
-results = batches = host = None
+results = batches = gateway_name = None
 network: Network | ExistingNetwork | None = None
 if settings.owns_platform:
-    days = settings.results.retention_days
-    results = Bucket("results", BucketArgs(project=project, location=region, retention_days=days), after_services)
+    results_args = BucketArgs(project=project, location=region, retention_days=settings.results.retention_days)
+    results = Bucket("results", results_args, after_services)
 if settings.batch.enabled:
-    # What is deleted is gone at once: clients replace leases and parts all the time, which would be stored and billed for another week,
-    # and a document that is past its retention must not be readable.
-    days = settings.batch.retention_days
-    documents = BucketArgs(project=project, location=region, retention_days=days, soft_delete_seconds=0)
-    batches = Bucket("batches", documents, after_services)
+    batches_args = BucketArgs(
+        project=project,
+        location=region,
+        retention_days=settings.batch.retention_days,
+        # What is deleted is gone at once: clients replace leases and parts all the time, which would be stored and billed for another week,
+        # and a document that is past its retention must not be readable.
+        soft_delete_seconds=0,
+    )
+    batches = Bucket("batches", batches_args, after_services)
 first: list[pulumi.Resource] = [one for one in (services, results, batches) if one is not None]
 on_google = ResourceOptions(provider=google, depends_on=first)
 
 # The cluster: this stack's, one that no stack manages, or another stack's.
 cluster: Cluster | ExistingCluster
-if results is not None:
-    number = services.project_number()
-    if vpc.existing is None:
-        ranges = NetworkArgs(
-            region=region, node_cidr=vpc.node_cidr, pod_cidr=vpc.pod_cidr, service_cidr=vpc.service_cidr
+if settings.owns_platform:
+    project_number = services.project_number()
+    if settings.network.existing is None:
+        network_args = NetworkArgs(
+            region=region,
+            node_cidr=settings.network.node_cidr,
+            pod_cidr=settings.network.pod_cidr,
+            service_cidr=settings.network.service_cidr,
         )
-        network = Network("network", ranges, on_google)
+        network = Network("network", network_args, on_google)
     else:
-        owner = vpc.existing.project or project
-        network = ExistingNetwork(project=owner, region=region, names=vpc.existing, pod_cidr=vpc.pod_cidr)
+        network = ExistingNetwork(
+            project=settings.network.existing.project or project,
+            region=region,
+            names=settings.network.existing,
+            pod_cidr=settings.network.pod_cidr,
+        )
     before_cluster = [*first]
     if settings.makes_proxy_only_subnet:
         ports = (*settings.ports, EPP_EXT_PROC_PORT)
-        proxies = ProxyOnlySubnetArgs(network=network, cidr=vpc.proxy_only.cidr, ports=ports)
-        before_cluster.append(ProxyOnlySubnet("proxies", proxies, on_google))
-    pulls = ImageRegistryArgs(project=project, location=region, account=settings.registry, project_number=number)
-    images = ImageRegistry("images", pulls, on_google)
+        proxies_args = ProxyOnlySubnetArgs(network=network, cidr=settings.network.proxy_only.cidr, ports=ports)
+        before_cluster.append(ProxyOnlySubnet("proxies", proxies_args, on_google))
+    images_args = ImageRegistryArgs(
+        project=project, location=region, account=settings.registry, project_number=project_number
+    )
+    images = ImageRegistry("images", images_args, on_google)
     nodes = NodeIdentity("nodes", NodeIdentityArgs(project=project, images=images), on_google)
-    autopilot = ClusterArgs(project=project, location=region, network=network, nodes=nodes, cluster=settings.cluster)
-    cluster = own = Cluster("cluster", autopilot, ResourceOptions(provider=google, depends_on=before_cluster))
-    keda_version = KEDA_VERSION if settings.makes_keda else ""
-    known = own.outputs(
-        project_number=number, images=images, results=results, ranges=connections.ranges, keda=keda_version
+    cluster_args = ClusterArgs(project=project, location=region, network=network, nodes=nodes, cluster=settings.cluster)
+    cluster = Cluster("cluster", cluster_args, ResourceOptions(provider=google, depends_on=before_cluster))
+    cluster_outputs = ClusterOutputs(
+        name=cluster.name,
+        identity=cluster.identity,
+        kubeconfig=cluster.kubeconfig,
+        project_number=project_number,
+        workload_pool=cluster.workload_pool,
+        image_prefix=images.image_prefix,
+        results_bucket="" if results is None else results.name,
+        ranges=connections.ranges,
+        keda=KEDA_VERSION if settings.makes_keda else "",
+        keda_reads_metrics=settings.keda_reads_metrics,
     )
     if settings.budget is not None:
-        Budget("budget", BudgetArgs(project=project, project_number=number, budget=settings.budget), on_google)
+        budget_args = BudgetArgs(project=project, project_number=project_number, budget=settings.budget)
+        Budget("budget", budget_args, on_google)
 else:
     if settings.platform.kubeconfig is not None:
-        known = cluster_of_kubeconfig(settings.platform, project, region, services.project_number())
+        cluster_outputs = cluster_of_kubeconfig(settings.platform, project, region, services.project_number())
     else:
-        needs = Needs(proxy_only_subnet=settings.gateway.enabled, keda=settings.scales_by_keda)
-        known = cluster_of_stack(settings.platform.stack or "", project, region, settings.namespace, needs)
-    cluster = ExistingCluster("cluster", ExistingClusterArgs(cluster=known), on_google)
+        needs = Needs(
+            proxy_only_subnet=settings.gateway.enabled,
+            keda=settings.scales_by_keda,
+            keda_reads_metrics=settings.server.scaling.mode == "load",
+        )
+        cluster_outputs = cluster_of_stack(settings.platform.stack or "", project, region, namespace_name, needs)
+    cluster = ExistingCluster("cluster", ExistingClusterArgs(cluster=cluster_outputs), on_google)
 
 # What pods may read and write in Google Cloud, and the gateway's name.
-caches: dict[str, compile_cache.KeptCache] = {}
+cache_by_service_account: dict[str, compile_cache.PersistedCache] = {}
 if settings.server.compile_cache.enabled:
     # Its contents can be computed again. Objects do not expire by age: otherwise a serving pod could replace what another pod stored before
     # it served.
-    compiled = Bucket("caches", BucketArgs(project=project, location=region, force_destroy=True), on_google)
-    caches = compile_cache.kept_caches(settings, compiled.name)
-grants = WorkloadAccessArgs(
+    caches = Bucket("caches", BucketArgs(project=project, location=region, force_destroy=True), on_google)
+    cache_by_service_account = compile_cache.persisted_caches(settings, caches.name)
+access_args = WorkloadAccessArgs(
     project=project,
-    project_number=known.project_number,
-    workload_pool=known.workload_pool,
-    namespace=settings.namespace,
+    project_number=cluster_outputs.project_number,
+    workload_pool=cluster_outputs.workload_pool,
+    namespace=namespace_name,
     secret_readers=google_cloud_needs.secret_readers(settings),
-    results_bucket=known.results_bucket if settings.benchmark.enabled else None,
+    results_bucket=cluster_outputs.results_bucket if settings.benchmark.enabled else None,
     batch_bucket=None if batches is None else batches.name,
-    compile_caches=tuple(caches.values()),
+    compile_caches=tuple(cache_by_service_account.values()),
     keda_reads_metrics=settings.keda_reads_metrics,
     dataset_object=google_cloud_needs.dataset_object(settings),
 )
-access = WorkloadAccess("access", grants, on_google)
+access = WorkloadAccess("access", access_args, on_google)
 if settings.gateway.enabled and settings.gateway.hostname is not None:
     subnet = None if network is None else network.subnetwork
-    named = GatewayNameArgs(location=region, gateway=settings.gateway, subnet=subnet)
-    host = GatewayName("gateway-name", named, on_google)
+    gateway_name_args = GatewayNameArgs(location=region, gateway=settings.gateway, subnet=subnet)
+    gateway_name = GatewayName("gateway-name", gateway_name_args, on_google)
 
 # The cluster's objects. Pods start only after their namespace's quota and network policies exist.
 on_cluster = ResourceOptions(provider=cluster.kubernetes, depends_on=[access])
-quota = NamespaceArgs(name=settings.namespace, gpu_quota=settings.gpu_ceiling, pod_security=connections.pod_security)
-namespace = Namespace("namespace", quota, on_cluster)
-allowed = NetworkPoliciesArgs(namespace=namespace.name, traffic=connections, ranges=known.ranges)
-policies = NetworkPolicies("network-policies", allowed, on_cluster)
+namespace_args = NamespaceArgs(
+    name=namespace_name, gpu_quota=settings.gpu_ceiling, pod_security=connections.pod_security
+)
+namespace = Namespace("namespace", namespace_args, on_cluster)
+policies_args = NetworkPoliciesArgs(namespace=namespace.name, traffic=connections, ranges=cluster_outputs.ranges)
+policies = NetworkPolicies("network-policies", policies_args, on_cluster)
 in_namespace = ResourceOptions.merge(on_cluster, ResourceOptions(depends_on=[namespace, policies]))
 
 
@@ -147,93 +176,107 @@ def after(*needed: pulumi.Resource | None) -> ResourceOptions:
     return ResourceOptions.merge(in_namespace, ResourceOptions(depends_on=[one for one in needed if one is not None]))
 
 
-ladder = trial = router = gateway = keda = dashboard = None
-release = WeightsArgs(
+keda = guard = compute_class = canary_server = router = gateway = dashboard = None
+weights_args = WeightsArgs(
     namespace=namespace.name,
-    image=known.image(WRITER_IMAGE),
+    image=cluster_outputs.image(WRITER_IMAGE),
     model=settings.serving.model,
     zones=settings.zones,
     volume=settings.weights,
-    class_prefix=settings.namespace,
+    class_prefix=namespace_name,
     hf_token=settings.hf_token_secret or secrets.hf_token,
     disk_labels=settings.labels,
 )
-weights = Weights("weights", release, in_namespace)
+weights = Weights("weights", weights_args, in_namespace)
+if settings.makes_keda:
+    keda = Keda("keda", KedaArgs(ranges=connections.ranges), on_cluster)
 if settings.spending is not None:
-    # Not after the servers: a renewed limit must reach the guard while the update waits for paused servers.
-    limit = SpendingGuardArgs(
-        namespace=settings.namespace,
-        image=known.image(small_pod.IMAGE),
+    guard_args = SpendingGuardArgs(
+        namespace=namespace_name,
+        image=cluster_outputs.image(small_pod.IMAGE),
         traffic=connections,
-        ranges=known.ranges,
+        ranges=cluster_outputs.ranges,
         spending=settings.spending,
         rates=rates(settings),
         placement=settings.placement,
     )
-    SpendingGuard("spending", limit, in_namespace)
+    guard = SpendingGuard("spending", guard_args, in_namespace)
 if isinstance(settings.capacity, Ladder):
-    modes = CapacityLadderArgs(
-        namespace=settings.namespace,
+    compute_class_args = CapacityLadderArgs(
+        namespace=namespace_name,
         ladder=settings.capacity,
         placement=settings.placement,
-        long_notice=settings.has_long_notice,
-        returns=settings.returns,
+        extended_shutdown=settings.has_extended_shutdown,
+        active_migration=settings.active_migration,
     )
-    # After the weights: GKE may install ComputeClass long after the cluster.
-    ladder = CapacityLadder("ladder", modes, after(weights))
-account = compile_cache.server_account(settings)
-servers = ServerArgs(
+    # GKE may install ComputeClass long after the cluster: a download takes longer. Without one (`source: huggingface`), the first update of
+    # a new cluster may stop here (docs/google-cloud.md).
+    compute_class = CapacityLadder("ladder", compute_class_args, after(weights))
+server_args = ServerArgs(
     **server_arguments(settings),
     namespace=namespace.name,
-    image=known.image(settings.serving.image.reference),
+    image=cluster_outputs.image(settings.serving.image.reference),
     weights=weights.mount,
     hf_token=weights.token,
     api_key=settings.api_key_secret or secrets.api_key,
-    compile_cache=caches.get(account),
+    compile_cache=cache_by_service_account.get(compile_cache.server_account(settings)),
 )
-server = Server("server", servers, after(ladder))
-if settings.makes_keda:
-    keda = Keda("keda", KedaArgs(ranges=connections.ranges), on_cluster)
-if (policy := scaling_policy(settings)) is not None:
-    scaled = AutoscalingArgs(server=server, policy=policy, project=project)
-    Autoscaling("autoscaling", scaled, after(keda))
+# After the guard: no GPU is rented before it counts, a renewed limit reaches it before paused servers, and a destroy takes it last. The
+# pods also wait for the weights' volume.
+after_guard = after(guard, compute_class)
+server = Server("server", server_args, after_guard)
+if (scaling := scaling_policy(settings)) is not None:
+    autoscaling_args = AutoscalingArgs(server=server, policy=scaling, project=project)
+    Autoscaling("autoscaling", autoscaling_args, after(keda))
 if canary is not None:
     # Separate resources: adding or removing them changes nothing of the servers.
-    mount, its_account = weights.mount, compile_cache.server_account(canary)
+    canary_weights, canary_account = weights.mount, compile_cache.server_account(canary)
     if (ending := weights_ending(settings)) is not None:
-        volume, model = settings.weights.model_copy(update={"name_ending": ending}), canary.serving.model
-        other = replace(release, model=model, volume=volume, hf_token=weights.token, creates_account=False)
-        mount = Weights("weights-canary", other, in_namespace).mount
-    candidates = replace(
-        servers,
+        canary_weights_args = replace(
+            weights_args,
+            model=canary.serving.model,
+            volume=settings.weights.model_copy(update={"name_ending": ending}),
+            hf_token=weights.token,
+            creates_account=False,
+        )
+        canary_weights = Weights("weights-canary", canary_weights_args, in_namespace).mount
+    canary_args = replace(
+        server_args,
         **server_arguments(canary),
-        image=known.image(canary.serving.image.reference),
-        weights=mount,
+        image=cluster_outputs.image(canary.serving.image.reference),
+        weights=canary_weights,
         api_key=server.key,
-        compile_cache=caches.get(its_account),
-        creates_account=its_account != account,
+        compile_cache=cache_by_service_account.get(canary_account),
+        creates_account=canary_account != server_args.service_account,
     )
-    trial = Server("server-canary", candidates, after(ladder))
+    canary_server = Server("server-canary", canary_args, after_guard)
 if (routing := router_needs(settings)) is not None:
-    router = Router("router", RouterArgs(server=server, image=known.image(HAPROXY_IMAGE), **routing), in_namespace)
+    # HAProxy waits for no server: it starts as soon as it has a node.
+    router_args = RouterArgs(server=server, image=cluster_outputs.image(HAPROXY_IMAGE), **routing)
+    router = Router("router", router_args, in_namespace)
 if settings.gateway.enabled:
-    entrance = GatewayArgs(
+    gateway_args = GatewayArgs(
         server=server,
-        canary=None if settings.canary_pool is None else trial,
+        canary=None if settings.canary_pool is None else canary_server,
         canary_weight=settings.canary_weight,
-        picks=settings.has_picker,
+        endpoint_picker=settings.has_picker,
         router=router,
         gateway=settings.gateway,
-        address=None if host is None else host.address_name,
-        certificate=None if host is None else host.certificate_name,
+        address=None if gateway_name is None else gateway_name.address_name,
+        certificate=None if gateway_name is None else gateway_name.certificate_name,
     )
-    # A route to routers that do not run yet would answer 503.
-    gateway = Gateway("gateway", entrance, after(router))
+    # Its route waits for a canary's pods, not for those of the servers: until one is ready, it answers 503. A route to routers that do not
+    # run yet would, too.
+    gateway = Gateway("gateway", gateway_args, after(router))
 endpoint = (gateway or router or server).endpoint
 if settings.benchmark.enabled:
-    run = measurement(settings) if settings.benchmark.run_on_update else None
-    clients = BenchmarkArgs(server=server, endpoint=endpoint, results_bucket=known.results_bucket, measurement=run)
-    Benchmark("benchmark", clients, in_namespace)
+    benchmark_args = BenchmarkArgs(
+        server=server,
+        endpoint=endpoint,
+        results_bucket=cluster_outputs.results_bucket,
+        measurement=measurement(settings) if settings.benchmark.run_on_update else None,
+    )
+    Benchmark("benchmark", benchmark_args, in_namespace)
 if settings.batch.enabled:
     Batch("batch", BatchArgs(server=server), in_namespace)
 
@@ -241,40 +284,40 @@ if settings.batch.enabled:
 numbers = figures.figures(settings)
 signals = watched.signals(settings, numbers)
 if settings.monitoring.enabled:
-    scrapes = MonitoringArgs(
+    monitoring_args = MonitoringArgs(
         server=server,
-        canary=trial,
+        canary=canary_server,
         gateway=gateway,
         router=router is not None,
         signals=signals,
         interval_seconds=settings.monitoring.interval_seconds,
     )
     # Without servers at the start, KEDA's pods are the first that have a node.
-    Monitoring("monitoring", scrapes, after(keda if servers.starts_empty else None))
+    Monitoring("monitoring", monitoring_args, after(keda if server_args.starts_empty else None))
 if settings.monitoring.has_dashboard:
     dashboard = Dashboard("dashboard", DashboardArgs(project=project, signals=signals), on_google)
     pulumi.export("dashboard", dashboard.url)
 if settings.monitoring.alerts is not None:
-    messages = AlertingArgs(
+    alerting_args = AlertingArgs(
         signals=signals,
         alerts=settings.monitoring.alerts,
         secrets=secrets,
         user_labels=settings.google_labels,
         dashboard_url=None if dashboard is None else dashboard.url,
     )
-    Alerting("alerting", messages, on_google)
+    Alerting("alerting", alerting_args, on_google)
 if settings.owns_platform:
-    whole = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=everything)
-    DeletionProtection("deletion-protection", whole)
+    protection_args = DeletionProtectionArgs(enabled=settings.cluster.deletion_protection, covers=everything)
+    DeletionProtection("deletion-protection", protection_args)
 
 # Outputs for people, for `fleet` and for other stacks.
-shown = known.exports(joinable=settings.owns_platform)
+shown = cluster_outputs.exports(joinable=settings.owns_platform)
 outputs = {**readme.described(settings, numbers), **shown, "endpoint": endpoint}
 for name, value in outputs.items():
     pulumi.export(name, value)
 if batches is not None:
     pulumi.export("batchBucket", batches.name)
-if host is not None and gateway is not None:
-    pulumi.export("dns", host.dns_records(gateway.address))
-pulumi.export("kubeconfig", pulumi.Output.secret(known.kubeconfig))
+if gateway_name is not None and gateway is not None:
+    pulumi.export("dns", gateway_name.dns_records(gateway.address))
+pulumi.export("kubeconfig", pulumi.Output.secret(cluster_outputs.kubeconfig))
 pulumi.export("readme", pulumi.Output.all(**outputs).apply(readme.filled))

@@ -22,8 +22,8 @@ CLASS_IDLE_SECONDS: Final = 60
 """The least that a ComputeClass may set instead. Source: its definition, consolidationDelayMinutes, 1 to 1440."""
 FULL_QUOTA_IDLE_SECONDS: Final = 360
 """Long enough for a replacement pod where the GPU quota has no room beside the old one, which counts until it is gone, up to
-`MAX_GRACE_SECONDS`. The refused ReplicaSet tries again 41, 82, 164, 328 and 655 s after its first attempt: the node is empty for up
-to 327 s. Source: Kubernetes, ReplicaSet controller, retries after 5 ms, doubled each time."""
+`MAX_GRACE_SECONDS`. The refused ReplicaSet tries again 41, 82, 164, 328 and 655 s after its first attempt (`quota_retry_seconds`): the
+node is empty for up to 327 s."""
 LEAST_USEFUL_SECONDS: Final = 3_600
 """Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 FLEX_START_WAIT_SECONDS: Final = 900
@@ -37,3 +37,13 @@ FLEX_START_MAX_SECONDS: Final = 604_800
 RECYCLE_LEAD_SECONDS: Final = 3600
 """Lead time for replacing a flex-start node before it ends: node start, weights and compilation took the article about 16 minutes, plus
 a queue. Source of the field: GKE docs, ComputeClass, nodeRecycling."""
+
+
+def quota_retry_seconds(gone_seconds: float) -> float:
+    """Seconds from the first attempt at a pod to the one that succeeds, where the GPU quota has no room until the old pod is gone after
+    `gone_seconds`. Source: Kubernetes, ReplicaSet controller, retries after 5 ms, doubled each time.
+    """
+    waited, delay = 0.0, 0.005
+    while waited < gone_seconds:
+        waited, delay = waited + delay, 2 * delay
+    return waited

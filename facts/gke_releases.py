@@ -24,7 +24,7 @@ def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def has_long_notice(channel: str, min_version: str | None) -> bool:
+def has_extended_shutdown(channel: str, min_version: str | None) -> bool:
     """Whether a new cluster of this channel has `LONG_NOTICE`. A minimum version with its patch says what the cluster is known to have."""
     if min_version is not None and ("-gke." in min_version or numbers(min_version) >= numbers(LONG_NOTICE)):
         return numbers(min_version) >= numbers(LONG_NOTICE)

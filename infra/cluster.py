@@ -12,12 +12,8 @@ from pulumi_gcp import container
 
 from facts.gke_releases import minor
 from facts.names import CREDENTIALS_PLUGIN, cluster_name
-from infra.bucket import Bucket
-from infra.existing_cluster import ClusterOutputs
 from infra.identity import NodeIdentity
-from infra.image_registry import ImageRegistry
 from infra.network import ExistingNetwork, Network
-from settings.derived.traffic import VpcRanges
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -155,28 +151,6 @@ class Cluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=[autopilot]),
         )
         self.register_outputs({"clusterName": self.name, "workloadPool": self.workload_pool})
-
-    def outputs(
-        self,
-        *,
-        project_number: pulumi.Input[str],
-        images: ImageRegistry,
-        results: Bucket,
-        ranges: VpcRanges,
-        keda: str,
-    ) -> ClusterOutputs:
-        """What stacks need of this cluster."""
-        return ClusterOutputs(
-            name=self.name,
-            identity=self.identity,
-            kubeconfig=self.kubeconfig,
-            project_number=project_number,
-            workload_pool=self.workload_pool,
-            image_prefix=images.image_prefix,
-            results_bucket=results.name,
-            ranges=ranges,
-            keda=keda,
-        )
 
 
 def _endpoints(ip: IpEndpoint) -> dict[str, Any]:

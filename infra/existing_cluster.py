@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -34,13 +34,17 @@ class ClusterOutputs:
     """The VPC's ranges. Of an unknown one, network policies admit all private ranges."""
     keda: str = ""
     """KEDA version that the owner of the cluster installs on it; empty without it."""
+    keda_reads_metrics: bool = False
+    """Whether that KEDA has the role to read Cloud Monitoring."""
 
     def image(self, reference: str) -> pulumi.Output[str]:
         """Full name of a Docker Hub image."""
         return pulumi.Output.concat(self.image_prefix, "/", reference)
 
     def exports(self, *, joinable: bool) -> dict[str, Any]:
-        """Stack outputs for people and for `fleet`; of the stack that owns the cluster, also for those that join it."""
+        """Stack outputs for people and for `fleet`; of the stack that owns the cluster, also for those that join it: the other half of
+        `SHARED`.
+        """
         shown = {
             "clusterName": self.name,
             "imagePrefix": self.image_prefix,
@@ -52,8 +56,17 @@ class ClusterOutputs:
             "workloadPool": self.workload_pool,
             "ranges": pulumi.Output.from_input(self.ranges).apply(asdict),
             "keda": self.keda,
+            "kedaReadsMetrics": self.keda_reads_metrics,
         }
         return shown | shared if joinable else shown
+
+
+SHARED: Final = (
+    *("project", "region", "namespace", "clusterName", "clusterIdentity", "projectNumber", "workloadPool"),
+    *("imagePrefix", "resultsBucket", "ranges", "keda", "kedaReadsMetrics"),
+)
+"""Outputs of a stack that owns a cluster, for those that join it: `ClusterOutputs.exports`, and of `settings.derived.readme.described` the
+project, the region and the namespace. `kubeconfig` is read apart, because it is secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

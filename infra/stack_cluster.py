@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from facts.finding import Finding
-from infra.existing_cluster import ClusterOutputs
+from infra.existing_cluster import SHARED, ClusterOutputs
 from settings.derived.traffic import VpcRanges
 
 
@@ -21,6 +21,8 @@ class Needs:
     """A proxy-only subnet, as a Gateway does."""
     keda: bool = False
     """KEDA, as a ScaledObject does."""
+    keda_reads_metrics: bool = False
+    """That KEDA reads Cloud Monitoring, as a trigger on load does: without the role, its operator gets 403."""
 
 
 def cluster_of_stack(stack: str, project: str, region: str, namespace: str, needs: Needs) -> ClusterOutputs:
@@ -32,7 +34,7 @@ def cluster_of_stack(stack: str, project: str, region: str, namespace: str, need
     full = stack if "/" in stack else f"{pulumi.get_organization()}/{pulumi.get_project()}/{stack}"
     reference = pulumi.StackReference(stack.rpartition("/")[2], stack_name=full)
     # One by one: together they would all be as secret as the kubeconfig.
-    found = pulumi.Output.all(**{key: reference.get_output(key) for key in _SHARED}).apply(
+    found = pulumi.Output.all(**{key: reference.get_output(key) for key in SHARED}).apply(
         lambda outputs: joinable(outputs, stack, project, region, namespace, needs)
     )
     # After `found`, so that a stack that is not up gives one message.
@@ -52,13 +54,6 @@ def cluster_of_stack(stack: str, project: str, region: str, namespace: str, need
         results_bucket=output("resultsBucket"),
         ranges=found.apply(lambda outputs: VpcRanges(**outputs["ranges"])),
     )
-
-
-_SHARED = (
-    *("project", "region", "namespace", "clusterName", "clusterIdentity", "projectNumber", "workloadPool"),
-    *("imagePrefix", "resultsBucket", "ranges", "keda"),
-)
-"""Outputs of a stack that owns a cluster, for those that join it."""
 
 
 def _kubeconfig(stack: str, output: object) -> str:
@@ -107,6 +102,12 @@ def joinable(
             needs.keda and not other["keda"],
             "a stack that installs KEDA on its cluster",
             f"{stack} does not install it; this stack's ScaledObject would have no controller",
+            f"vllm-fleet:cluster: {{keda: true}} in {stack}, then pulumi up there first",
+        ),
+        (
+            needs.keda_reads_metrics and not other["kedaReadsMetrics"],
+            "a stack that installs KEDA for the stacks on its cluster",
+            f"the KEDA of {stack} may not read Cloud Monitoring; this stack's servers would not scale by load",
             f"vllm-fleet:cluster: {{keda: true}} in {stack}, then pulumi up there first",
         ),
     ):

@@ -11,7 +11,7 @@ import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
 from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 
 if TYPE_CHECKING:
     from pulumi_gcp.storage import BucketIAMMemberConditionArgsDict as Condition
@@ -35,7 +35,7 @@ class WorkloadAccessArgs:
     """Bucket for the benchmark pods' results. None: no grant."""
     batch_bucket: pulumi.Input[str] | None = None
     """Bucket for batches. None: no grant."""
-    compile_caches: Sequence[KeptCache] = ()
+    compile_caches: Sequence[PersistedCache] = ()
     """Compile caches, one per account, whose pods may read and create objects of their key, but not change or delete one."""
     keda_reads_metrics: bool = False
     """Whether to grant KEDA's operator, in its own namespace, read access to Cloud Monitoring."""

@@ -12,7 +12,6 @@ from facts.lessons.words import REASONS_ANNOTATION
 from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
 from settings.checks.declared_server import DeclaredServer, reasons
-from settings.derived.compile_cache import server_account
 from settings.derived.replica_start import replica_start
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ class ServerArguments(TypedDict):
     engine: Engine
     model: Model
     placement: Placement
-    service_account: str
     resources: PodResources
     startup_minutes: int
     drain_seconds: int | None
@@ -60,7 +58,6 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,
-        "service_account": server_account(settings),
         "resources": settings.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,

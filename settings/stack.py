@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from facts import node_room
 from facts.figures import Routing
-from facts.gke_releases import has_long_notice
+from facts.gke_releases import has_extended_shutdown
 from facts.machines import DEFAULT_MACHINE
 from facts.names import (
     CANARY_ENDING,
@@ -184,9 +184,9 @@ class Settings(Section):
         return scaling.min or min((window.replicas for window in scaling.windows), default=0)
 
     @property
-    def returns(self) -> bool:
-        """Whether a ladder's pods return to an earlier rung. It evicts them one by one: one replica alone would leave nothing that serves
-        until its successor is ready.
+    def active_migration(self) -> bool:
+        """Whether a ladder's ComputeClass has active migration, which returns pods to an earlier priority. It evicts them one by one: one
+        replica alone would leave nothing that serves until its successor is ready.
         """
         return (self.least_replicas or 0) > 1
 
@@ -352,11 +352,11 @@ class Settings(Section):
         return stack_labels(self.stack)
 
     @property
-    def has_long_notice(self) -> bool:
-        """Whether a ladder's Spot nodes take 120 s to shut down: if the cluster is known to have a GKE version that allows it; not known of
-        another stack's cluster.
+    def has_extended_shutdown(self) -> bool:
+        """Whether a ladder's Spot nodes have GKE's extended graceful node shutdown of 120 s: if the cluster is known to have a version that
+        allows it; not known of another stack's cluster.
         """
-        return self.owns_platform and has_long_notice(self.cluster.release_channel, self.cluster.min_version)
+        return self.owns_platform and has_extended_shutdown(self.cluster.release_channel, self.cluster.min_version)
 
     @cached_property
     def placement(self) -> Placement:

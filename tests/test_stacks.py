@@ -191,6 +191,10 @@ def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
             assert goes_before(recording, pod.name, guard), (pod.name, guard)
 
 
+def test_no_gpu_is_rented_before_the_spending_guard_counts_and_a_destroy_takes_the_guard_last() -> None:
+    assert goes_before(recorded("prod", "known"), "server-deployment", "spending-deployment")
+
+
 @each_row("stack", STACKS)
 def test_every_stack_has_a_ceiling_on_dollars(stack: str) -> None:
     config = json.loads((ROOT / "policy" / "config" / f"{stack}.json").read_text(encoding="utf-8"))

@@ -26,16 +26,16 @@ class CapacityLadderArgs:
     namespace: str
     """Namespace of the servers, part of the ComputeClass's name."""
     ladder: Ladder
-    """Provisioning modes in order. At least one."""
+    """Provisioning modes, the priorities of the class. At least one."""
     placement: Placement
     """Machine type and zones of the nodes, which are the zones with the weights, and the time until GKE removes an empty node: longer than
     a replacement pod takes to be there."""
-    long_notice: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier
-    versions refuse the class."""
-    returns: bool = False
-    """Whether replicas return to an earlier mode when it has capacity: a node there first, then the replica is evicted, and its successor
-    starts. For two replicas or more: one alone would be down for the whole start."""
+    extended_shutdown: bool = False
+    """Whether Spot nodes have extended graceful node shutdown: pods have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000:
+    earlier versions refuse the class."""
+    active_migration: bool = False
+    """The class's `activeMigration`: whether replicas return to an earlier priority when it has capacity. A node there first, then the
+    replica is evicted, and its successor starts. For two replicas or more: one alone would be down for the whole start."""
 
 
 class CapacityLadder(pulumi.ComponentResource):
@@ -71,7 +71,7 @@ def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
         "autoscalingPolicy": {"consolidationDelayMinutes": args.placement.idle_seconds // 60},
         "priorities": priorities,
     }
-    if args.returns and len(priorities) > 1:
+    if args.active_migration and len(priorities) > 1:
         # A node first, not a pod: the disruption budget lets one replica at a time go, the only one, too.
         spec["activeMigration"] = {"optimizeRulePriority": True}
     return spec
@@ -99,7 +99,7 @@ def _priorities(args: CapacityLadderArgs) -> list[dict[str, Any]]:
         modes["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
-        if args.long_notice:
+        if args.extended_shutdown:
             shutdown = {
                 "shutdownGracePeriodSeconds": LONG_SHUTDOWN_SECONDS,
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,

@@ -60,7 +60,7 @@ class Monitoring(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Monitoring", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self, depends_on=list(args.server.after_first_node))
+        child = pulumi.ResourceOptions(parent=self, depends_on=list(args.server.node_exists_after))
 
         def custom(what: str, kind: str, object_name: str, spec: dict[str, Any]) -> None:
             k8s.apiextensions.CustomResource(
@@ -79,8 +79,8 @@ class Monitoring(pulumi.ComponentResource):
         server, every = args.server, args.interval_seconds
         scrape = server_scrape(server.name, every, _port(server), has_pod_router=server.has_pod_router)
         custom("server", "PodMonitoring", server.name, scrape)
-        if (trial := args.canary) is not None:
-            custom(trial.name, "PodMonitoring", trial.name, server_scrape(trial.name, every, _port(trial)))
+        if (canary := args.canary) is not None:
+            custom(canary.name, "PodMonitoring", canary.name, server_scrape(canary.name, every, _port(canary)))
         if args.gateway is not None and args.gateway.pool is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
             if (pool := args.gateway.canary_pool) is not None:

@@ -96,15 +96,15 @@ class Addresses:
     excepted: tuple[str, ...] = ()
 
 
-Party = Pods | Namespaces | Addresses
+Peer = Pods | Namespaces | Addresses
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
     """One allowed flow: connections from `from_` to `to`."""
 
-    from_: Party
-    to: Party
+    from_: Peer
+    to: Peer
     port: int
     why: str
     ports: int = 1
@@ -142,22 +142,22 @@ def endpoint_picker(pool: str) -> Pods:
     return Pods(name=epp_name(pool), labels=tuple(epp_selector(pool).items()))
 
 
-def dns_servers(traffic: Traffic) -> Addresses:
+def dns_servers(ranges: VpcRanges) -> Addresses:
     """DNS addresses that are not pods, and the Service address of kube-dns."""
-    if traffic.ranges.services is None:
+    if ranges.services is None:
         return Addresses(name="dns", ranges=DNS_SERVERS)
-    kube_dns = ipaddress.IPv4Network(traffic.ranges.services)[KUBE_DNS_ADDRESS]
+    kube_dns = ipaddress.IPv4Network(ranges.services)[KUBE_DNS_ADDRESS]
     return Addresses(name="dns", ranges=(*DNS_SERVERS, f"{kube_dns}/32"))
 
 
-def internet(traffic: Traffic) -> Addresses:
+def internet(ranges: VpcRanges) -> Addresses:
     """All addresses except special-purpose ranges and the VPC's ranges, which may include public addresses used privately."""
-    return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *traffic.ranges.known)))
+    return Addresses(name="internet", ranges=("0.0.0.0/0",), excepted=_merged((*NOT_INTERNET, *ranges.known)))
 
 
-def vpc(traffic: Traffic) -> Addresses:
+def vpc(ranges: VpcRanges) -> Addresses:
     """The VPC, its peers and the networks behind its VPNs."""
-    return Addresses(name="vpc", ranges=_merged((*PRIVATE_RANGES, *traffic.ranges.known)))
+    return Addresses(name="vpc", ranges=_merged((*PRIVATE_RANGES, *ranges.known)))
 
 
 def _merged(ranges: Iterable[str]) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def flows(traffic: Traffic) -> tuple[Flow, ...]:
     server = server_pods(traffic.server)
     entrance = ROUTER if traffic.router else server
     return (
-        *name_resolution(traffic),
+        *name_resolution(traffic.ranges),
         *_from_clients(traffic, entrance),
         *(() if traffic.gateway is None else _through_the_gateway(traffic, traffic.gateway, entrance)),
         *(_router(traffic, server) if traffic.router else ()),
@@ -209,10 +209,10 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
         yield replace(flow, from_=replace(other, name=f"{other.name}-of-canary")) if own else flow
 
 
-def name_resolution(traffic: Traffic) -> Iterator[Flow]:
+def name_resolution(ranges: VpcRanges) -> Iterator[Flow]:
     """DNS flows, needed by every pod."""
-    answers: tuple[tuple[Party, str], ...] = (
-        (dns_servers(traffic), "names resolve at the node, not at a pod"),
+    answers: tuple[tuple[Peer, str], ...] = (
+        (dns_servers(ranges), "names resolve at the node, not at a pod"),
         (CLUSTER_DNS, "names resolve at a pod, where the cluster's DNS is kube-dns"),
     )
     for to, why in answers:
@@ -263,7 +263,7 @@ def _router(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Pods) -> Iterator[Flow]:
     # If the range is unknown, a wrong guess would make the gateway answer 503 to everything.
     known = traffic.ranges.proxies
-    proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
+    proxies = vpc(traffic.ranges) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
     each = _ranks(traffic, entrance)
     yield Flow(proxies, entrance, HTTP_PORT, "requests, from the proxies of the regional load balancer", ports=each)
     if gateway.pool is not None:
@@ -282,7 +282,7 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Po
     yield Flow(picker, entrance, HTTP_PORT, "the picker reads queue and cache state of every replica", ports=each)
     yield Flow(
         picker,
-        vpc(traffic),
+        vpc(traffic.ranges),
         443,
         "the picker watches pods and the pool; GKE assigns the control plane's private address",
     )
@@ -290,10 +290,13 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Po
 
 def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if traffic.weights_writer:
-        yield Flow(WRITER, internet(traffic), 443, "the model, from Hugging Face and its storage hosts")
+        yield Flow(WRITER, internet(traffic.ranges), 443, "the model, from Hugging Face and its storage hosts")
     elif not traffic.weights_in_image:
         yield Flow(
-            server, internet(traffic), 443, "the replica downloads the model itself (weights.source: huggingface)"
+            server,
+            internet(traffic.ranges),
+            443,
+            "the replica downloads the model itself (weights.source: huggingface)",
         )
 
 
@@ -303,7 +306,7 @@ def _compile_cache(server: Pods) -> Iterator[Flow]:
 
 
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
-    gateway, outside = traffic.gateway, internet(traffic)
+    gateway, outside = traffic.gateway, internet(traffic.ranges)
     yield Flow(BENCHMARK, server, HTTP_PORT, "the load, and each server's metrics")
     if traffic.status_port != HTTP_PORT:
         yield Flow(BENCHMARK, server, traffic.status_port, "each server's metrics, of all its engines")
@@ -315,7 +318,7 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     """Documents go to what clients call; servers themselves are only asked for their queues, unless nothing stands before them."""
-    gateway, outside = traffic.gateway, internet(traffic)
+    gateway, outside = traffic.gateway, internet(traffic.ranges)
     direct = not traffic.router and gateway is None
     ports = {traffic.status_port: "the queue of each server"}
     if direct:
@@ -337,7 +340,7 @@ def _through(gateway: GatewayTraffic, pods: Pods, traffic: Traffic, why: str) ->
     """Requests of these pods to the gateway's load balancer."""
     return Flow(
         pods,
-        internet(traffic) if gateway.public else vpc(traffic),
+        internet(traffic.ranges) if gateway.public else vpc(traffic.ranges),
         GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
         f"{why}, whose address is {'public' if gateway.public else 'in the VPC'}",
     )
@@ -358,7 +361,9 @@ def _scrapes(traffic: Traffic, gateway: GatewayTraffic | None, server: Pods) -> 
 
 def spending_flows(traffic: Traffic) -> Iterator[Flow]:
     """The allowed flows of the spending guard's own namespace."""
-    yield Flow(SPENDING_GUARD, vpc(traffic), 443, "the guard uses the control plane, whose private address GKE assigns")
+    yield Flow(
+        SPENDING_GUARD, vpc(traffic.ranges), 443, "the guard uses the control plane, whose private address GKE assigns"
+    )
 
 
 def _vpc_without_pods(traffic: Traffic) -> Addresses:
@@ -366,7 +371,7 @@ def _vpc_without_pods(traffic: Traffic) -> Addresses:
     address, so an unknown range does no harm.
     """
     pods = () if traffic.ranges.pods is None else (traffic.ranges.pods,)
-    return Addresses(name="vpc-clients", ranges=vpc(traffic).ranges, excepted=pods)
+    return Addresses(name="vpc-clients", ranges=vpc(traffic.ranges).ranges, excepted=pods)
 
 
 def policies(table: Iterable[Flow]) -> dict[str, NetworkPolicySpecArgsDict]:
@@ -400,13 +405,13 @@ def _ports(flow: Flow) -> list[NetworkPolicyPortArgsDict]:
     return [{"protocol": flow.protocol, "port": flow.port + number} for number in range(flow.ports)]
 
 
-def _peers(party: Party) -> list[NetworkPolicyPeerArgsDict]:
-    if isinstance(party, Pods):
-        return [{"pod_selector": _label_selector(party.labels)}]
-    if isinstance(party, Namespaces):
-        peer: NetworkPolicyPeerArgsDict = {"namespace_selector": _one_of(party.label, party.values)}
-        return [peer if party.pods is None else {**peer, "pod_selector": _one_of(*party.pods)}]
-    return [{"ip_block": _block(cidr, party.excepted)} for cidr in party.ranges]
+def _peers(peer: Peer) -> list[NetworkPolicyPeerArgsDict]:
+    if isinstance(peer, Pods):
+        return [{"pod_selector": _label_selector(peer.labels)}]
+    if isinstance(peer, Namespaces):
+        inside: NetworkPolicyPeerArgsDict = {"namespace_selector": _one_of(peer.label, peer.values)}
+        return [inside if peer.pods is None else {**inside, "pod_selector": _one_of(*peer.pods)}]
+    return [{"ip_block": _block(cidr, peer.excepted)} for cidr in peer.ranges]
 
 
 def _block(cidr: str, excepted: Iterable[str]) -> IPBlockArgsDict:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SLOTS
+from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SERVERS
 from settings.row import Row
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def endpoint_problems(settings: Settings) -> Iterator[Finding]:
         return
     if settings.server.internal_load_balancer:
         yield _BYPASS("server.internalLoadBalancer", True, f"false with endpoint.kind {kind}")
-    if settings.replicas > MOST_SLOTS:
+    if settings.replicas > MOST_SERVERS:
         path = f"server.{settings.server.size_key}"
-        yield _MANY(path, settings.replicas, f"up to {MOST_SLOTS} with endpoint.kind {kind}")
+        yield _MANY(path, settings.replicas, f"up to {MOST_SERVERS} with endpoint.kind {kind}")
     connections = settings.serving.concurrency_per_replica * settings.replicas
     left = max(1, router.replicas - 1)
     if connections > left * router.memory_gib * CONNECTIONS_PER_GIB:

@@ -244,7 +244,7 @@ def _capacity(settings: Settings) -> Iterator[Finding]:
         )
     yield from _run_duration(settings)
     rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
-    if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_long_notice):
+    if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_extended_shutdown):
         allowed = f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, by cluster.minVersion"
         yield _NO_RUNGS("capacity", "spot only" if capacity.spot else "nothing", allowed)
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:

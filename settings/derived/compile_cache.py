@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptCache:
+class PersistedCache:
     """Where the compile caches of one release are."""
 
     bucket: pulumi.Input[str]
@@ -57,10 +57,10 @@ def cache_key(settings: Settings) -> str | None:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def kept_caches(settings: Settings, bucket: pulumi.Input[str]) -> dict[str, KeptCache]:
+def persisted_caches(settings: Settings, bucket: pulumi.Input[str]) -> dict[str, PersistedCache]:
     """The caches of a stack's servers and of its canary, by service account."""
     accounts = {server_account(one): cache_key(one) or "" for one in (settings, settings.as_canary) if one is not None}
-    return {account: KeptCache(bucket=bucket, key=key, account=account) for account, key in accounts.items()}
+    return {account: PersistedCache(bucket=bucket, key=key, account=account) for account, key in accounts.items()}
 
 
 def server_account(settings: Settings) -> str:

@@ -9,12 +9,12 @@ from settings.sections.endpoint import Router
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-LEAST_SLOTS: Final = 32
+LEAST_SERVERS: Final = 32
 """Servers that a router has room for at least: a fleet grows to them without new routers. Assumed."""
 CONNECTIONS_PER_GIB: Final = 10_000
 """Client connections for a GiB of a router's memory. Assumed: HAProxy's two buffers of 16 KiB for each stream, and twice that for the
 kernel's."""
-MOST_SLOTS: Final = 400
+MOST_SERVERS: Final = 400
 """Addresses in one DNS answer of 8 KiB, the largest that HAProxy accepts. Source: 16 bytes a record, and the question."""
 
 
@@ -23,14 +23,18 @@ class RouterNeeds(TypedDict):
 
     router: Router
     max_in_flight: int
-    slots: int
+    max_servers: int
 
 
 def router_needs(settings: Settings) -> RouterNeeds | None:
     """The arguments of a stack's routers; None without one."""
     if not settings.has_router:
         return None
-    return {"router": settings.endpoint.router, "max_in_flight": settings.max_in_flight, "slots": slots(settings)}
+    return {
+        "router": settings.endpoint.router,
+        "max_in_flight": settings.max_in_flight,
+        "max_servers": max_servers(settings),
+    }
 
 
 def router_vcpus(settings: Settings) -> int:
@@ -39,6 +43,6 @@ def router_vcpus(settings: Settings) -> int:
     return int(settings.has_router) * router.replicas * router.cpu
 
 
-def slots(settings: Settings) -> int:
+def max_servers(settings: Settings) -> int:
     """Most servers that a router has room for: twice the fleet's full size."""
-    return min(MOST_SLOTS, max(LEAST_SLOTS, 2 * settings.replicas))
+    return min(MOST_SERVERS, max(LEAST_SERVERS, 2 * settings.replicas))

@@ -55,8 +55,8 @@ def ladder_args(settings: Settings) -> CapacityLadderArgs:
         namespace=settings.namespace,
         ladder=settings.capacity,
         placement=settings.placement,
-        long_notice=settings.has_long_notice,
-        returns=settings.returns,
+        extended_shutdown=settings.has_extended_shutdown,
+        active_migration=settings.active_migration,
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import pytest
 
-from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRACE_SECONDS
+from facts.capacity import CLASS_IDLE_SECONDS, FULL_QUOTA_IDLE_SECONDS, MAX_GRACE_SECONDS, quota_retry_seconds
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
@@ -87,9 +86,7 @@ def test_an_empty_node_stays_until_a_replacement_pod_can_be_there(server: dict[s
 
 
 def test_a_refused_pod_is_tried_again_before_its_node_is_removed() -> None:
-    """Kubernetes tries a refused ReplicaSet again after 5 ms, doubled each time."""
-    tries = list(accumulate(0.005 * 2**attempt for attempt in range(20)))
-    waits = [next(at for at in tries if at > gone) - gone for gone in range(MAX_GRACE_SECONDS + 1)]
+    waits = [quota_retry_seconds(gone) - gone for gone in range(MAX_GRACE_SECONDS + 1)]
     assert CLASS_IDLE_SECONDS < max(waits) < FULL_QUOTA_IDLE_SECONDS
 
 

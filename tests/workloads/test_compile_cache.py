@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recording import Recording
-from settings.derived.compile_cache import KeptCache, server_account
+from settings.derived.compile_cache import PersistedCache
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, needs, objects, recorded_component
@@ -22,12 +22,12 @@ from workloads.server.pod import pod_template
 from workloads.server.server import Server
 from workloads.server.vllm_args import writable_environment
 
-KEPT = KeptCache(bucket="the-bucket", key="0123abcd", account="vllm-server-0123abcd")
+PERSISTED = PersistedCache(bucket="the-bucket", key="0123abcd", account="vllm-server-0123abcd")
 
 
 def pod(**sections: Any) -> dict[str, Any]:
     settings = make_settings(server={"compileCache": {"enabled": True}}, **sections)
-    args = server_args(settings, compile_cache=KEPT, service_account=server_account(settings))
+    args = server_args(settings, compile_cache=PERSISTED)
     spec: dict[str, Any] = as_sent(pod_template(args))["spec"]
     return spec
 
@@ -50,7 +50,7 @@ def test_the_pod_is_valid_and_runs_under_its_releases_account() -> None:
     spec = pod()
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server"}, "spec": spec}
     assert problems(manifest) == []
-    assert spec["serviceAccountName"] == server_account(make_settings(server={"compileCache": {"enabled": True}}))
+    assert spec["serviceAccountName"] == PERSISTED.account
 
 
 def test_the_server_starts_through_what_restores() -> None:
@@ -77,13 +77,13 @@ def test_what_stores_reads_the_caches_and_holds_the_pod_back_until_it_has_tried(
 
 def recorded(name: str = "server") -> Recording:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        Server(name, server_args(settings, compile_cache=KEPT, service_account=KEPT.account), opts)
+        Server(name, server_args(settings, compile_cache=PERSISTED), opts)
 
     return recorded_component(build)
 
 
 def test_a_canarys_account_stays_the_same_resource_when_the_servers_take_its_release_over() -> None:
-    account = f"ServiceAccount/{KEPT.account}"
+    account = f"ServiceAccount/{PERSISTED.account}"
     assert objects(recorded("server-canary"))[account].urn == objects(recorded())[account].urn
 
 

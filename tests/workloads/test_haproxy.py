@@ -41,7 +41,7 @@ BODY = json.dumps({"prompt": "p"})
 @st.composite
 def arguments(draw: st.DrawFn) -> dict[str, Any]:
     return {
-        "slots": draw(st.integers(1, 60)),
+        "max_servers": draw(st.integers(1, 60)),
         "ports": tuple(draw(st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True))),
         "router": Section(cpu=draw(st.integers(1, 28)), memory_gib=1),
         "max_in_flight": draw(st.integers(1, 1_000_000)),
@@ -130,7 +130,7 @@ class Router:
         ports = self.port, self.metrics_port, _ = free_ports(3)
         values: dict[str, Any] = {"router": Section(cpu=1), "max_in_flight": 2, **given}
         with mock.patch.multiple(haproxy, MOST_QUEUED=2, QUEUE_SECONDS=5, ROUTER_DRAIN_SECONDS=10):
-            text = config(Haproxy(slots=1, **values))
+            text = config(Haproxy(max_servers=1, **values))
         checked(on_loopback(text, ports, [f"127.0.0.1:{port}" for port in servers]), folder)
         command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
         with (folder / "log").open("w") as log:
@@ -355,7 +355,7 @@ def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path:
     """HAProxy gives an address to one server of each name."""
     servers = [Server(), Server()]
     ports = _, metrics, _ = free_ports(3)
-    made = Haproxy(slots=3, ports=(servers[0].port, servers[1].port), max_in_flight=10)
+    made = Haproxy(max_servers=3, ports=(servers[0].port, servers[1].port), max_in_flight=10)
     with nameserver(["127.0.0.1"]) as known:
         file = tmp_path / "haproxy.cfg"
         file.write_text(on_loopback(config(made), ports).replace("parse-resolv-conf", f"nameserver here {known}"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pytest
 
@@ -59,7 +61,7 @@ def test_only_the_operator_leaves_the_cluster_and_only_the_metrics_server_asks_i
     ],
 )
 def test_keda_is_installed_by_whoever_has_the_cluster_and_reads_metrics_where_a_trigger_may_ask_for_them(
-    sections: dict[str, object], installed: bool, reads: bool
+    sections: dict[str, Any], installed: bool, reads: bool
 ) -> None:
     settings = make_settings(**sections)
     assert (settings.makes_keda, settings.keda_reads_metrics) == (installed, reads)
@@ -71,18 +73,34 @@ def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -
     assert grant["role"] == "roles/monitoring.viewer"
     assert grant["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}")
     assert recording.outputs["keda"] == KEDA_VERSION
+    assert recording.outputs["kedaReadsMetrics"] is True
 
 
-def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:
+@pytest.mark.parametrize(
+    ("keda", "reads", "needs", "joins"),
+    [
+        ("", False, Needs(), True),
+        ("", False, Needs(keda=True), False),
+        (KEDA_VERSION, False, Needs(keda=True), True),
+        (KEDA_VERSION, False, Needs(keda=True, keda_reads_metrics=True), False),
+        (KEDA_VERSION, True, Needs(keda=True, keda_reads_metrics=True), True),
+    ],
+)
+def test_a_stack_that_scales_joins_a_cluster_whose_keda_has_what_it_needs(
+    keda: str, reads: bool, needs: Needs, joins: bool
+) -> None:
     base = {
         "region": "europe-west4",
         "project": "p",
         "namespace": "base",
         "ranges": {"pods": "10.64.0.0/14"},
-        "keda": "",
+        "clusterIdentity": "one",
+        "keda": keda,
+        "kedaReadsMetrics": reads,
     }
-    base |= {"clusterIdentity": "one"}
-    guest = ("base", "p", "europe-west4", "guest", Needs(keda=True))
-    with pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base"):
-        joinable(base, *guest)
-    assert joinable(has_keda := base | {"keda": KEDA_VERSION}, *guest) == has_keda
+    guest = ("base", "p", "europe-west4", "guest", needs)
+    if joins:
+        assert joinable(base, *guest) == base
+    else:
+        with pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base"):
+            joinable(base, *guest)

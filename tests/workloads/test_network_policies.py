@@ -31,7 +31,7 @@ from workloads.network_policies import (
     Namespaces,
     NetworkPolicies,
     NetworkPoliciesArgs,
-    Party,
+    Peer,
     Pods,
     flows,
     policies,
@@ -126,21 +126,21 @@ METADATA = outside("169.254.169.254")
 CONTROL_PLANE = outside("10.0.0.2")
 
 
-def examples(party: Party) -> list[Endpoint]:
-    """Endpoints that the party means: for ranges, first and last address of each that is not excepted."""
-    if isinstance(party, Pods):
-        return [pod(**{"pod-template-hash": "7f", **dict(party.labels)})]
-    if isinstance(party, Namespaces):
-        label, marks = party.pods or ("any", ("pod",))
+def examples(peer: Peer) -> list[Endpoint]:
+    """Endpoints that the peer means: for ranges, first and last address of each that is not excepted."""
+    if isinstance(peer, Pods):
+        return [pod(**{"pod-template-hash": "7f", **dict(peer.labels)})]
+    if isinstance(peer, Namespaces):
+        label, marks = peer.pods or ("any", ("pod",))
         return [
-            Endpoint(labels={label: mark}, namespace="elsewhere", namespace_labels={party.label: value})
-            for value in party.values
+            Endpoint(labels={label: mark}, namespace="elsewhere", namespace_labels={peer.label: value})
+            for value in peer.values
             for mark in marks
         ]
-    assert isinstance(party, Addresses)
-    excepted = [ipaddress.ip_network(one) for one in party.excepted]
+    assert isinstance(peer, Addresses)
+    excepted = [ipaddress.ip_network(one) for one in peer.excepted]
     found = []
-    for cidr in party.ranges:
+    for cidr in peer.ranges:
         block = ipaddress.ip_network(cidr)
         # The internet begins and ends with special ranges.
         for address in (block[0], block[-1], *([block[2**24]] if block.prefixlen == 0 else [])):
@@ -192,19 +192,19 @@ def test_nothing_but_the_flows_of_the_table_is_allowed(shape: str) -> None:
     assert denied > checked * 0.9
 
 
-def _means(party: Party, end: Endpoint) -> bool:
-    if isinstance(party, Pods):
-        return end.is_pod and end.namespace == NAMESPACE and set(party.labels) <= set((end.labels or {}).items())
-    if isinstance(party, Namespaces):
+def _means(peer: Peer, end: Endpoint) -> bool:
+    if isinstance(peer, Pods):
+        return end.is_pod and end.namespace == NAMESPACE and set(peer.labels) <= set((end.labels or {}).items())
+    if isinstance(peer, Namespaces):
         known = {"kubernetes.io/metadata.name": end.namespace, **end.namespace_labels}
-        label, marks = party.pods or ("", ())
-        meant = party.pods is None or (end.labels or {}).get(label) in marks
-        return end.is_pod and known.get(party.label) in party.values and meant
+        label, marks = peer.pods or ("", ())
+        meant = peer.pods is None or (end.labels or {}).get(label) in marks
+        return end.is_pod and known.get(peer.label) in peer.values and meant
     if end.is_pod:
         return False
     address = address_of(end.address)
-    return any(address in network_of(one) for one in party.ranges) and not any(
-        address in network_of(one) for one in party.excepted
+    return any(address in network_of(one) for one in peer.ranges) and not any(
+        address in network_of(one) for one in peer.excepted
     )
 
 
@@ -382,20 +382,20 @@ def test_the_guide_shows_the_table_as_it_is() -> None:
 
 def test_the_guide_says_what_every_name_of_the_table_means() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
-    parties = {
-        party.name: party
+    peers = {
+        peer.name: peer
         for sections in SHAPES.values()
         for flow in flows(traffic(make_settings(**sections)))
-        for party in (flow.from_, flow.to)
+        for peer in (flow.from_, flow.to)
     }
     meanings = dict(re.findall(r"^\| ([a-z0-9-]+(?:, [a-z0-9-]+)*) \| (.*) \|$", guide, re.MULTILINE))
     explained = {name: meaning for names, meaning in meanings.items() for name in names.split(", ")}
-    assert parties.keys() - {"server", "benchmark", "weights-writer"} <= explained.keys()
+    assert peers.keys() - {"server", "benchmark", "weights-writer"} <= explained.keys()
     for name in ("dns", "health-checks", "vpc", "vpc-clients"):
-        party = parties[name]
-        assert isinstance(party, Addresses)
+        peer = peers[name]
+        assert isinstance(peer, Addresses)
         written = [
-            one.removesuffix("/32") for one in party.ranges if one in (*DNS_SERVERS, *HEALTH_CHECKS, *PRIVATE_RANGES)
+            one.removesuffix("/32") for one in peer.ranges if one in (*DNS_SERVERS, *HEALTH_CHECKS, *PRIVATE_RANGES)
         ]
         assert written
         assert all(one in explained[name] for one in written), name

@@ -119,11 +119,11 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
         # One replica's limit: ten minutes of grace, 15 for a node, 30 to start.
         ({"replicas": 1}, {}, 55),
         ({"replicas": 2}, {}, 55),
-        # All replicas in turn, each with two minutes of drain and a likely start.
-        ({"replicas": 12}, {}, 251),
-        ({"replicas": "external"}, {}, 226),
-        ({"scaling": {"mode": "load", "max": 8}}, {}, 162),
-        ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 151),
+        # All replicas in turn, each with two minutes of drain, 44 s until the quota is asked again, and a likely start.
+        ({"replicas": 12}, {}, 260),
+        ({"replicas": "external"}, {}, 235),
+        ({"scaling": {"mode": "load", "max": 8}}, {}, 167),
+        ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 157),
         # A part of a minute counts as one.
         ({"replicas": 1}, {"mode": "spot", "graceSeconds": 15}, 46),
         # 15 more for a node at flex-start.

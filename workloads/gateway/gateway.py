@@ -63,7 +63,7 @@ class GatewayArgs:
     """A canary's servers, with a pool and a picker of their own. None: the servers answer all users' requests."""
     canary_weight: int = 0
     """Percent of the users' requests for the canary."""
-    picks: bool = True
+    endpoint_picker: bool = True
     """Whether an endpoint picker chooses a server of the pool. False: the load balancer sends requests to the routers, else to the
     servers' Service."""
     router: Router | None = None
@@ -80,8 +80,8 @@ class GatewayArgs:
 class Gateway(pulumi.ComponentResource):
     """Gateway, route, pool, endpoint picker, and the two policies that GKE's load balancer requires for streaming.
 
-    It does not install the InferencePool CRD, which is part of GKE. `Network` creates the proxy-only subnet; without it the Gateway
-    is never programmed, so this component waits for `Programmed`.
+    It does not install the InferencePool CRD, which is part of GKE. `ProxyOnlySubnet` creates the proxy-only subnet; without it the
+    Gateway is never programmed, so this component waits for `Programmed`.
     """
 
     endpoint: pulumi.Output[str]
@@ -99,7 +99,7 @@ class Gateway(pulumi.ComponentResource):
         self.canary_pool = None if args.canary is None else gateway.pool_name + names.CANARY_ENDING
         releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
         backends: list[dict[str, Any]]
-        if args.picks:
+        if args.endpoint_picker:
             self.pool, backends = gateway.pool_name, [pool_reference(gateway.pool_name)]
             releases.append(self._backend(name, gateway.pool_name, args.server, args))
         else:
@@ -232,7 +232,9 @@ class Gateway(pulumi.ComponentResource):
 
 
 ROUTE_RESOLVED = 'jsonpath={.status.parents[0].conditions[?(@.type=="ResolvedRefs")].status}=True'
-"""Wait expression for a route, whose conditions are listed per parent."""
+"""Wait expression for a route, whose conditions are listed per parent. For `condition=` the provider also wants the condition's
+observedGeneration to be the object's; a path cannot compare two fields, so the status of an earlier generation satisfies it in an update.
+Source: pulumi-kubernetes, provider/pkg/await/condition, kubectl.go and jsonpath.go."""
 
 
 def address_of(gateway: str, status: Mapping[str, Any] | None) -> str:

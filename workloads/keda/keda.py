@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import KEDA_NAMESPACE, KEDA_VERSION
-from settings.derived.traffic import Traffic, VpcRanges
+from settings.derived.traffic import VpcRanges
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
 from workloads.names import once_created, stack_labels
@@ -80,13 +80,12 @@ def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
     operator, metrics, webhooks = (
         net.Pods(name=app, labels=(("app", app),)) for app in (OPERATOR, METRICS_SERVER, WEBHOOKS)
     )
-    around = Traffic(server=OPERATOR, ranges=ranges)
-    yield from net.name_resolution(around)
+    yield from net.name_resolution(ranges)
     for pods in (operator, metrics, webhooks):
-        yield net.Flow(pods, net.vpc(around), 443, "the Kubernetes API, at a private address that GKE chooses")
-    for caller in (net.vpc(around), GOOGLES_PODS):
+        yield net.Flow(pods, net.vpc(ranges), 443, "the Kubernetes API, at a private address that GKE chooses")
+    for caller in (net.vpc(ranges), GOOGLES_PODS):
         yield net.Flow(caller, metrics, METRICS_PORT, "the autoscaler reads external metrics")
         yield net.Flow(caller, webhooks, WEBHOOK_PORT, "the API server validates ScaledObjects")
     yield net.Flow(metrics, operator, GRPC_PORT, "the metrics server reads values from the operator")
     yield net.Flow(operator, net.METADATA, 80, "the access token, by Workload Identity")
-    yield net.Flow(operator, net.internet(around), 443, "PromQL from Cloud Monitoring")
+    yield net.Flow(operator, net.internet(ranges), 443, "PromQL from Cloud Monitoring")

@@ -42,7 +42,7 @@ class Haproxy:
     It finds them behind DNS names with the address of each ready one: headless Services, one for each port (`servers_service`).
     """
 
-    slots: int
+    max_servers: int
     """Most servers, 1 to 400. Further ones would get no requests."""
     ports: tuple[int, ...] = (names.HTTP_PORT,)
     """Ports of each server; each is a target of its own, such as a rank."""
@@ -216,7 +216,7 @@ def _servers(args: Haproxy) -> Iterator[str]:
     common = f"check {observed} inter 10s fastinter 2s downinter 2s fall 3 rise 1 maxconn {args.max_in_flight}"
     yield f"default-server {common} init-addr none resolvers cluster resolve-prefer ipv4"
     for index, port in enumerate(args.ports):
-        yield f'server-template s{index}- {args.slots} "{servers_service(index)}.${{{DOMAIN_VARIABLE}}}:{port}"'
+        yield f'server-template s{index}- {args.max_servers} "{servers_service(index)}.${{{DOMAIN_VARIABLE}}}:{port}"'
 
 
 def _operations() -> Iterator[str]:

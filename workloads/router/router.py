@@ -47,7 +47,7 @@ class RouterArgs:
     """Replicas and resources."""
     max_in_flight: int
     """Requests in flight at one server through one router."""
-    slots: int = 32
+    max_servers: int = 32
     """Most servers at any time, 1 to 400."""
 
 
@@ -154,7 +154,7 @@ def checked_key(args: RouterArgs) -> secret_files.Stored | None:
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
     """The arguments of the configuration."""
     return haproxy.Haproxy(
-        slots=args.slots,
+        max_servers=args.max_servers,
         ports=args.server.ports,
         router=args.router,
         max_in_flight=args.max_in_flight,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 from settings.derived.drain import Drain, drain
 from settings.sections.capacity import Placement
 from settings.sections.engine import Engine
@@ -61,22 +61,21 @@ class ServerArgs:
     keep_alive_seconds: int | None = None
     """Seconds that the server keeps an idle connection: 620 behind Google's load balancer (`facts.engines.BEHIND_BALANCER_SECONDS`). None:
     vLLM's 5, or that of `engine.extra_env`, which wins."""
-    service_account: str = names.SERVER_ACCOUNT
-    """Kubernetes service account of the pods. With `compile_cache`, an account used only by pods of its key."""
     creates_account: bool = True
-    """Whether to create it. False for further servers of a namespace that share it."""
+    """Whether to create `service_account`. False for further servers of a namespace that share it."""
     api_key: pulumi.Output[str] | SecretManagerSecret | secret_files.Stored | None = None
     """API key required on /v1, the Secret Manager secret with it, or `Server.key` of other servers of the namespace. None: no key
     required."""
-    compile_cache: KeptCache | None = None
+    compile_cache: PersistedCache | None = None
     """Compile cache shared with later pods. None: each pod compiles."""
     rank_ports: bool = False
-    """Whether each data-parallel rank is served on a port of its own; for a gateway or router that chooses among them."""
+    """Whether each data-parallel rank has an API server on a port of its own, as with vLLM's external load balancing; for a gateway or
+    router that chooses among them."""
     shares_experts: bool = False
-    """Whether the model's experts are spread over the ranks, which then step together: a mixture of experts. For `rank_ports`."""
+    """Whether the model is a mixture of experts, whose layers are spread over the ranks, which then step together. For `rank_ports`."""
     shape: Shape | None = None
-    """Engines that only read prompts and engines that only answer, with a router in the pod; `engine` then has the connector
-    (`settings.shaped_engine.shaped`). The pods' router sends the engines the API key and checks none: routers in front of the pods do.
+    """Disaggregated prefill: GPUs for prefill engines and for decode engines, with vllm-router as a sidecar; `engine` then has the
+    connector (`settings.shaped_engine.shaped`). The sidecar sends the engines the API key and checks none: routers in front of the pods do.
     None: every engine does both."""
     internal_load_balancer: bool = False
     """Whether to publish the Service on an internal passthrough load balancer."""
@@ -85,6 +84,11 @@ class ServerArgs:
     `vllm-fleet.dev/context-tokens` and `vllm-fleet.dev/concurrency-per-replica`."""
     deployment_annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of the Deployment alone, a change of which restarts no pod."""
+
+    @property
+    def service_account(self) -> str:
+        """Kubernetes service account of the pods. With `compile_cache`, the one that only pods of its key have."""
+        return names.SERVER_ACCOUNT if self.compile_cache is None else self.compile_cache.account
 
     @property
     def drain(self) -> Drain:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from facts.sizing import CACHE_SAVER_DISK_GIB
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 from workloads import pod_programs
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ _CPU, _MEMORY, _DISK = "500m", "1Gi", f"{CACHE_SAVER_DISK_GIB}Gi"
 """Resources of the storing container."""
 
 
-def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:
+def restoring(cache: PersistedCache, command: Sequence[str]) -> list[pulumi.Input[str]]:
     """`command`, started after the restore succeeded or failed."""
     return [*_command("restore", cache, RESTORE_SECONDS), "--", *command]
 
 
-def saver(
-    cache: KeptCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict], port: int
+def upload_sidecar(
+    cache: PersistedCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict], port: int
 ) -> ContainerArgsDict:
     """The sidecar that stores the caches, once the server answers on `port`. The pod becomes ready after its attempt."""
     amounts = {"cpu": _CPU, "memory": _MEMORY, "ephemeral-storage": _DISK}
@@ -84,6 +84,6 @@ def program() -> dict[str, str]:
     return {_PROGRAM: pod_programs.python_program(f"server/{_PROGRAM}")}
 
 
-def _command(action: str, cache: KeptCache, limit_seconds: int) -> list[pulumi.Input[str]]:
+def _command(action: str, cache: PersistedCache, limit_seconds: int) -> list[pulumi.Input[str]]:
     options = [f"--key={cache.key}", f"--cache={PATH}", f"--limit-seconds={limit_seconds}", f"--through={API_HOST}"]
     return ["python3", f"{_FOLDER}/{_PROGRAM}", action, "--bucket", cache.bucket, *options]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.engines import KEEP_ALIVE
-from settings.derived.compile_cache import KeptCache
+from settings.derived.compile_cache import PersistedCache
 from settings.derived.drain import Drain
 from settings.sections.server import PodResources
 from workloads import names, secret_files
@@ -80,12 +80,15 @@ class PodPart:
 
 
 def parts(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> list[PodPart]:
-    """The parts of this pod, in order. A later launcher starts an earlier one."""
+    """The parts of this pod, in order. A later launcher starts an earlier one. With all of them the command is
+
+    python3 keep_compile_cache.py restore ... -- python3 -c with_api_key.py VLLM_API_KEY FILE python3 rank_servers.py ... -- vllm serve
+    """
     chosen = [scratch(args.resources), driver()]
     if args.keep_alive_seconds is not None and KEEP_ALIVE not in args.engine.extra_env:
         chosen.append(PodPart(env=[{"name": KEEP_ALIVE, "value": str(args.keep_alive_seconds)}]))
     if args.shape is not None:
-        chosen.append(prefill_apart(args, args.shape))
+        chosen.append(disaggregated_prefill(args, args.shape))
     elif args.rank_ports:
         chosen.append(server_per_rank(args))
     else:
@@ -99,7 +102,7 @@ def parts(args: ServerArgs, key_version: pulumi.Input[str] | None = None) -> lis
     if args.api_key is not None:
         chosen.append(required_key(args.api_key, key_version))
     if args.compile_cache is not None:
-        chosen.append(kept_caches(args.compile_cache, args))
+        chosen.append(persisted_caches(args.compile_cache, args))
     return chosen
 
 
@@ -122,8 +125,8 @@ def driver() -> PodPart:
 
 
 def server_per_rank(args: ServerArgs) -> PodPart:
-    """A server, with a port of its own, for each data-parallel rank."""
-    # Without one of them, ranks that share experts answer nothing.
+    """An API server, with a port of its own, for each data-parallel rank: vLLM's external load balancing."""
+    # Without one of them, the ranks of a mixture of experts answer nothing.
     leave = [] if args.shares_experts else [f"--leave={ranks.LEAVE_SECONDS}"]
     return PodPart(
         volumes=[ranks.volume(args.name)],
@@ -133,8 +136,8 @@ def server_per_rank(args: ServerArgs) -> PodPart:
     )
 
 
-def prefill_apart(args: ServerArgs, shape: Shape) -> PodPart:
-    """Engines that only read prompts and engines that only answer, with a router in the pod, which has the API's port."""
+def disaggregated_prefill(args: ServerArgs, shape: Shape) -> PodPart:
+    """Disaggregated prefill: prefill engines and decode engines, with vllm-router as a sidecar, which has the API's port."""
     engines = split.split(shape, args.engine.tensor_parallel_size)
     router = split.container(
         shape,
@@ -182,12 +185,12 @@ def required_key(
     )
 
 
-def kept_caches(cache: KeptCache, args: ServerArgs) -> PodPart:
+def persisted_caches(cache: PersistedCache, args: ServerArgs) -> PodPart:
     """Compile caches that are restored from a bucket and stored there."""
     return PodPart(
         volumes=compile_cache.volumes(args.name),
         mounts=[compile_cache.program_mount()],
-        init_containers=[compile_cache.saver(cache, args.image, [_CACHE_MOUNT], args.status_port)],
+        init_containers=[compile_cache.upload_sidecar(cache, args.image, [_CACHE_MOUNT], args.status_port)],
         launcher=compile_cache.restoring(cache, []),
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.capacity import quota_retry_seconds
 from settings.derived.drain import Drain
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, ranks
@@ -50,7 +51,7 @@ class Server(pulumi.ComponentResource):
     """Port with the health and the metrics of a whole pod."""
     has_pod_router: bool
     """Whether a router in each pod asks prefill and then decode. It checks no key and serves more paths than /v1."""
-    after_first_node: tuple[pulumi.Resource, ...]
+    node_exists_after: tuple[pulumi.Resource, ...]
     """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -125,7 +126,7 @@ class Server(pulumi.ComponentResource):
             ),
         )
         weights = args.weights
-        self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
+        self.node_exists_after = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
             "http://{0}.{1}.svc.cluster.local:{2}",
             names.once_created(service, args.name),
@@ -186,11 +187,12 @@ def timeouts(args: ServerArgs) -> pulumi.CustomTimeouts:
     """Pulumi's timeouts. A new fleet's replicas start in parallel; an update replaces them one by one.
 
     An update waits for its timeout where a replica does not become ready, and holds the stack's lock: the provider (pulumi-kubernetes
-    4.34, await/deployment.go) logs an exceeded progress deadline and waits on. So it is the likely time of all replicas, and no less than
-    the limit of one.
+    4.34, await/deployment.go) logs an exceeded progress deadline and waits on. So it is the likely time of all replicas, where the GPU
+    quota admits each only after the old one is gone, and no less than the limit of one.
     """
     replicas = max(1, (args.max_replicas or REPLICAS_ASSUMED) if args.replicas is None else args.replicas)
     grace_minutes = -(-args.drain.grace_seconds // 60)
     create = args.placement.provisioning_minutes + args.startup_minutes
-    update = max(grace_minutes + create, ceil(replicas * (args.drain.stream_seconds + args.likely_start_seconds) / 60))
+    each = quota_retry_seconds(args.drain.stream_seconds) + args.likely_start_seconds
+    update = max(grace_minutes + create, ceil(replicas * each / 60))
     return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{grace_minutes + 5}m")

@@ -1,4 +1,4 @@
-"""Prefill apart from decode in a server pod: options of rank_servers.py, and the router's container. Creates no resource.
+"""Disaggregated prefill in a server pod: options of rank_servers.py, and the container of vllm-router. Creates no resource.
 
 The servers listen on the pod's loopback address, each with GPUs of its own, all in one container: containers do not see each other's
 GPUs. The router needs none. docs/decisions/07-server.md gives the reasons.
@@ -29,9 +29,9 @@ class Split:
     """The servers of a pod."""
 
     prefill: tuple[int, ...]
-    """Ports of those that read prompts."""
+    """Ports of the prefill engines."""
     decode: tuple[int, ...]
-    """Ports of those that answer."""
+    """Ports of the decode engines."""
 
 
 def split(shape: Shape, tensor_parallel_size: int) -> Split:

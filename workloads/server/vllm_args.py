@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from facts.engines import render
+from facts.names import HTTP_PORT
 from settings.sections.engine import ENVIRONMENT, Engine, environment_text, flag_fields, long_name, option_value
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import EnvVarArgsDict
-
-PORT = 8000
-"""The server's port: the article's, and vLLM's default."""
 
 COMMAND = ("vllm", "serve")
 """The container's `command`. Explicit, because an image may change its own."""
@@ -28,7 +26,7 @@ def args(
     model_path: str,
     served_model_name: str,
     adapter_paths: Mapping[str, str] | None = None,
-    port: int = PORT,
+    port: int = HTTP_PORT,
 ) -> list[str]:
     """The container's `args`: model, address, served name, the engine's flags, then the adapters.
 

@@ -215,7 +215,8 @@ class Weights(pulumi.ComponentResource):
             needed.append(self.token.object)
         if args.volume.is_written and args.creates_account:
             needed.append(service_account(f"{name}-account", WRITER_ACCOUNT, args.namespace, child))
-        # Named by release, not by component: weights that move to another component stay the same resources.
+        # Named by release, not by component: a canary's weights stay the same resources (URN included) when the servers take its release
+        # over. docs/decisions/20-rollout.md.
         release = f"release-{args.volume.name_ending}" if args.volume.name_ending else name
         self.mount = self._volume(release, args, needed) if args.volume.has_volume else None
         self.register_outputs({})

@@ -74,7 +74,7 @@ def test_routers_read_only_the_keys_that_they_check() -> None:
 def test_a_router_has_room_for_a_grown_fleet_and_is_billed() -> None:
     needs = router_needs(make_settings(endpoint={**LEAST, "router": {"memoryGib": 20}}, server={"replicas": 40}))
     assert needs is not None
-    assert needs["slots"] == 80
+    assert needs["max_servers"] == 80
     assert router_vcpus(make_settings(endpoint=LEAST)) == 4
     assert router_vcpus(make_settings()) == 0
 
