@@ -407,8 +407,8 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     RUNBOOK: Page(
         (
-            Elsewhere("pulumi cancel --stack STACK", FIRST_UP, "pulumi cancel --stack dev"),
             Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
+            *as_on(RUNBOOK, "STACK", "STACK", *["pulumi up --refresh --stack STACK"] * 2),
             *as_on(OPERATE, "dev", "STACK", "pulumi up --stack STACK", "pulumi up --stack STACK"),
             *as_on(RUNBOOK, "STACK", "STACK", *["pulumi up --refresh --stack STACK"] * 2),
         ),

@@ -114,11 +114,11 @@ def stock_out() -> DrillResult:
     )
 
 
-def reservation() -> DrillResult:
+def late_class() -> DrillResult:
     return DrillResult(
-        name="inactive-reservation",
-        title="The calendar reservation's window has not begun",
-        proves="replicas wait for the window and start with it",
+        name="late-compute-class",
+        title="GKE installs the ComputeClass kind late",
+        proves="pulumi up applies everything else, and the next one completes the stack",
         checks=(),
         figures=(),
         gave_up="waited 40 simulated minutes for 12 Ready replicas; 0 of 12 are Ready",
@@ -127,21 +127,21 @@ def reservation() -> DrillResult:
     )
 
 
-def gateway_skipped() -> DrillResult:
+def to_zero() -> DrillResult:
     return DrillResult(
-        name="gateway-without-subnet",
-        title="The gateway without its proxy-only subnet",
-        proves="a missing subnet or API is reported as a clear condition",
+        name="to-zero",
+        title="External scaling to zero and back",
+        proves="with external replicas, pulumi up does not change the number",
         checks=(),
-        skipped="the stack has no gateway",
+        skipped="the stack's replicas are fixed",
     )
 
 
-def scale_up(servers: int = 128) -> DrillResult:
+def rolling_update(servers: int = 128) -> DrillResult:
     return DrillResult(
-        name="scale-up-in-time",
-        title="Load grows while replicas start",
-        proves="replicas are Ready before requests wait",
+        name="rolling-update",
+        title="A new revision of the weights on scarce GPUs",
+        proves="a new volume is created beside the old one, and replicas are updated one at a time, without a spare node",
         checks=(check(f"{servers} replicas on {servers} nodes", held=True, seen=f"at most {servers} nodes"),),
         figures=(
             Figure(name="control plane", value=3.1, unit="s of wall time"),
@@ -161,7 +161,7 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
         versions=Versions(pulumi="v3.259.0", kubernetes="v1.36.3", kwok="v0.8.0", etcd="3.6.6"),
         speed=60.0,
         wall_seconds=372.4,
-        drills=drills or (bring_up(), stock_out(), preempt_four(), reservation(), gateway_skipped(), scale_up()),
+        drills=drills or (bring_up(), stock_out(), preempt_four(), late_class(), to_zero(), rolling_update()),
         retained=(
             Retained(
                 kind="Image", name="weights-qwen3-5-27b-fp8-2e1b213", why="deletionPolicy: Retain", usd_per_month=3.2

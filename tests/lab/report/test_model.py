@@ -12,11 +12,11 @@ from lab.results.result import DrillResult
 from tests.lab.report.samples import (
     TOKEN,
     bring_up,
-    gateway_skipped,
+    late_class,
     preempt_four,
-    reservation,
     sample_report,
     stock_out,
+    to_zero,
 )
 
 
@@ -37,12 +37,12 @@ def bare(*drills: DrillResult) -> RehearsalReport:
     [
         (sample_report(), False, "2 of 5 drills failed, 1 skipped, 1 error, 1 warning"),
         (bare(preempt_four()), True, "1 drill passed"),
-        (bare(preempt_four(), gateway_skipped()), True, "1 drill passed, 1 skipped"),
-        (bare(gateway_skipped()), True, "No drill applies to this stack, 1 skipped"),
+        (bare(preempt_four(), to_zero()), True, "1 drill passed, 1 skipped"),
+        (bare(to_zero()), True, "No drill applies to this stack, 1 skipped"),
         (bare(), True, "no drill was played"),
         (bare(with_findings(preempt_four(), ERROR)), False, "1 of 1 drill failed, 1 error"),
         (bare(with_findings(preempt_four(), WARNING)), True, "1 drill passed, 1 warning"),
-        (bare(reservation()), False, "1 of 1 drill failed"),
+        (bare(late_class()), False, "1 of 1 drill failed"),
     ],
 )
 def test_the_verdict_counts_drills_and_findings(report: RehearsalReport, passed: bool, verdict: str) -> None:

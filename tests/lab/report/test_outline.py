@@ -21,10 +21,10 @@ from tests.conftest import Golden
 from tests.lab.report.samples import (
     URN,
     bring_up,
-    gateway_skipped,
     preempt_four,
     sample_report,
     stock_out,
+    to_zero,
 )
 
 
@@ -119,7 +119,7 @@ def test_every_played_drill_has_a_section_with_its_checks() -> None:
 
 
 def test_a_skipped_drill_is_in_the_table_with_its_reason_and_nowhere_else() -> None:
-    drill = gateway_skipped()
+    drill = to_zero()
     page = page_of(drill)
     assert page.count(drill.title) == page.count(drill.skipped) == 1
 
