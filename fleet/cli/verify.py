@@ -39,13 +39,10 @@ def verify(
     answers: Annotated[
         bool,
         typer.Option(
-            "--answers", help="Also ask every engine one question alone, under load and again, and for a tool call."
+            "--answers", help="Also ask every engine one question, alone and under load, and compare the answers."
         ),
     ] = False,
     format_: Format = "text",
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
-    ] = 60.0,
 ) -> int:
     """Check that a live stack serves what its file declares. Takes up to a minute.
 
@@ -85,7 +82,6 @@ def verify(
         kubeconfig=live.kubeconfig,
         context=live.context,
         api_key=key,
-        seconds=timeout,
         answers=answers,
     )
     found = look(settings, NAMESPACE, asking)

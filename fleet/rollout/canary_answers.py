@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -57,8 +56,8 @@ class CanaryAnswers:
 
     async def _replies(self, urls: Mapping[str, str]) -> dict[str, Reply]:
         # No tokens before the number: the shortest passage. A salt: computed, not read from the cache.
-        body = questions.needle(model_name(self._canary), 0, secrets.token_hex(8))
-        async with Client(api_key=self._api_key, until=time.monotonic() + ANSWER_SECONDS) as client:
+        body = questions.needle(model_name(self._canary), 0, None, secrets.token_hex(8))
+        async with Client(api_key=self._api_key) as client:
             asked = (client.post(url, "/v1/completions", body, ANSWER_SECONDS) for url in urls.values())
             return dict(zip(urls, await asyncio.gather(*asked), strict=True))
 

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import operator
 import random
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -115,7 +114,7 @@ async def _round(url: str, model: str, api_key: str | None, number: int) -> dict
     order = list(prompts().values())
     random.Random(number).shuffle(order)  # noqa: S311 - an order, not a secret
     free = asyncio.Semaphore(AT_ONCE[number])
-    async with Client(api_key=api_key, until=time.monotonic() + SECONDS * len(AT_ONCE)) as client:
+    async with Client(api_key=api_key) as client:
 
         async def ask(prompt: Prompt) -> tuple[str, Answer]:
             body = {"model": model, "prompt": prompt.text, "max_tokens": MOST_TOKENS, "temperature": 0, "seed": 0}
