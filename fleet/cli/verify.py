@@ -35,7 +35,7 @@ def verify(
             help="Check this URL instead of the stack's; the cluster is checked only with --outputs, --kubeconfig or --context.",
         ),
     ] = None,
-    canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
+    canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pod against rollout.")] = False,
     answers: Annotated[
         bool,
         typer.Option(
@@ -60,7 +60,7 @@ def verify(
     settings = parse(name, file.config, file.unopened)
     if canary:
         if settings.as_canary is None:
-            raise CommandError(f"--canary: stack {name} has no canary; run `fleet rollout start --stack {name}`")
+            raise CommandError(f"--canary: stack {name} has no canary: docs/rollout.md")
         settings = settings.as_canary
     key = api_key(settings)
     from fleet.clients import stack_outputs

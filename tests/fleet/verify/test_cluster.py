@@ -53,7 +53,7 @@ def gateway() -> Settings:
 @pytest.fixture(scope="module")
 def canary() -> Settings:
     """Stack gateway with a canary among its users."""
-    rollout = json.dumps({"canary": {"engine": {"seed": 1}, "weight": 25}})
+    rollout = json.dumps({"engine": {"seed": 1}, "weight": 25})
     return parse("gateway", dict(read(ROOT, "gateway").config) | {"vllm-fleet:rollout": rollout})
 
 
