@@ -143,9 +143,3 @@ def test_a_section_that_sets_nothing_is_a_finding(sections: dict[str, Any], path
 def test_a_section_with_required_keys_may_not_be_empty() -> None:
     for name in ("budget", "spending", "registry", "model"):
         assert "missing-key" in refused({**make_config(), f"vllm-fleet:{name}": "{}"}).values()
-
-
-def test_an_empty_list_in_place_of_a_default_is_a_choice() -> None:
-    spending = {"limit": 100, "then": "pause", "warnAt": []}
-    assert make_settings(spending=spending).spending is not None
-    assert findings(spending=spending) == []
