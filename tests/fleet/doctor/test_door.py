@@ -9,14 +9,17 @@ from unittest import mock
 import pytest
 
 from facts.finding import Finding
+from facts.names import fitted
 from fleet.clients.errors import LiveError
 from fleet.doctor import door
+from infra.naming import MAX_NAME
 from settings.stack import Settings
 from tests.fleet.doctor.fake_project import PROJECT, FakeProject, rows
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 HOST, IP = "llm.acme.dev", "10.0.0.9"
+OWN_CERTIFICATE = fitted(f"test-{HOST}", limit=MAX_NAME)
 INTERNAL = {"address": IP, "addressType": "INTERNAL", "purpose": "SHARED_LOADBALANCER_VIP"}
 CNAME = {"name": f"_acme-challenge_x.{HOST}.", "type": "CNAME", "data": "1.authorize.certificatemanager.goog."}
 ACTIVE, WAITING = {"managed": {"state": "ACTIVE"}}, {"managed": {"state": "PROVISIONING"}}
@@ -33,10 +36,7 @@ PUBLIC = settings_of(gatewayClass="gke-l7-regional-external-managed")
 
 def three(settings: Settings, address: Any, name: list[str], certificate: Any) -> list[Finding]:
     """Rows of address, name and certificate; None for what does not exist."""
-    names = [
-        settings.gateway.address or "test-vllm-gateway",
-        settings.gateway.tls.certificate or f"test-{HOST}".replace(".", "-"),
-    ]
+    names = [settings.gateway.address or "test-vllm-gateway", settings.gateway.tls.certificate or OWN_CERTIFICATE]
     paths = (
         f"{PROJECT}/regions/europe-west4/addresses/{names[0]}",
         f"certificatemanager.googleapis.com/v1/projects/fleet-tests/locations/europe-west4/certificates/{names[1]}",
