@@ -56,7 +56,9 @@ def _address_and_name(settings: Settings, host: str, google: Google) -> Iterator
         state="ready" if right else "by up" if found is None and gateway.makes_address else "missing",
         needed=f"{kind} {purpose}".strip(),
         granted="none" if found is None else f"{found['addressType']} {found.get('purpose', '')}".strip(),
-        mend="`pulumi up` creates it" if gateway.makes_address else "another vllm-fleet:gateway: {address: NAME}",
+        mend="`pulumi up` creates it"
+        if found is None and gateway.makes_address
+        else "another vllm-fleet:gateway: {address: NAME}",
     )
     known, leads_to = (None if found is None else found["address"]), resolved(host)
     state: State = "by up" if known is None else "ready" if known in leads_to else "missing"

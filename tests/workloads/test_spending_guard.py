@@ -268,7 +268,7 @@ def test_no_pod_goes_before_the_quota_is_in_force_and_none_keeps_another(cluster
     assert cluster.deleted == [f"p{number}" for number in range(1, 5)]
     assert cluster.kept["reason"] == "limit"
     cluster.passes(150)
-    assert guard.steps() == ["blind"]
+    assert "blind" in guard.steps()
     assert cluster.kept["usd"] > 0
     cluster.refuses = set()
     guard.turn()

@@ -69,8 +69,8 @@ class Guard:
         self._is_settled = False
         """Whether no earlier guard's pause can be left."""
         self._failing_since: float | None = None
-        self._next_line = 0.0
-        """When what lasts is logged again."""
+        self._next_lines: dict[str, float] = {}
+        """When what lasts is logged again, by its step."""
         self._next_rate = 0.0
         """When the cost of an hour is logged next."""
         self._rungs: dict[str, str] = {}
@@ -154,7 +154,7 @@ class Guard:
             deleted, before = self._api.ask("DELETE", self._quota), self._sum.reason
             self._is_settled, self._sum.reason = True, ""
             if deleted is not None or before:
-                self._next_line = 0.0
+                self._next_lines.clear()
                 self._tell("resumed", f"resumed: {before or 'a pause that a former guard left'} holds no more")
         return True
 
@@ -172,7 +172,8 @@ class Guard:
         # Applied, not created: permission to create cannot be limited to a name.
         applied = self._api.ask("PATCH", f"{self._quota}?{_AS_GUARD}", quota, _APPLY)
         if self._sum.reason != reason:
-            self._sum.reason, self._next_line = reason, 0.0
+            self._sum.reason = reason
+            self._next_lines.clear()
         self._tell_again("paused", f"paused by {reason}; a higher limit or a later moment in the stack file resumes")
         if applied.get("status", {}).get("hard") != CLOSED:
             return False  # not enforced yet: a pod deleted now would be replaced
@@ -210,8 +211,8 @@ class Guard:
 
     def _tell_again(self, step: str, message: str) -> None:
         """Logs what lasts: at once, then every five minutes."""
-        if time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + AGAIN_SECONDS
+        if time.monotonic() >= self._next_lines.get(step, 0.0):
+            self._next_lines[step] = time.monotonic() + AGAIN_SECONDS
             self._tell(step, message)
 
     def _tell(self, step: str, message: str, **more: Any) -> None:

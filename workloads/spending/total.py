@@ -86,7 +86,12 @@ class Sum:
             amounts = (found.usd, found.usd_per_hour, found.at, found.warned, found.owed, *found.nodes.values())
             texts: tuple[Any, ...] = (found.began, found.since or "", *found.unpriced, *found.nodes)
             # Of NaN nothing is true: it would never reach a limit.
-            if found.reason in REASONS and all(0 <= one < _MOST for one in amounts) and all(map(_is_text, texts)):
+            if (
+                found.at
+                and found.reason in REASONS
+                and all(0 <= one < _MOST for one in amounts)
+                and all(map(_is_text, texts))
+            ):
                 return found
         except (ValueError, TypeError, AttributeError, RecursionError):
             pass
