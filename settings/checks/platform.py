@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.ranges import NOT_INTERNET, smallest_ranges
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.sections.cluster import IpEndpoint

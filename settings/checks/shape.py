@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from facts.finding import Finding
 from facts.model_config import EXPERTS
 from facts.releases import number_of
-from settings.checks.row import Row
+from settings.row import Row
 from settings.shaped_engine import FIRST_RELEASE, OWN_VARIABLES, TRANSFER
 
 if TYPE_CHECKING:

@@ -63,11 +63,11 @@ def test_rules_that_hold_say_nothing(verdicts: dict[str, list[Violation]]) -> No
 def test_a_rule_sees_the_options_of_a_resource_and_the_stack_without_one() -> None:
     known = fleet_like("known")
     bare = tuple(replace(one, protect=False) for one in known.resources)
-    without = tuple(one for one in known.resources if not one.urn.endswith("::cluster"))
+    without = tuple(one for one in known.resources if not one.urn.endswith("::platform-cluster"))
     with started() as run:
         (protected,) = by_policy(run.judge(replace(known, resources=bare)))["protected-cluster"]
         (alone,) = by_policy(run.judge(replace(known, resources=without)))["one-cluster"]
-    assert protected.urn.endswith("::cluster")
+    assert protected.urn.endswith("::platform-cluster")
     assert protected.level == "mandatory"
     assert alone.message.endswith("0 clusters")
     assert alone.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-spot")
@@ -93,7 +93,7 @@ def test_a_rule_that_repeats_a_secret_is_redacted(verdicts: dict[str, list[Viola
 def test_a_rule_about_the_stack_sees_outputs_and_names_a_resource(verdicts: dict[str, list[Violation]]) -> None:
     (found,) = verdicts["one-cluster"]
     assert found.message.endswith("the cluster's endpoint is known")
-    assert found.urn.endswith("::cluster")
+    assert found.urn.endswith("::platform-cluster")
 
 
 def test_configuration_changes_levels_and_properties() -> None:
