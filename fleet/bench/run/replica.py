@@ -33,7 +33,11 @@ class Replica:
 
 
 def settings_of(settings: Settings, of: Of) -> Settings:
-    """The stack with one replica of the servers, or of the canary. Raises BenchmarkError without a canary."""
+    """The stack with one replica of the servers, or of the canary. Raises BenchmarkError without a canary, or with a port for each rank."""
+    if settings.server.rank_ports:
+        raise BenchmarkError(
+            f"--replica {of}: with server.rankPorts one port is one rank of the replica; measure the whole stack"
+        )
     try:
         return settings.one_replica(canary=of == "canary")
     except LookupError as error:

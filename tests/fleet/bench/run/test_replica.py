@@ -82,6 +82,9 @@ def test_network_policies_let_the_load_reach_both_pods_and_no_other_port() -> No
 def test_a_stack_without_a_canary_or_without_a_ready_one_says_so() -> None:
     with pytest.raises(BenchmarkError, match="vllm-fleet:rollout"):
         settings_of(make_settings(benchmark={"enabled": True}), "canary")
+    ranked = STACK.model_copy(update={"server": STACK.server.model_copy(update={"rank_ports": True})})
+    with pytest.raises(BenchmarkError, match="rankPorts"):
+        settings_of(ranked, "servers")
     kubectl = Kubectl()
     kubectl.find = lambda *_: {"metadata": {"name": "x"}, "spec": {}, **NOT_READY}  # type: ignore[method-assign]
     with pytest.raises(BenchmarkError, match="get pods --selector app=qwen35-server"):
