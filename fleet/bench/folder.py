@@ -28,7 +28,6 @@ METRICS_FILE: Final = "server-metrics.jsonl.gz"
 DCGM_FILE: Final = "dcgm.json"
 MERGED_FILE: Final = "merged.json"
 SUMS_FILE: Final = "SHA256SUMS"
-VERDICT_FILE: Final = "rollout-verdict.json"
 MOST_CLIENTS: Final = 100_000
 """Of a run. Assumed: a hundred times what the largest fleet needs; more is a damaged file."""
 MOST_REPEATS: Final = 1_000
@@ -41,7 +40,7 @@ _NOT_INPUTS: Final = (".html", ".png", ".sig")
 def is_input(path: Path, folder: Path) -> bool:
     """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
     return (
-        path.name not in (MERGED_FILE, SUMS_FILE, VERDICT_FILE)
+        path.name not in (MERGED_FILE, SUMS_FILE)
         and path.suffix not in _NOT_INPUTS
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )

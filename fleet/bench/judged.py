@@ -1,4 +1,4 @@
-"""Merge, certify and compare a folder; write and read merged.json."""
+"""Merge and certify a folder; write and read merged.json."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from facts.files import write_whole
 from fleet.bench.certificate import certify
-from fleet.bench.certificate.baseline import compare, of
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import MERGED_FILE
 from fleet.bench.measurement import Judged, MergeOptions
@@ -16,19 +15,13 @@ from fleet.bench.merge.measure import merge_folder
 from fleet.bench.merge.problems import merge_command
 
 
-def judge(folder: Path, options: MergeOptions | None = None, baseline: Path | None = None) -> Judged:
-    """The measurement in a folder with its certificate and, against the measurement in another one, comparisons.
+def judge(folder: Path, options: MergeOptions | None = None) -> Judged:
+    """The measurement in a folder with its certificate.
 
     Raises BenchmarkError for files that cannot be merged.
     """
-    before = of(merge_folder(baseline)) if baseline is not None else None
     measurement = merge_folder(folder, options)
-    certificate = certify(measurement)
-    return Judged(
-        measurement=measurement,
-        certificate=certificate,
-        comparisons=compare(measurement, before, certificate) if before is not None else (),
-    )
+    return Judged(measurement=measurement, certificate=certify(measurement))
 
 
 def as_text(judged: Judged) -> str:

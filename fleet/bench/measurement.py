@@ -372,6 +372,11 @@ class Check(_Part):
     required: bool = True
     """Whether a certificate needs it: `not measured` of a required check is not certified. A failed check never is."""
 
+    @property
+    def prevents(self) -> bool:
+        """Whether a measurement with it is not certified."""
+        return self.verdict == "failed" or (self.verdict == "not measured" and self.required)
+
 
 class Certificate(_Part):
     """Whether a measurement measured the servers and only the servers."""
@@ -416,6 +421,5 @@ class Judged(_Part):
     schema_: Annotated[Literal[2], Field(alias="schema")] = 2
     measurement: Measurement
     certificate: Certificate
-    comparisons: tuple[Comparison, ...] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding, Severity
 from facts.texts import plural
-from fleet.bench.report import against, article, captions, configuration, headline, tables, tables_each
+from fleet.bench.report import article, captions, configuration, headline, tables, tables_each
 from fleet.bench.report.shown import shown
 from fleet.bench.report.texts import TEXTS
 from fleet.report.charts import drawing
@@ -66,7 +66,6 @@ def outline(
     measurement, certificate = judged.measurement, judged.certificate
     found, published = shown(measurement), article.published(measurement.asked)
     drawn = {plot.id: plot for plot in plots}
-    compared = against.outcome(judged.comparisons)
     certified = certificate.verdict == "certified"
     return Outline(
         title=headline.title(judged),
@@ -74,22 +73,11 @@ def outline(
         tone="good" if certified else "bad",
         head=some(
             Prose(certificate.reason) if certificate.reason else None,
-            Prose(f"{'✓' if compared.held else '✗'} {compared.words}", "plain" if compared.held else "bad")
-            if compared
-            else None,
             Prose(headline.subtitle(measurement), "soft"),
         ),
         body=(
             *_certificate(certificate.checks),
             *some(
-                Section(
-                    title="Against the baseline",
-                    remark=judged.comparisons[0].baseline,
-                    body=(against.comparisons(judged.comparisons),),
-                    id="baseline",
-                )
-                if judged.comparisons
-                else None,
                 _figures(judged, found, published),
                 _nodes(drawn, found, published),
                 _load(drawn, found) if len(measurement.points) > 1 else None,

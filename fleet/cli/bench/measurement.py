@@ -58,7 +58,7 @@ def judge(folder: Path) -> int:
     from fleet.bench.report.outline import outline
     from fleet.bench.report.write import write_report
 
-    judged = judged_of(folder, MergeOptions(), None)
+    judged = judged_of(folder, MergeOptions())
     write(judged, folder / MERGED_FILE)
     show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
     page = write_report(judged, folder / FOLDER, source=folder)

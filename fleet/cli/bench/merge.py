@@ -42,10 +42,6 @@ def merge(
             help="Limits of a good request in milliseconds. Default: the stack's.",
         ),
     ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option("--baseline", metavar="DIR", file_okay=False, help="Compare with the measurement in this folder."),
-    ] = None,
     format_: Format = "text",
     out: Annotated[
         Path | None,
@@ -57,7 +53,7 @@ def merge(
     """Merge all clients' results into one measurement and certify it.
 
     A file that is damaged, missing or of another run is an error (exit code 2) unless it is excluded. Exits with 1 when the
-    measurement is not certified, worse than the baseline beyond noise, or not comparable with it.
+    measurement is not certified.
     """
     require_benchmark_packages()
     from fleet.bench.folder import MERGED_FILE
@@ -71,7 +67,7 @@ def merge(
     options = MergeOptions(
         exclude=tuple(exclude or ()), slo=slo_of(slo) if slo is not None else None, allow_missing=allow_missing
     )
-    judged = judge(folder, options, baseline)
+    judged = judge(folder, options)
     target = out or folder / MERGED_FILE
     write(judged, target)
     if format_ == "json":
@@ -86,8 +82,5 @@ def merge(
 
 
 def exit_code(judged: Judged) -> int:
-    """0: certified and not worse than a baseline; 1: otherwise, also when nothing can be compared."""
-    from fleet.bench.certificate.baseline import incomparable, regressed
-
-    held = not regressed(judged.comparisons) and not incomparable(judged.comparisons)
-    return CLEAN if judged.certificate.verdict == "certified" and held else FINDINGS
+    """0: certified; 1: not."""
+    return CLEAN if judged.certificate.verdict == "certified" else FINDINGS

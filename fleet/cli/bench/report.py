@@ -27,13 +27,11 @@ def report(
     no network and no script. Exits with 0 whatever the verdict.
     """
     require_benchmark_packages()
-    from fleet.bench.report.against import outcome
     from fleet.bench.report.source import judged_of
     from fleet.bench.report.write import write_report
 
     judged = judged_of(folder)
     written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
-    compared = outcome(judged.comparisons)
-    lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
+    lines = (judged.certificate.headline, judged.certificate.reason)
     sys.stdout.write("\n".join(line for line in lines if line) + f"\n\n{written}\n")
     return CLEAN

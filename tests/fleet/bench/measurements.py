@@ -19,7 +19,6 @@ from fleet.bench.measurement import (
     Certificate,
     Check,
     ClientResult,
-    Comparison,
     Distribution,
     EngineResult,
     ErrorKind,
@@ -516,21 +515,6 @@ def a_certificate(*, failed: Sequence[str] = (), unknown: Sequence[str] = ()) ->
         else "Certified: the servers were the limit, and the clients saw it.",
         checks=checks,
     )
-
-
-def compared(quantity: str, verdict: str, change: float, **changes: Any) -> Comparison:
-    """One quantity against the baseline bench-1, `changes` of its fields."""
-    fields: dict[str, Any] = {
-        "baseline": "bench-1",
-        "quantity": quantity,
-        "before": estimate([100.0, 101.0]),
-        "after": estimate([90.0, 91.0]),
-        "change_share": change,
-        "noise_share": 0.02,
-        "verdict": verdict,
-        "why": "a reason",
-    }
-    return Comparison(**{**fields, **changes})
 
 
 def a_judged(measurement: Measurement | None = None, certificate: Certificate | None = None) -> Judged:

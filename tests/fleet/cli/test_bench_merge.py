@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.judged import judge, read
+from fleet.bench.judged import judge
 from fleet.bench.measurement import Judged
 from fleet.bench.merge import MergeOptions, merge_folder, slo_of
 from fleet.bench.report.outline import outline
@@ -21,7 +21,7 @@ from fleet.cli.bench.merge import exit_code, merge
 from fleet.cli.exits import CommandError
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
-from tests.fleet.bench.merge.folders import client, copied, edit, sound
+from tests.fleet.bench.merge.folders import client, copied, sound
 from tests.fleet.cli.command import fleet
 
 CERTIFIED = {"requests_per_client": 260, "connections_per_client": 8, "repeats": 3, "seed": 0}
@@ -94,34 +94,6 @@ def test_several_loads_stand_in_one_table(capsys: pytest.CaptureFixture[str], tm
     assert [line.split()[0] for line in table if re.match(r" +\d+ +\d", line)][:3] == ["16", "32", "64"]
 
 
-def test_a_baseline_that_was_better_is_a_finding(
-    certified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert merge(certified, baseline=certified) == 0
-    assert "same within noise" in capsys.readouterr().out
-    slower = copied(tmp_path, **CERTIFIED | {"chunk_seconds": 0.06})
-    assert merge(slower, baseline=certified) == 1
-    out = capsys.readouterr().out
-    # The first lines say why a certified measurement exits with 1.
-    assert out.splitlines()[1].startswith("✓ Certified: ")
-    lost = re.search(r"✗ Worse than baseline bench-00000000\s+beyond\s+noise:\s+total\s+tok/s\s+(-\d+\.\d %)", out)
-    assert lost is not None
-    assert re.search(rf"total tok/s .* {re.escape(lost[1])} .* regressed", out)
-    assert read(slower).comparisons
-
-
-def test_a_baseline_of_another_shape_passes_no_gate(
-    tmp_path: Path, certified: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    another = copied(tmp_path, **CERTIFIED)
-    edit(another / "run.json", lambda run: run["shape"].update(engine_version="0.33.0"))
-    assert merge(certified, baseline=another) == 1
-    out = capsys.readouterr().out
-    assert "✗ Not comparable with baseline bench-00000000: " in out
-    # In the verdict, and one reason for all quantities.
-    assert " ".join(out.split()).count("engine_version was 0.33.0, is 0.18.0") == 2
-
-
 @pytest.mark.parametrize("at", ["run.json", "point-00-repeat-0/client-000.json", "mine.json"])
 def test_what_was_measured_is_not_written_over(at: str, tmp_path: Path) -> None:
     folder = copied(tmp_path)
@@ -183,7 +155,6 @@ def test_missing_files_are_merged_by_choice(tmp_path: Path, capsys: pytest.Captu
     [
         ({"slo": "itl:5"}, "--slo itl:5"),
         ({"exclude": ["reason:nonsense"]}, "matches no file"),
-        ({"baseline": Path("nowhere")}, "nowhere"),
         ({"out": Path("no/such/folder/merged.json")}, "cannot be written"),
     ],
 )

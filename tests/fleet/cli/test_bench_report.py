@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.bench.report import report
 from tests.fleet.bench.made_up.results import make_measurement
-from tests.fleet.bench.measurements import a_bare_measurement, a_judged, compared
 from tests.fleet.cli.command import fleet
 
 
@@ -36,22 +34,6 @@ def test_out_names_another_folder(folder: Path, tmp_path: Path) -> None:
     done = fleet("bench", "report", str(folder), "--out", str(tmp_path / "there"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "there" / "report.html").is_file()
-
-
-def test_what_is_worse_than_its_baseline_is_said_beside_the_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worse = compared("total tok/s", "regressed", -0.1, why="beyond noise")
-    judged = a_judged(a_bare_measurement())
-    outcomes = iter((judged.model_copy(update={"comparisons": (worse,)}), judged))
-    monkeypatch.setattr("fleet.bench.report.source.judged_of", lambda _: next(outcomes))
-    assert report(tmp_path) == 0
-    headline, against, *_ = capsys.readouterr().out.splitlines()
-    assert headline == judged.certificate.headline
-    assert "bench-1" in against
-    assert "total tok/s \N{MINUS SIGN}10.0 %" in against
-    report(tmp_path)
-    assert against not in capsys.readouterr().out
 
 
 def test_wrong_input_is_one_message(tmp_path: Path) -> None:
