@@ -78,7 +78,9 @@ def benchmark_problems(settings: Settings) -> Iterator[Finding]:
         yield _CONTEXT("benchmark.workload", benchmark.workload, allowed)
     load = load_of(settings)
     if load.connections > BENCHMARK_CONNECTIONS:
-        allowed = f"at most {BENCHMARK_CONNECTIONS:,} requests in flight on all replicas; this load has {load.connections:,}"
+        allowed = (
+            f"at most {BENCHMARK_CONNECTIONS:,} requests in flight on all replicas; this load has {load.connections:,}"
+        )
         yield _PORTS("benchmark.concurrency", list(concurrencies(settings)), allowed)
     if load.clients > (most_clients := max(BENCHMARK_MACHINES.values())):
         allowed = f"at most {most_clients} clients; this makes {load.clients}"

@@ -306,7 +306,7 @@ def test_the_tokenizer_is_fetched_at_the_served_revision_before_the_clients_run(
     ]
 
 
-@pytest.mark.parametrize(("each", "machine"), zip((2_000, 1_000, 500), MACHINES, strict=True))
+@pytest.mark.parametrize(("each", "machine"), list(zip((2_000, 1_000, 500), MACHINES, strict=True)))
 def test_the_pods_requests_leave_its_machine_and_no_smaller_one(each: int, machine: str) -> None:
     recorded = record(benchmark={"enabled": True, "connectionsPerClient": each})
     spec = manifest(job(recorded))["spec"]["template"]["spec"]

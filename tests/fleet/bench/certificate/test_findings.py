@@ -100,7 +100,7 @@ FAULTS = [
     Fault("fewer", lambda: with_server(generation_tokens=SERVER.generation_tokens * 0.9), "foreign-traffic", "run"),
     Fault("prompts of others", lambda: _foreign(1.3), "foreign-traffic", "run"),
     Fault("rises", lambda: with_run(timeline=_timeline(lambda at: 100.0 + 3 * at)), "drift", "run"),
-    Fault("starved", lambda: _one_engine(5, generation_tokens=0.0), "engine-balance", "server"),
+    Fault("starved", lambda: _one_engine(5, generation_tokens=0.0, prompt_tokens=0.0), "engine-balance", "server"),
     Fault("choked", lambda: _one_engine(0, waiting_mean=801.0), "engine-balance", "server"),
     Fault("caches", lambda: with_server(cache_spread=0.03), "engine-balance", "server"),
     Fault(
