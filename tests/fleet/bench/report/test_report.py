@@ -13,7 +13,6 @@ from fleet.bench.folder import AskedWorkload
 from fleet.bench.report import article, plots, tables
 from fleet.bench.report.outline import Measured, measured, outline
 from fleet.bench.report.write import write_page
-from fleet.report.as_html import html_text
 from fleet.report.as_text import print_text
 from fleet.report.outline import Outline
 from fleet.report.terminal import Paper
@@ -100,4 +99,3 @@ def test_the_page_holds_its_plots_and_asks_for_nothing(tmp_path: Path, count: in
     page = (tmp_path / "deep" / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 2 * (1 + 2 * count + (count > 1))  # each for screen and phone
     assert "http-equiv" in page or "src=" not in page
-    assert page == html_text(outline([SOUND] * count))
