@@ -119,21 +119,12 @@ def of(measurement: Measurement, certificate: Certificate | None = None) -> Base
     )
 
 
-def compare(
-    measurement: Measurement, baseline: Baseline, certificate: Certificate | None = None
-) -> tuple[Comparison, ...]:
-    """Every quantity of every load against the baseline's.
-
-    Regressed or improved: beyond the 95 % interval of the difference, and by more than RELEVANT_RATE or RELEVANT_LATENCY.
-    """
-    return compare_baselines(of(measurement, certificate), baseline)
-
-
 def compare_baselines(
     new: Baseline, baseline: Baseline, *, changed: Container[str] = (), confidence: float | None = None
 ) -> tuple[Comparison, ...]:
-    """The same of two that are made. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `confidence`:
-    of each interval, instead of one that a quantity's loads share.
+    """Every quantity of every load against the baseline's. Regressed or improved: beyond the interval of the difference, and by more
+    than RELEVANT_RATE or RELEVANT_LATENCY. `changed`: what of the shape may differ, a field's name, `flag` or `env`. `confidence`: of
+    each interval, instead of one that a quantity's loads share.
     """
     title = baseline.name or "baseline"
     reasons = _incomparable(new, baseline, changed)
@@ -171,16 +162,6 @@ class _How:
 def shared_confidence(intervals: int) -> float:
     """Of each, so that all hold together (Bonferroni)."""
     return 1 - (1 - CONFIDENCE) / max(1, intervals)
-
-
-def regressed(comparisons: Sequence[Comparison]) -> bool:
-    """Whether anything got worse beyond noise."""
-    return any(comparison.verdict == "regressed" for comparison in comparisons)
-
-
-def incomparable(comparisons: Sequence[Comparison]) -> bool:
-    """Whether there is a baseline and nothing could be compared with it, which fails the gate."""
-    return bool(comparisons) and all(comparison.verdict == "not comparable" for comparison in comparisons)
 
 
 def _lacks(certificate: Certificate) -> Iterator[tuple[str, Literal["failed", "not measured"]]]:
