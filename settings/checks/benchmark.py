@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.sizing import BENCHMARK_CONNECTIONS, BENCHMARK_MACHINES
-from settings.checks.row import Row
 from settings.checks.unused import FILE_WORKLOADS
 from settings.derived.benchmark_load import (
     concurrencies,
@@ -17,6 +16,7 @@ from settings.derived.benchmark_load import (
     most_prompts,
     pod_memory_gib,
 )
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
