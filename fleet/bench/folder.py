@@ -22,7 +22,6 @@ RUN_FILE: Final = "run.json"
 METRICS_FILE: Final = "server-metrics.jsonl.gz"
 POD_FILE: Final = "pod.json"
 DCGM_FILE: Final = "dcgm.json"
-VERDICT_FILE: Final = "rollout-verdict.json"
 MOST_CLIENTS: Final = 1_000
 """Of a run. Assumed: twenty times what one pod holds; more is a damaged file."""
 MOST_REPEATS: Final = 1_000

@@ -35,17 +35,14 @@ def verify(
             help="Check this URL instead of the stack's; the cluster is checked only with --outputs, --kubeconfig or --context.",
         ),
     ] = None,
-    canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pods against rollout.canary.")] = False,
+    canary: Annotated[bool, typer.Option("--canary", help="Check the canary's pod against rollout.")] = False,
     answers: Annotated[
         bool,
         typer.Option(
-            "--answers", help="Also ask every engine one question alone, under load and again, and for a tool call."
+            "--answers", help="Also ask every engine one question, alone and under load, and compare the answers."
         ),
     ] = False,
     format_: Format = "text",
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=10.0, max=600.0, help="Time limit of the whole check.")
-    ] = 60.0,
 ) -> int:
     """Check that a live stack serves what its file declares. Takes up to a minute.
 
@@ -63,7 +60,7 @@ def verify(
     settings = parse(name, file.config, file.unopened)
     if canary:
         if settings.as_canary is None:
-            raise CommandError(f"--canary: stack {name} has no canary; run `fleet rollout start --stack {name}`")
+            raise CommandError(f"--canary: stack {name} has no canary: docs/rollout.md")
         settings = settings.as_canary
     key = api_key(settings)
     from fleet.clients import stack_outputs
@@ -85,7 +82,6 @@ def verify(
         kubeconfig=live.kubeconfig,
         context=live.context,
         api_key=key,
-        seconds=timeout,
         answers=answers,
     )
     found = look(settings, NAMESPACE, asking)

@@ -45,6 +45,11 @@ def require_bucket_packages() -> None:
     _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", "numpy", "requests"))
 
 
+def require_google_packages() -> None:
+    """What asks Google's APIs is there. Raises UserError."""
+    _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", "requests"))
+
+
 def require_verify_packages() -> None:
     """What asks a server is there. Raises UserError."""
     _require("benchmark", ("aiohttp",))

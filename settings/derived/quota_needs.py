@@ -54,11 +54,6 @@ def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
     return tuple(need for need in (*_gpus(settings), *_cpus(settings), *_disks(settings)) if need.amount > 0)
 
 
-def machine_types(settings: Settings) -> tuple[str, ...]:
-    """Sorted machine types that the stack's zones must offer, including those GKE is expected to choose for writer and picker."""
-    return tuple(sorted({settings.machine.type, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
-
-
 def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
     machine = settings.machine
     if not _bought(settings):

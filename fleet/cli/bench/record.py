@@ -37,8 +37,8 @@ def record(
     from facts.figures import measured_figures
     from fleet.bench.errors import BenchmarkError
     from fleet.bench.merge import merge_folder
-    from fleet.bench.recomputed import digest_of_all
     from fleet.bench.record import as_yaml, entry_of
+    from fleet.bench.record.digest import digest_of_all
 
     if id_ in {figure.id.partition(".")[2] for figure in measured_figures()}:
         raise BenchmarkError(f"--id {id_}: facts/data/measured.yaml has an entry with this id; pass another --id")

@@ -9,7 +9,7 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -41,6 +41,12 @@ class Wishes:
     """How a run goes on, and where its results go."""
 
     out: Out = None
+    replica: Annotated[
+        Literal["servers", "canary"] | None,
+        typer.Option(
+            help="One replica of the servers, or the canary, at its pod with one replica's load, for `fleet bench compare`."
+        ),
+    ] = None
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
     ] = False
@@ -82,6 +88,7 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
 def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishes, fetch_options: str) -> int:
     """Start the Job and wait for it. `fetch_options`: those that a later `fleet bench fetch` needs, too."""
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
+    from fleet.bench.run.replica import replica
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
     from fleet.bench.run.session import google_of, require_bucket
     from fleet.jobs.display import shown
@@ -95,15 +102,19 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             _say(display, "checking the servers")
             require_prepared(kubectl, settings)
             require_no_other(kubectl, settings)
-            pods = server_pods(kubectl, settings)
-            require_ready(pods, settings)
-            require_as_declared(kubectl, settings)
+            one = None if wishes.replica is None else replica(kubectl, settings, wishes.replica)
+            pods = server_pods(kubectl, settings) if one is None else (one.pod,)
+            measured = settings if one is None else one.settings
+            if one is None:
+                require_ready(pods, settings)
+            require_as_declared(kubectl, measured)
             if trouble := require_idle(kubectl, pods, settings.status_port):
                 display.note(f"could not check whether the servers are idle: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
-        agree(price_of(settings), settings, yes=wishes.yes)
-        launched = launch(kubectl, settings, outputs, fetch_options=fetch_options)
+        agree(price_of(measured), settings, yes=wishes.yes)
+        asked, pod = (None, None) if one is None else (one.asked, one.address)
+        launched = launch(kubectl, settings, outputs, fetch_options=fetch_options, asked=asked, pod=pod)
         folder = wishes.out or DEFAULT_FOLDER / launched.measurement
         began = time.monotonic()
         try:

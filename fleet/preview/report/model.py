@@ -260,9 +260,8 @@ def _shape(settings: Settings) -> str:
 def _canary(settings: Settings) -> str:
     if settings.canary is None:
         return ""
-    promoted = "promoted " if settings.rollout.promoted is not None else ""
     what = f"vLLM {settings.canary.image.tag.removeprefix('v')} @ {settings.canary.model.revision[:12]}"
-    return f"{settings.canary_replicas} of the replicas a {promoted}canary ({what})"
+    return f"1 of the replicas a canary ({what})"
 
 
 def _capacity(settings: Settings) -> str:

@@ -49,7 +49,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "dev": {
         "profile": {"server": {"profile": "serve-chat"}},
-        "canary on": {"rollout": {"canary": {"engine": {"maxNumSeqs": 256}}}},
+        "canary on": {"rollout": {"engine": {"maxNumSeqs": 256}}},
         "weights revision": {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION}},
     },
     "batch": {"kept": {"server": {"scaling": None, "replicas": 1}, "batch": {"onDone": "keep"}}},
@@ -77,7 +77,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 BACK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "dev": ("canary off", {"rollout": {"canary": {"engine": {"maxNumSeqs": 256}}}}),
+    "dev": ("canary off", {"rollout": {"engine": {"maxNumSeqs": 256}}}),
     "prod": ("scaling on", {"server": {"scaling": None, "replicas": 2}}),
 }
 """Changes that lead from these sections back to the stack's own."""
