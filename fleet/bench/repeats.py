@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import inf, isfinite, sqrt
 from typing import Final
 
-from fleet.bench.measurement import Estimate, Run
+from fleet.bench.measurement import Estimate
 from fleet.bench.student_t import two_sided
 
 CONFIDENCE: Final = 0.95
 """Of every interval. Two-sided: an unchanged mean is called worse once in forty times."""
-
-
-def overlapping(runs: Sequence[Run]) -> tuple[Run, Run] | None:
-    """Two runs at the same time: runs are made one after the other, so one is a copy."""
-    for one, other in pairwise(sorted(runs, key=lambda run: run.whole.began)):
-        if other.whole.began < one.whole.ended:
-            return one, other
-    return None
 
 
 def estimate(values: Sequence[float]) -> Estimate:
