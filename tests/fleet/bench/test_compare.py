@@ -21,11 +21,15 @@ def _scaled(factors: tuple[float, ...], change: Callable[[Run, float], Run]) -> 
 
 
 def _rates(*totals: float) -> Measurement:
-    """Runs with these rates, a third of them output."""
+    """Runs with these rates, of as much output as there was."""
 
     def change(run: Run, total: float) -> Run:
         assert run.steady is not None
-        rates = {"total_tokens_per_s": total, "input_tokens_per_s": total * 2 / 3, "output_tokens_per_s": total / 3}
+        factor = total / run.steady.total_tokens_per_s
+        rates = {
+            f"{kind}_tokens_per_s": getattr(run.steady, f"{kind}_tokens_per_s") * factor
+            for kind in ("total", "input", "output")
+        }
         return run.model_copy(update={"steady": run.steady.model_copy(update=rates)})
 
     return _scaled(totals, change)
