@@ -47,7 +47,7 @@ def _table(compared: Compared) -> Table:
                 Cell(_mean(change.after)),
                 Cell(format_change(change.change_share)),
                 Cell(f"± {format_percent(change.noise_share)}"),
-                Cell(change.verdict, style="lost" if change.verdict == "worse" else ""),
+                Cell(change.verdict),
             )
             for change in compared.changes
         ),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from settings.stack import Settings
 
 Of = Literal["servers", "canary"]
-_OF_THE_LOAD: Final = ("workload", "points", "repeats", "prompts_per_client", "pods", "slo")
+_OF_THE_LOAD: Final = ("workload", "points", "repeats", "prompts_per_client", "slo")
 """Keys of run.json that must be equal for both: the servers' are used for the canary, too."""
 
 

@@ -21,11 +21,15 @@ def _scaled(factors: tuple[float, ...], change: Callable[[Run, float], Run]) -> 
 
 
 def _rates(*totals: float) -> Measurement:
-    """Runs with these rates, a third of them output."""
+    """Runs with these rates, of as much output as there was."""
 
     def change(run: Run, total: float) -> Run:
         assert run.steady is not None
-        rates = {"total_tokens_per_s": total, "input_tokens_per_s": total * 2 / 3, "output_tokens_per_s": total / 3}
+        factor = total / run.steady.total_tokens_per_s
+        rates = {
+            f"{kind}_tokens_per_s": getattr(run.steady, f"{kind}_tokens_per_s") * factor
+            for kind in ("total", "input", "output")
+        }
         return run.model_copy(update={"steady": run.steady.model_copy(update=rates)})
 
     return _scaled(totals, change)
@@ -41,7 +45,6 @@ def _ttft_p99(*values: float) -> Measurement:
 
 def _asked(**changes: Any) -> Measurement:
     asked = sound().asked
-    assert asked is not None
     return sound().model_copy(update={"asked": asked.model_copy(update=changes)})
 
 
@@ -115,14 +118,13 @@ def test_what_was_sent_and_certified_must_be_alike(name: str) -> None:
 
 def test_what_was_deployed_may_differ_and_is_named() -> None:
     asked = sound().asked
-    assert asked is not None
-    flags = {**asked.shape.flags, "max_model_len": 4096}
-    del flags["max-model-len"]
-    shape = asked.shape.model_copy(update={"engine_version": "0.19.0", "flags": flags, "env": {}})
+    flags = {**asked.shape.flags, "max_num_seqs": 512}
+    del flags["max-num-seqs"]
+    shape = asked.shape.model_copy(update={"engine_version": "0.19.0", "flags": flags, "env": {"A": "1"}})
     compared = compare(sound(), _asked(shape=shape))
     assert [one.partition(":")[0] for one in compared.differences] == [
-        "--max-model-len",
-        "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+        "--max-num-seqs",
+        "A",
         "engine_version",
     ]
     assert compared.holds

@@ -62,12 +62,6 @@ def test_what_is_not_certified_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bare_results_are_refused(tmp_path: Path) -> None:
-    bare = _results(tmp_path / "bare", repeats=1, with_run_file=False, with_witness=False)
-    assert "`fleet bench run --stack STACK`" in _refused(bare)
-
-
-@pytest.mark.slow
 def test_a_sweep_needs_its_load_named(tmp_path: Path) -> None:
     sweep = _results(tmp_path / "sweep", points=2, requests_per_client=400)
     assert "--point" in _refused(sweep)
