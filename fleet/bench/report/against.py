@@ -56,7 +56,6 @@ def comparisons(found: Sequence[Comparison]) -> Table:
                 Cell(
                     one.verdict,
                     note=one.why if first[one.why] == index else "",
-                    style="lost" if one.verdict == "regressed" else "",
                 ),
             )
             for index, one in enumerate(found)

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
     from fleet.bench.report.article import Published
     from fleet.bench.report.shown import Shown
     from fleet.report.charts import Plot
-    from fleet.report.outline import Medium
     from fleet.report.table import Table
 
-_PAGES: Final[tuple[Medium, ...]] = ("markdown", "html")
 _BLAMES: Final[Mapping[str, str]] = {
     "client": "the clients",
     "server": "the servers",
@@ -181,7 +179,7 @@ def _figures(judged: Judged, found: Shown, published: Published) -> Section:
             Prose(headline.figures_of(judged, found)),
             Tiles(tuple(headline.numbers(judged, found, published))),
             Prose(headline.articles_way(found)),
-            _fold("The shown run, counted in four ways", tables.windows(found.run), folding="page"),
+            _fold("The shown run, counted in four ways", tables.windows(found.run), folding="always"),
             *some(
                 gap,
                 Section(title="Failed requests", body=(tables.errors(measurement.runs),), tone="warn")
@@ -199,7 +197,7 @@ def _nodes(drawn: Mapping[str, Plot], found: Shown, published: Published) -> Sec
         caption = captions.nodes_caption(found, published)
         table = tables.nodes(found, published, found.nodes)
         body = (*_plot(drawn, "throughput-nodes", caption), _fold("The plot as a table", table))
-    return Section(title="Throughput against nodes", body=body, id="nodes", only=_PAGES)
+    return Section(title="Throughput against nodes", body=body, id="nodes", folding="screen")
 
 
 def _load(drawn: Mapping[str, Plot], found: Shown) -> Section:
@@ -246,7 +244,7 @@ def _time(drawn: Mapping[str, Plot], found: Shown) -> Section:
             _fold(f"{runs} as a table", tables.runs(found)),
         ),
         id="time",
-        only=_PAGES,
+        folding="screen",
     )
 
 
@@ -262,7 +260,7 @@ def _clients(drawn: Mapping[str, Plot], found: Shown) -> Section:
             _fold(f"{clients} as a table", tables_each.clients(found.run)),
         ),
         id="clients",
-        only=_PAGES,
+        folding="screen",
     )
 
 
@@ -321,7 +319,7 @@ def _configuration(measurement: Measurement, found: Shown) -> Section:
             Section(title="Validity", body=(Prose(captions.holds_for(found)),)),
         ),
         id="configuration",
-        only=_PAGES,
+        folding="screen",
     )
 
 
@@ -336,7 +334,7 @@ def _ledger(entry: str | None, how_to_record: str) -> Section:
         title="For the claims ledger",
         body=(Prose(how_to_record), *some(Code(tuple(entry.rstrip().split("\n")), "yaml") if entry else None)),
         id="ledger",
-        only=_PAGES,
+        folding="screen",
     )
 
 
@@ -353,4 +351,4 @@ def _again(asked: Asked | None, source: Path) -> Section:
         Prose("Make this page again from the same results:"),
         Code((configuration.report_again(source),), "sh"),
     ]
-    return Section(title="Measure it again", body=tuple(body), id="again", only=_PAGES)
+    return Section(title="Measure it again", body=tuple(body), id="again", folding="screen")

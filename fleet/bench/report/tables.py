@@ -85,7 +85,7 @@ def runs(shown: Shown) -> Table:
                 Cell(NOTHING if run.steady is None else f"{run.steady.seconds:.1f}"),
                 Cell(format_number(run.summed.total_tokens_per_s)),
                 Cell(f"{run.completed:,}"),
-                Cell(f"{run.failed:,}", style="lost" if run.failed else ""),
+                Cell(f"{run.failed:,}"),
                 Cell(f"{run.start_skew_s:.2f}"),
             )
             for run in ordered
@@ -102,11 +102,11 @@ def points(shown: Shown) -> Table:
         caption="Every load of the sweep",
         columns=(
             *numbers("in flight", "total tok/s", "output tok/s"),
-            *numbers("requests/s", is_optional=True),
+            *numbers("requests/s"),
             *numbers("TTFT p50"),
-            *numbers("TTFT p99", is_optional=True),
+            *numbers("TTFT p99"),
             *numbers("TPOT p50"),
-            *numbers("TPOT p99", is_optional=True),
+            *numbers("TPOT p99"),
             *numbers("USD a million tokens"),
         ),
         rows=tuple(
@@ -201,11 +201,11 @@ def latency(shown: Shown, published: Published) -> Table:
         caption="Latency percentiles",
         columns=(
             *texts("quantity"),
-            *numbers("mean", is_optional=True),
+            *numbers("mean"),
             *numbers("p50", "p90"),
-            *numbers("p95", is_optional=True),
+            *numbers("p95"),
             *numbers("p99", "p99.9"),
-            *numbers("longest", "values", is_optional=True),
+            *numbers("longest", "values"),
         ),
         rows=tuple(_latency_rows(shown, published)),
     )

@@ -24,7 +24,7 @@ def clients(run: Run) -> Table:
                 Cell(str(client.client), note="" if client.node is None else client.node),
                 Cell(f"{client.connections:,}"),
                 Cell(f"{client.completed:,}"),
-                Cell(f"{client.failed:,}", style="lost" if client.failed else ""),
+                Cell(f"{client.failed:,}"),
                 Cell(format_number(client.total_tokens_per_s)),
                 Cell(format_number(client.output_tokens_per_s)),
                 Cell(format_number(client.chunks_per_s)),

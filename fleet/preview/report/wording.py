@@ -96,6 +96,11 @@ def format_no_figure(report: Report) -> str:
     return f"{reason}; the article has figures for {format_list(map(str, nodes))} nodes of its own model and machine."
 
 
+def format_hourly(bill: Bill) -> str:
+    """The price, with the size of an autoscaled fleet: the bill tells what is unknown."""
+    return bill.format_hourly_total().partition(" (")[0]
+
+
 def format_per_million(figures: Figures) -> str:
     """Price of a million tokens at the published or measured rate, or why it is unknown."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
