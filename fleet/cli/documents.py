@@ -31,10 +31,6 @@ def format_option(*formats: str) -> Any:
                 raise typer.BadParameter(f"{name!r} is not one of {', '.join(formats)}.")
             if equals and not file:
                 raise typer.BadParameter(f"{one}: the file is missing; write {name}=FILE.")
-            if equals and not Path(file).parent.is_dir():
-                raise typer.BadParameter(f"{one}: no such folder: {Path(file).parent}.")
-            if equals and Path(file).is_dir():
-                raise typer.BadParameter(f"{one}: {file} is a folder.")
         names = [one.partition("=")[0] for one in given]
         if len(set(names)) < len(names) or sum("=" not in one for one in given) > 1:
             raise typer.BadParameter(

@@ -33,7 +33,8 @@ _CASES: Final[tuple[tuple[str, Reason, str], ...]] = (
     # A plugin that is missing, or a token that cannot be renewed.
     (r"getting credentials: .*not found", "missing program", _LOGIN),
     (r"getting credentials|unauthorized|must be logged in", "credentials", _LOGIN),
-    (r"\(forbidden\)|is forbidden:", "forbidden", _ALLOW),
+    (r"cannot \S+ resource", "forbidden", _ALLOW),
+    (r"\(forbidden\)|is forbidden:", "forbidden", ""),
     (r"executable file not found|exit code 127", "missing program", ""),
     # A control plane during an upgrade or overload, and an aborted stream: asked again by whoever waits.
     (

@@ -165,7 +165,8 @@ def _toned(text: str, tone: Tone) -> str:
 def _brief(group: Sequence[Finding]) -> str:
     first = group[0]
     what = _subject(first) if len(group) == 1 else f"{plural(len(group), 'place')}: {prose(first.subject)}, …"
-    return f"- {MARKS[first.severity]} {what} ({code(first.id)})"
+    on_purpose = "deliberate, " if first.severity == "deliberate" else ""
+    return f"- {MARKS[first.severity]} {what} ({on_purpose}{code(first.id)})"
 
 
 def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterator[str]:
