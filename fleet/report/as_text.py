@@ -91,16 +91,20 @@ class _Table(TableElement):
         assert self.header.row is not None
         head = self.header.row.cells
         rows = [row.cells for row in self.body.rows] if self.body is not None else []
-        least = [
-            max(len(word) for cell in column for word in cell.content.plain.split() or [""])
-            for column in zip(head, *rows, strict=True)
-        ]
-        if sum(least) + _GAP * (len(least) - 1) > options.max_width:
+        columns = list(zip(head, *rows, strict=True))
+        least = [max(len(text) for cell in column for text in _unbroken(cell)) for column in columns]
+        widths = [max(len(cell.content.plain) for cell in column) for column in columns]
+        room = options.max_width - _GAP * (len(columns) - 1)
+        if sum(least) > room:
             yield from (self._block(head, row) for row in rows)
             return
+        while sum(widths) > room:
+            widths[
+                max((number for number in range(len(widths)) if widths[number] > least[number]), key=widths.__getitem__)
+            ] -= 1
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
-        for cell, width in zip(head, least, strict=True):
-            table.add_column(cell.content, min_width=width, no_wrap=cell.justify == "right", header_style="bold")
+        for cell, width in zip(head, widths, strict=True):
+            table.add_column(cell.content, width=width, header_style="bold")
         for row in rows:
             table.add_row(*(cell.content for cell in row))
         yield table
@@ -108,6 +112,12 @@ class _Table(TableElement):
     def _block(self, head: Sequence[TableDataElement], row: Sequence[TableDataElement]) -> Text:
         told = [f"{title.content.plain} {cell.content.plain}" for title, cell in zip(head, row, strict=True)]
         return Text(f"{row[0].content.plain}\n  {' · '.join(told[1:])}")
+
+
+def _unbroken(cell: TableDataElement) -> list[str]:
+    """What stays on one line: a number with its unit, a word of a text."""
+    text = cell.content.plain
+    return [text] if cell.justify == "right" else text.split() or [""]
 
 
 class _Screen(Markdown):
