@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +34,9 @@ from fleet.bench.report.tables import format_clocks
 from fleet.bench.report.texts import TEXTS
 from fleet.bench.report.words import interval
 from fleet.report.as_html import html_text
+from fleet.report.as_markdown import markdown_text
+from fleet.report.outline import Element, Section, Tiles
+from fleet.report.table import Table
 from fleet.report.words import format_number
 from settings.sections.benchmark import Benchmark
 from tests.fleet.bench.certificate.sound import sound
@@ -51,20 +54,39 @@ from tests.fleet.bench.measurements import (
 )
 from tests.fleet.report.pages import Page
 
-MOST_ROWS = 12
-BLOCKS = ("h1", "h2", "h3", "h4", "p", "figcaption", "summary", "dt", "dd", "li", "pre")
 HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>&\"'` <svg onload=x>"
 SOURCE = Path("bench/one")
 
 
-def text_of(judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written") -> str:
-    measurement = judged.measurement
-    plots = plots_of(shown(measurement), article.published(measurement.asked))
-    return html_text(outline_of(judged, plots, source=SOURCE, entry=recorded, how_to_record=words))
+class Report(Page):
+    """A page with the outline that it was made from."""
+
+    def __init__(
+        self, judged: Judged, *, recorded: str | None = "entry: text", words: str = "how it is written"
+    ) -> None:
+        measurement = judged.measurement
+        plots = plots_of(shown(measurement), article.published(measurement.asked))
+        self.outline = outline_of(judged, plots, source=SOURCE, entry=recorded, how_to_record=words)
+        self.text = html_text(self.outline)
+        super().__init__(self.text)
+        self.parts = list(_parts((*self.outline.head, *self.outline.body)))
+        self.numbers = [number for part in self.parts if isinstance(part, Tiles) for number in part.numbers]
+
+    def cells(self, table: str) -> list[list[str]]:
+        (found,) = (part for part in self.parts if isinstance(part, Table) and part.id == table)
+        rows = [[f"{cell.text} {cell.note}".strip() for cell in row] for row in found.rows]
+        return [[column.title for column in found.columns], *rows]
 
 
-def page_of(measurement: Measurement | None = None, **certificate: Any) -> Page:
-    return Page(text_of(a_judged(measurement, a_certificate(**certificate))))
+def _parts(elements: Iterable[Element]) -> Iterator[Element]:
+    for element in elements:
+        yield element
+        if isinstance(element, Section):
+            yield from _parts(element.body)
+
+
+def page_of(measurement: Measurement | None = None, **certificate: Any) -> Report:
+    return Report(a_judged(measurement, a_certificate(**certificate)))
 
 
 def plain(words: str) -> str:
@@ -72,48 +94,19 @@ def plain(words: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole() -> Page:
+def whole() -> Report:
     return page_of()
 
 
-def tiles(page: Page) -> dict[str, str]:
-    names = [one.words for one in page.all("dt") if one.inside("main") and "numbers" in _classes(one)]
-    values = [one.words for one in page.all("dd") if one.attributes.get("class") == "now"]
-    return dict(zip(names, values, strict=True))
-
-
-def _classes(element: Any) -> str:
-    return " ".join(up.attributes.get("class", "") for up in element.ancestors)
-
-
-def outline(page: Page) -> str:
-    """The page as lines: headings, paragraphs, what plots are said to show, and the first rows of every table."""
-    lines, rows = [], 0
-    for one in page.elements:
-        drawn = one.inside("svg")
-        if one.tag == "tr":
-            rows += 1
-            if rows <= MOST_ROWS:
-                cells = [cell for cell in page.elements if cell.tag in ("th", "td") and cell.ancestors[-1] is one]
-                lines.append(" | ".join(" ".join(cell.words.split()) for cell in cells))
-        elif one.tag == "table":
-            rows = 0
-        elif (
-            one.tag in BLOCKS and not drawn and not any(up.tag in BLOCKS for up in one.ancestors)
-        ) or one.tag == "desc":
-            mark = "#" * int(one.tag[1]) + " " if one.tag in ("h1", "h2", "h3") else ""
-            words = one.words.rstrip("\n") if one.tag == "pre" else " ".join(one.words.split())
-            lines.append(f"\n{mark}{words}" if mark else words)
-    # A plot is drawn twice, for wide screens and narrow ones.
-    once = [line for number, line in enumerate(lines) if line != lines[number - 1]]
-    return "\n".join(once).lstrip("\n") + "\n"
+def tiles(page: Report) -> dict[str, str]:
+    return {number.name: number.now for number in page.numbers}
 
 
 def test_the_page_of_a_measurement_with_everything_collected(golden: Callable[[str, str], None]) -> None:
     measurement = a_measurement(an_asked(replicas=1, repeats=3), remarks=("A remark about `merge`.",))
     judged = a_judged(measurement, a_certificate(failed=("client-cpu",), unknown=("engines",)))
     worse = compared("total tok/s", "regressed", -0.104)
-    golden("bench/page.txt", outline(Page(text_of(judged.model_copy(update={"comparisons": (worse,)})))))
+    golden("bench/page.md", markdown_text(Report(judged.model_copy(update={"comparisons": (worse,)})).outline))
 
 
 CASES = {
@@ -127,14 +120,14 @@ CASES = {
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES)
 def test_nothing_is_fetched_nothing_runs_and_every_reference_finds_its_id(make: Any) -> None:
-    text = text_of(make())
-    page = Page(text)
+    page = Report(make())
+    text = page.text
     assert not [one for one in page.elements if one.tag in ("script", "link", "img", "iframe", "object", "use")]
     assert not [
         (one.tag, name)
         for one in page.elements
         for name in one.attributes
-        if name in ("src", "style", "srcset") or name.startswith("on")
+        if name in ("src", "srcset") or name.startswith("on")
     ]
     assert all(one.attributes["href"].removeprefix("#") in page.ids for one in page.all("a"))
     assert "//" not in re.sub(r"/\*.*?\*/", "", text)
@@ -152,25 +145,26 @@ def test_nothing_is_fetched_nothing_runs_and_every_reference_finds_its_id(make: 
 def test_the_verdict_comes_first_and_failed_checks_stand_open() -> None:
     measurement = a_measurement(an_asked(repeats=1), collected=False)
     page = page_of(measurement, failed=("client-cpu", "errors"), unknown=("engines",))
-    (answer,) = [one for one in page.all("p") if "answer" in one.attributes.get("class", "").split()]
-    assert "bad" in answer.attributes["class"].split()
-    assert page.elements.index(answer) < page.elements.index(page.all("figure")[0])
-    assert plain(a_certificate(failed=("client-cpu", "errors"), unknown=("engines",)).headline) in answer.words
+    assert page.outline.tone == "bad"
+    assert (
+        plain(a_certificate(failed=("client-cpu", "errors"), unknown=("engines",)).headline) in page.all("h3")[0].words
+    )
     for check in CHECKS:
-        (found,) = [
-            one for one in page.elements if one.tag in ("h4", "li") and f"{check.title}: {check.found}" in one.words
-        ]
+        (found,) = [one for one in page.all("li") if one.words.startswith(f"{_mark(one)} {check.title}: {check.found}")]
         assert found.inside("details") != (check.id in ("client-cpu", "errors"))
         assert check.allowed in page.words
     assert "do not quote" in page.words
 
 
-def test_a_certified_measurement_has_its_checks_folded(whole: Page) -> None:
-    (answer,) = [one for one in whole.all("p") if "answer" in one.attributes.get("class", "").split()]
-    assert "good" in answer.attributes["class"].split()
+def _mark(element: Any) -> str:
+    return str(element.words[:1])
+
+
+def test_a_certified_measurement_has_its_checks_folded(whole: Report) -> None:
+    assert whole.outline.tone == "good"
     assert {one.severity for one in outline_of(a_judged(), source=SOURCE).findings} == {"passed"}
-    passed = next(one for one in whole.all("details") if one.attributes.get("id") == "passed-checks")
-    assert "open" not in passed.attributes
+    (passed,) = (part for part in whole.parts if isinstance(part, Section) and part.id == "passed-checks")
+    assert passed.folding == "always"
     assert "do not quote" not in whole.words
 
 
@@ -239,7 +233,7 @@ def test_other_models_and_machines_have_no_published_rows(field: str, value: obj
 def test_efficiency_at_another_load_is_unknown() -> None:
     page = page_of(a_measurement(an_asked(repeats=1, in_flight_per_node=(500,)), collected=False))
     assert tiles(page)["efficiency against one node"] == "unknown"
-    assert "2,000 in flight" in next(one.words for one in page.all("dd") if "single node" in one.words)
+    assert "2,000 in flight" in next(one.more for one in page.numbers if "single node" in one.more)
 
 
 def test_bare_results_say_what_was_not_collected_and_how_it_is_had() -> None:
@@ -247,11 +241,11 @@ def test_bare_results_say_what_was_not_collected_and_how_it_is_had() -> None:
     for key in ("not_asked", "no_limits", "no_witness", "no_metrics", "no_gpus"):
         assert plain(TEXTS[key]) in page.words, key
     assert interval(a_bare_measurement().points[0].total_tokens_per_s) in page.words
-    assert "unknown stack" in page.all("h1")[0].words
+    assert "unknown stack" in page.all("h3")[0].words
     assert not {"a node", "a million tokens", "efficiency against one node"} & set(tiles(page))
 
 
-def test_what_is_there_is_not_called_missing(whole: Page) -> None:
+def test_what_is_there_is_not_called_missing(whole: Report) -> None:
     assert not [key for key, text in TEXTS.items() if key != "mfu" and plain(text) in whole.words]
     assert plain(TEXTS["mfu"]) in whole.words
 
@@ -383,9 +377,9 @@ def test_a_certified_measurement_that_is_worse_than_its_baseline_says_so_in_the_
     found: tuple[Comparison, ...], mark: str, said: str
 ) -> None:
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": found})
-    page = Page(text_of(judged))
+    page = Report(judged)
     against = next(one for one in page.all("p") if "bench-1" in one.words)
-    assert page.elements.index(against) < page.elements.index(page.all("h2")[0])
+    assert page.elements.index(against) < page.elements.index(page.all("h4")[0])
     assert against.words.startswith(mark)
     assert "bench-1" in against.words
     assert said in against.words
@@ -398,7 +392,7 @@ def test_what_cannot_be_compared_has_neither_a_change_nor_no_noise() -> None:
         compared("output tok/s", "not comparable", 0.0, noise_share=0.0, before=nothing),
     )
     judged = a_judged(a_measurement(an_asked(repeats=1), collected=False)).model_copy(update={"comparisons": rows})
-    cells = Page(text_of(judged)).cells("baseline-table")[1:]
+    cells = Report(judged).cells("baseline-table")[1:]
     assert [row[1:5] for row in cells] == [["100", "90.5", "–", "–"], ["–", "90.5", "–", "–"]]
 
 
@@ -493,9 +487,9 @@ def test_words_from_outside_cannot_break_out() -> None:
         measurement.model_copy(update={"runs": (run,)}),
         certificate.model_copy(update={"checks": checks, "headline": HOSTILE}),
     )
-    text = text_of(judged, recorded=HOSTILE, words=HOSTILE)
-    page = Page(text)
-    calm = Page(text_of(a_judged(a_measurement(an_asked(repeats=1, replicas=1)), a_certificate(failed=("errors",)))))
+    page = Report(judged, recorded=HOSTILE, words=HOSTILE)
+    text = page.text
+    calm = Report(a_judged(a_measurement(an_asked(repeats=1, replicas=1)), a_certificate(failed=("errors",))))
     assert {one.tag for one in page.elements} <= {one.tag for one in calm.elements} | {"ul", "li"}
     assert not [one for one in page.elements if any(name.startswith("on") for name in one.attributes)]
     assert "<script" not in text
@@ -509,7 +503,7 @@ def test_one_repeat_that_never_was_steady_takes_the_load_s_rate_away() -> None:
     runs[1] = runs[1].model_copy(update={"steady": None, "steady_why": why})
     page = page_of(measurement.model_copy(update={"runs": tuple(runs)}))
     assert tiles(page)["total tokens a second"] == "none"
-    assert any(one.words.startswith("repeat 2 ") for one in page.all("dd"))
+    assert any(one.more.startswith("repeat 2 ") for one in page.numbers)
     assert "a million tokens, at least" not in tiles(page)
 
 
@@ -527,9 +521,7 @@ def test_the_ledger_s_entry_is_on_the_page_as_the_ledger_gets_it() -> None:
     assert words.startswith(
         "`fleet bench record 'a folder' --id spot-2-nodes-2026-11-21 --title 'spot, 2 nodes, vLLM 0.18.0'` prints this entry"
     )
-    assert text.rstrip() in [
-        one.words for one in Page(text_of(a_judged(measurement), recorded=text, words=words)).all("pre")
-    ]
+    assert text.rstrip() in [one.words for one in Report(a_judged(measurement), recorded=text, words=words).all("pre")]
 
 
 def test_what_the_ledger_refuses_is_told_why() -> None:
