@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.texts import plural
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, STACK_TYPE
+from fleet.preview.record.redact import Redactor
 from fleet.preview.report.resource_facts import facts_of, kind_of
 
 if TYPE_CHECKING:
@@ -65,5 +66,6 @@ def _label(recording: Recording, owner: str, owners: Mapping[str, str], size: in
     servers = [one for one in recording.resources if owners.get(one.urn) == owner and one.type == _SERVES]
     facts = [fact for one in servers[:1] for fact in facts_of(one)[:_MOST_FACTS]]
     about = " · ".join(facts) or (plural(size, "resource") if size else "")
-    lines = (f"{kind_of(resource.type)} {resource.name}", about)
+    redactor = Redactor(recording.plaintexts)
+    lines = (redactor.text(line) for line in (f"{kind_of(resource.type)} {resource.name}", about))
     return "<br/>".join(_NOT_OF_A_LABEL.sub(" ", line) for line in lines if line)

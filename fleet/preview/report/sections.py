@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fleet.preview.compare.changes import Changes
     from fleet.preview.report.model import Report
 
+_MOST_BLOCKING: Final = 10
+"""Blocking findings in sight; the others are folded."""
 _LARGEST: Final = 5
 """Rows of the bill on the first screen."""
 _LARGEST_BRANCHES: Final = 7
@@ -207,11 +209,14 @@ def _why_unknown(item: LineItem) -> str:
 
 
 def finding_sections(report: Report) -> Iterator[Section]:
-    """What policies, checks and the program found: one line each, then in full."""
+    """What policies, checks and the program found: what blocks with its cure, the rest one line each, then in full."""
     found = every_finding(report)
+    blocking, rest = (tuple(one for one in found if one.blocks is blocks) for blocks in (True, False))
     if found:
-        yield Section(title=f"Findings ({len(found)})", body=(Findings(found, is_brief=True),), rank=1)
-        yield Section(title="Findings in full", body=(Findings(found),), folding="always", rank=1)
+        body = some(Findings(blocking[:_MOST_BLOCKING]), Findings(rest, is_brief=True))
+        yield Section(title=f"Findings ({len(found)})", body=body, rank=1)
+    if more := (*blocking[_MOST_BLOCKING:], *rest):
+        yield Section(title="Findings in full", body=(Findings(more),), folding="always", rank=1)
 
 
 def every_finding(report: Report) -> tuple[Finding, ...]:

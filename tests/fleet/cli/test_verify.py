@@ -53,8 +53,8 @@ def test_a_good_server_ends_with_0_and_fits_80_columns() -> None:
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "vllm-fleet / dev" + " " * 58 + "verify"
-    assert lines[2] == f"{url} · the endpoint"
+    assert lines[0].startswith("vllm-fleet / dev: ")
+    assert lines[1] == f"{url} · the endpoint"
 
 
 def test_a_bad_server_ends_with_1_and_what_differs() -> None:
@@ -63,7 +63,7 @@ def test_a_bad_server_ends_with_1_and_what_differs() -> None:
         done = fleet("verify", "--stack", "dev", "--endpoint", url, COLUMNS="80")
     assert done.returncode == 1, done.stdout + done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "endpoint · cache_dtype: auto (error, configuration)\n    allowed: fp8_e4m3" in done.stdout
+    assert "endpoint · cache_dtype: auto (error, configuration)\n    • allowed: fp8_e4m3" in done.stdout
     assert "endpoint · acceptance: " in done.stdout
 
 

@@ -54,7 +54,7 @@ def test_a_page_with_styles_has_no_escapes_but_its_own() -> None:
     stream = io.StringIO()
     paper = Paper(stream=Printer(stream), width=80, styled=True)  # type: ignore[arg-type]
     print_text(paper, Outline(title=EVIL, body=(Prose(EVIL),)))
-    assert stream.getvalue().count(SHOWN) == 2
+    assert stream.getvalue().count(SHOWN.replace(r"\u000d", " ")) == 2  # Markdown has no carriage return
     assert "\x1b" not in re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
 
