@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +24,7 @@ from hypothesis import strategies as st
 from settings.sections.endpoint import Router as Section
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.nameserver import nameserver
+from workloads.router import haproxy
 from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Haproxy, config
 
 pytestmark = pytest.mark.skipif(
@@ -41,14 +43,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "slots": draw(st.integers(1, 60)),
         "ports": tuple(draw(st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True))),
-        "router": Section(
-            cpu=draw(st.integers(1, 28)),
-            memory_gib=1,
-            max_queued=draw(st.integers(1, 1_000_000)),
-            queue_seconds=draw(st.integers(1, 3_600)),
-            timeout_seconds=draw(st.integers(30, 86_400)),
-            drain_seconds=draw(st.integers(5, 580)),
-        ),
+        "router": Section(cpu=draw(st.integers(1, 28)), memory_gib=1),
         "max_in_flight": draw(st.integers(1, 1_000_000)),
         "v1_only": draw(st.booleans()),
         "checks_key": draw(st.booleans()),
@@ -133,11 +128,10 @@ class Router:
 
     def __init__(self, folder: Path, servers: list[int], **given: Any) -> None:
         ports = self.port, self.metrics_port, _ = free_ports(3)
-        section = Section(max_queued=2, queue_seconds=5, cpu=1, drain_seconds=10)
-        values: dict[str, Any] = {"router": section, "max_in_flight": 2, **given}
-        checked(
-            on_loopback(config(Haproxy(slots=1, **values)), ports, [f"127.0.0.1:{port}" for port in servers]), folder
-        )
+        values: dict[str, Any] = {"router": Section(cpu=1), "max_in_flight": 2, **given}
+        with mock.patch.multiple(haproxy, MOST_QUEUED=2, QUEUE_SECONDS=5, ROUTER_DRAIN_SECONDS=10):
+            text = config(Haproxy(slots=1, **values))
+        checked(on_loopback(text, ports, [f"127.0.0.1:{port}" for port in servers]), folder)
         command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)

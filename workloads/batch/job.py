@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.names import BATCH_CLIENT_GIB, BATCH_CLIENT_VCPUS
 from settings.sections.batch import MOST_DAYS
 from workloads import names, pod_programs
+from workloads.manifest import sent
 from workloads.server import api_key
 from workloads.small_pod import IMAGE, NONROOT
 
@@ -145,8 +146,8 @@ def _pod_spec(*, config_map: str, image: str, key: SecretStore | None, options: 
     mounts: list[dict[str, Any]] = [{"name": "programs", "mountPath": _ROOT, "readOnly": True}]
     command = ["python3", "-B", "-m", PROGRAM]
     if key is not None:
-        volumes.append(api_key.volume(key))
-        mounts.append(api_key.mount())
+        volumes.append(sent(api_key.volume(key)))
+        mounts.append(sent(api_key.mount()))
         command = api_key.command_with_key("OPENAI_API_KEY", command)
     amounts = {"cpu": f"{BATCH_CLIENT_VCPUS}", "memory": f"{BATCH_CLIENT_GIB}Gi", "ephemeral-storage": "128Mi"}
     return {

@@ -49,7 +49,7 @@ def _every(value: Any, parts: Sequence[str]) -> Iterator[Any]:
 
 
 def kind_of(type_: str) -> str:
-    """A short type name: `Deployment`, `compute.Network`, `OwnPlatform`, `Provider`."""
+    """A short type name: `Deployment`, `compute.Network`, `Cluster`, `Provider`."""
     package, _, rest = type_.partition(":")
     module, _, name = rest.rpartition(":")
     if package == "kubernetes" or package not in ("gcp", "pulumi"):

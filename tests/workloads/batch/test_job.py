@@ -13,7 +13,7 @@ from settings.stack import Settings
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from tests.workloads.args import NAMESPACE, namespace_args, server_args, space
+from tests.workloads.args import NAMESPACE, namespace_args, server_args
 from workloads import pod_programs
 from workloads.batch.batch import Batch, BatchArgs
 from workloads.batch.job import (
@@ -115,7 +115,7 @@ def test_programs_import_the_standard_library_alone() -> None:
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     Namespace("namespace", namespace_args(settings), opts)
-    return Batch("batch", BatchArgs(space=space(settings), server=Server("server", server_args(settings), opts)), opts)
+    return Batch("batch", BatchArgs(server=Server("server", server_args(settings), opts)), opts)
 
 
 def record() -> Recording:
