@@ -17,13 +17,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from facts import strict_json
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import RUN_FILE, is_input
+from fleet.bench.folder import RUN_FILE, VERDICT_FILE
 
 _SAME: Final = 1e-10
 """Allowed difference of two numbers, relative and absolute: sums of the same values differ in the last bits between processors."""
 _WORDS: Final = frozenset({"title", "allowed", "why"})
 """Texts of a check that another release of fleet may put differently. They conclude nothing."""
 _LONGEST: Final = 60
+_NOT_INPUTS: Final = (".html", ".png", ".svg")
 
 Part = TypeVar("Part", bound=BaseModel)
 
@@ -58,7 +59,7 @@ def relative(path: Path, folder: Path) -> str:
 
 def digests(folder: Path) -> dict[str, str]:
     """SHA-256 of every measured file below a folder. Raises BenchmarkError for a name that no list of digests can hold."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and is_input(path, folder))
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and _is_input(path, folder))
     names = {path.relative_to(folder).as_posix(): path for path in found}
     for name in names:
         if not name.isprintable():
@@ -66,6 +67,12 @@ def digests(folder: Path) -> dict[str, str]:
                 f"{folder}: the file name {name!a} has line breaks, control characters or bytes that are not UTF-8; rename it"
             )
     return {name: digest(path) for name, path in names.items()}
+
+
+def _is_input(path: Path, folder: Path) -> bool:
+    """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.name not in ("SHA256SUMS", VERDICT_FILE) and path.suffix not in _NOT_INPUTS and not hidden
 
 
 def digest_of_all(folder: Path) -> str:

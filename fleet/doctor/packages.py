@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
-FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"})
+FOR_BENCHMARKS = frozenset(
+    {"aiohttp", "google", "matplotlib", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"}
+)
 """Top-level modules of the extra benchmark."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}

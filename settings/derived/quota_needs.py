@@ -141,7 +141,7 @@ def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
 
 def _clients(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.benchmark.enabled:
-        yield settings.benchmark.machine_type, load_of(settings).pods
+        yield load_of(settings).machine_type, 1
 
 
 def _picker(settings: Settings) -> Iterator[tuple[str, int]]:

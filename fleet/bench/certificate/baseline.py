@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from facts.engines import normalise_environment, normalise_flags
 from fleet.bench.certificate.certify import certify
 from fleet.bench.folder import AskedShape, AskedWorkload
-from fleet.bench.measurement import Certificate, Comparison, Distribution, Estimate, Latencies, Measurement, Run
+from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Run
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 
 RELEVANT_RATE: Final = 0.01
@@ -54,6 +54,20 @@ _RATES: Final = ("total_tokens_per_s", "output_tokens_per_s")
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Comparison(_File):
+    """Against an earlier measurement."""
+
+    baseline: str
+    quantity: str
+    before: Estimate
+    after: Estimate
+    change_share: float
+    noise_share: float
+    """Half width of the difference's 95 % interval, for all loads together, as a share of the baseline."""
+    verdict: Literal["regressed", "improved", "same within noise", "not comparable"]
+    why: str
 
 
 class BaselinePoint(_File):
@@ -94,10 +108,10 @@ def of(measurement: Measurement, certificate: Certificate | None = None) -> Base
     judged = certificate or certify(measurement)
     asked = measurement.asked
     return Baseline(
-        name=asked.name if asked else "",
-        created=asked.created if asked else "",
-        shape=asked.shape if asked else None,
-        workload=asked.workload if asked else None,
+        name=asked.name,
+        created=asked.created,
+        shape=asked.shape,
+        workload=asked.workload,
         points=tuple(_points(measurement)),
         certificate=judged.verdict,
         headline=judged.headline,

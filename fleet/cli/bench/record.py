@@ -30,8 +30,8 @@ def record(
 ) -> int:
     """Print a certified measurement as an entry of the claims ledger, facts/data/measured.yaml.
 
-    Merges and certifies DIR again instead of reading merged.json. Uncertified and bare results are refused, and an id that the ledger
-    has. A stack of exactly that shape shows the entry once it is in the ledger.
+    Uncertified measurements are refused, and an id that the ledger has.
+    A stack of exactly that shape shows the entry once it is in the ledger.
     """
     require_benchmark_packages()
     from facts.figures import measured_figures

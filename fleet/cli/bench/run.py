@@ -16,7 +16,8 @@ import typer
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
-from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring
+from fleet.cli.bench.report import shown as shown_report
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
@@ -158,9 +159,9 @@ def _finish(
     except LiveError as error:
         raise CommandError(f"{error}\n{stored}") from None
     try:
-        return judge(folder)
+        return shown_report([folder])
     except (KeyboardInterrupt, SystemExit) as stop:
-        sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {shlex.quote(str(folder))}\n")
+        sys.stdout.write(f"\nThe results are in {folder}: fleet bench report {shlex.quote(str(folder))}\n")
         return code_of(stop)
 
 
@@ -182,9 +183,7 @@ def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, f
         lines.append(f"  later: {launched.how_to_fetch()}")
         return "\n".join(lines)
     if runs:
-        lines.append(
-            f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench merge {shlex.quote(str(folder))} --allow-missing"
-        )
+        lines.append(f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench report {shlex.quote(str(folder))}")
     else:
         lines.append(f"No run has results. Stored logs are in {folder}.")
     display.note("the Job has failed")

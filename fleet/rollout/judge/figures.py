@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, sqrt
 from typing import Final
 
-from fleet.bench.certificate.baseline import compare_baselines, shared_confidence
-from fleet.bench.measurement import Comparison, Estimate, Run
+from fleet.bench.certificate.baseline import Comparison, compare_baselines, shared_confidence
+from fleet.bench.measurement import Estimate, Run
 from fleet.bench.repeats import CONFIDENCE, estimate, welch_half_width
 from fleet.bench.student_t import two_sided
 from fleet.report.words import format_change, format_number, format_percent

@@ -15,7 +15,7 @@ from fleet.bench.certificate.baseline import Baseline, BaselinePoint, of
 from fleet.bench.certificate.certify import certify
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.folder import RUN_FILE, Asked
-from fleet.bench.measurement import Certificate, Check, Measurement, MergeOptions, Run
+from fleet.bench.measurement import Certificate, Check, Measurement, Run
 from fleet.bench.merge.measure import merge_folder
 from fleet.bench.repeats import overlapping
 from fleet.rollout.judge.answers import ANSWERS_FILE, Answers
@@ -26,7 +26,7 @@ NOISE: Final = "repeats"
 """The check that repeats agree, which the interval of the difference replaces here."""
 
 
-NO_SUCCESS: Final = "no-success"
+NO_SUCCESS: Final = "requests failed"
 """A merge's message for a client without any answered request."""
 
 
@@ -154,17 +154,12 @@ def require_in_turn(sides: Sequence[Side]) -> None:
 
 
 def _measurement(folder: Path) -> tuple[Measurement | None, str]:
-    """An aborted measurement, without runs in which nothing succeeded."""
+    """An aborted measurement, of its complete runs."""
     try:
-        return merge_folder(folder), ""
+        measurement = merge_folder(folder)
     except BenchmarkError as error:
-        problem = " ".join(" ".join(str(error).splitlines()[:3]).split())
-    try:
-        return merge_folder(
-            folder, MergeOptions(allow_missing=True, exclude=(f"reason:{NO_SUCCESS}",) * (NO_SUCCESS in problem))
-        ), problem
-    except BenchmarkError:
-        return None, problem
+        return None, str(error)
+    return measurement, "; ".join(measurement.missing)
 
 
 def _file(path: Path, kind: type[File]) -> File | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.judged import as_text, judge
+from fleet.bench.merge import merge_folder
 from fleet.bench.recomputed import digests, located, relative, require_same, results_of
 from tests.fleet.bench.merge.folders import client, copied, sound
 
@@ -20,7 +21,12 @@ FILE = Path("merged.json")
 
 @pytest.fixture(scope="module")
 def document() -> Any:
-    return json.loads(as_text(judge(sound(clients=2, requests_per_client=24, slo=(("ttft_ms", 220.0),)))))
+    measurement = merge_folder(sound(clients=2, requests_per_client=24, slo=(("ttft_ms", 220.0),)))
+    whole = {
+        "measurement": measurement.model_dump(mode="json"),
+        "certificate": certify(measurement).model_dump(mode="json"),
+    }
+    return json.loads(json.dumps(whole))
 
 
 def leaves(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

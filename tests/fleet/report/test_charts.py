@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.bench.measurement import Measurement
-from fleet.bench.report import article
-from fleet.bench.report.plots import plots_of
-from fleet.bench.report.shown import shown
 from fleet.report.charts import (
     Axis,
     Bar,
@@ -25,17 +21,9 @@ from fleet.report.charts import (
     thinned,
 )
 from fleet.report.svg import Format, LegendEntry
-from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, a_sweep, an_asked
 from tests.fleet.report.pages import taken_apart
-from tests.support.rows import each_row
 
 FORMATS: tuple[Format, Format] = ("wide", "narrow")
-MEASUREMENTS = {
-    "twelve nodes": a_measurement,
-    "sweep": a_sweep,
-    "bare": a_bare_measurement,
-    "one node": lambda: a_measurement(an_asked(replicas=1, repeats=1)),
-}
 rates = st.floats(min_value=0.0, max_value=1e9)
 
 
@@ -71,24 +59,6 @@ def test_an_axis_from_zero_holds_every_value(values: list[float]) -> None:
     assert all(value <= axis.high * (1 + 1e-9) for value in values)
 
 
-@each_row("format_", FORMATS)
-@each_row("make", MEASUREMENTS.values())
-def test_nothing_is_drawn_outside_and_no_words_lie_on_others(make: object, format_: Format) -> None:
-    measurement: Measurement = make()  # type: ignore[operator]
-    for plot in plots_of(shown(measurement), article.published(measurement.asked)):
-        drawn = taken_apart(drawing(plot, format_).markup())
-        for x, y in drawn.points:
-            assert -0.5 <= x <= drawn.width + 0.5, (plot.id, x)
-            assert -0.5 <= y <= drawn.height + 0.5, (plot.id, y)
-        for label in drawn.labels:
-            assert label.left >= -0.5, (plot.id, label)
-            assert label.right <= drawn.width + 0.5, (plot.id, label)
-            assert label.top >= -0.5, (plot.id, label)
-            assert label.bottom <= drawn.height + 0.5, (plot.id, label)
-        met = [(one.words, other.words) for one, other in combinations(drawn.labels, 2) if one.meets(other)]
-        assert not met, plot.id
-
-
 @pytest.mark.slow
 @given(
     values=st.lists(rates, min_size=1, max_size=300),
@@ -119,13 +89,3 @@ def test_any_panel_stays_within_its_drawing(values: list[float], title: str, col
         drawn = taken_apart(drawing(plot, format_).markup())
         assert all(-1 <= x <= drawn.width + 1 and -1 <= y <= drawn.height + 1 for x, y in drawn.points)
         assert len(drawn.points) > 3 * len(values)
-
-
-def test_a_plot_says_in_words_what_it_shows() -> None:
-    measurement = a_measurement()
-    for plot in plots_of(shown(measurement), article.published(measurement.asked)):
-        markup = drawing(plot, "wide").markup()
-        assert f'<title id="{plot.id}-wide-title">' in markup
-        assert f'<desc id="{plot.id}-wide-desc">' in markup
-        assert len(plot.description) > 20
-        assert any(character.isdigit() for character in plot.description)

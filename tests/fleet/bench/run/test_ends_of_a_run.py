@@ -60,7 +60,7 @@ def test_a_stop_after_the_end_says_where_the_results_are(
     assert finish() == code
     said = capsys.readouterr().out
     assert "The results are in" in said
-    assert "fleet bench merge" in said
+    assert "fleet bench report" in said
     assert "continues" not in said
     monkeypatch.setattr(run, "bring", stopping(stop))
     assert finish() == code

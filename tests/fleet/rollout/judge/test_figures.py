@@ -123,7 +123,7 @@ def certificate_of(side: Side, **verdicts: tuple[str, str]) -> Side:
         ({"failures": ("failed", "server")}, {}, "undecided"),
         ({}, {"client_cpu": ("failed", "client")}, "undecided"),
         ({}, {"foreign_traffic": ("failed", "data")}, "undecided"),
-        ({}, {"scrapes": ("not measured", "data")}, "undecided"),
+        ({}, {"engine_balance": ("not measured", "server")}, "undecided"),
         ({"repeats": ("failed", "run")}, {"repeats": ("not measured", "run")}, "promote"),
     ],
 )

@@ -23,7 +23,7 @@ from tests.support.benchmark import Load, measure, needs_vllm
 
 pytestmark = pytest.mark.slow
 NODE = Node(model="the/model", ranks=2, pace=Pace(fixed_s=0.2), speculative_tokens=1, max_model_len=4096)
-LOAD = Load(input_tokens=20, output_tokens=24, connections=64, clients=1, pods=1, requests_per_client=320, repeats=3)
+LOAD = Load(input_tokens=20, output_tokens=24, connections=64, clients=1, requests_per_client=320, repeats=3)
 WIDE = Limits(throughput=0.2, ttft=1, tpot=1)
 """Of a faster canary on a busy machine, whose delays are no server's."""
 NARROW = Limits(throughput=0, ttft=1, tpot=0.02)
