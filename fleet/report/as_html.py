@@ -65,7 +65,7 @@ def _with_places(elements: Iterable[Element], figures: dict[str, Figure]) -> tup
 
 def _picture(figure: Figure) -> str:
     """The drawing in both formats; the style shows the one that fits the screen."""
-    drawings = "\n".join(figure.drawn(format_).markup() for format_ in ("wide", "narrow"))
+    drawings = "\n".join(figure.drawn(format_) for format_ in ("wide", "narrow"))
     caption = f"<figcaption>{_parser().renderInline(prose(figure.caption))}</figcaption>\n" if figure.caption else ""
     return f"<figure>\n{drawings}\n{caption}</figure>"
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from facts.finding import Finding
 from fleet.report.table import Table
-
-if TYPE_CHECKING:
-    from fleet.report.svg import Drawing, Format
 
 Tone = Literal["plain", "strong", "good", "warn", "bad", "soft"]
 """What a text means to its reader. `strong`: do not miss it; `soft`: may be skipped."""
 Folding = Literal["open", "screen", "always"]
 """`screen`: a terminal tells only the title, unless details are asked for. `always`: Markdown and the page fold it, too."""
+Format = Literal["wide", "narrow"]
+"""Of a drawing: for a screen, or for a phone."""
 Mark = Literal["", "+", "~", "-", "+-", "?"]
 """What happens to a resource or a property: create, update, delete, replace, may change."""
 
@@ -77,7 +76,8 @@ class Next:
 class Figure:
     """A drawing of the page. `words` stand in its place in Markdown and on a terminal."""
 
-    drawn: Callable[[Format], Drawing]
+    drawn: Callable[[Format], str]
+    """Its `<svg>` element, of class `wide` or `narrow`."""
     caption: str = ""
     words: tuple[Element, ...] = ()
 
