@@ -152,6 +152,7 @@ class Section:
     tone: Tone = "plain"
     folding: Folding = "open"
     id: str = ""
+    """What a test asks for: titles are wording."""
     rank: int = 0
     """Sections of the highest rank are left out first where a medium limits the length; rank 0 stays as long as possible."""
 

@@ -97,8 +97,9 @@ def format_no_figure(report: Report) -> str:
 
 
 def format_hourly(bill: Bill) -> str:
-    """The price, with the size of an autoscaled fleet: the bill tells what is unknown."""
-    return bill.format_hourly_total().partition(" (")[0]
+    """The price, with the size of an autoscaled fleet: the bill tells how much is unknown."""
+    total = bill.format_hourly_total()
+    return total if bill.usd_per_hour is None else total.partition(" (")[0]
 
 
 def format_per_million(figures: Figures) -> str:
