@@ -37,10 +37,8 @@ _MOST_LINES: Final = 12
 _LONGEST_VALUE: Final = 240
 """Characters shown of a value, around where it differs."""
 _HASH: Final = re.compile(r"\b[0-9a-f]{6,16}\b")
-GROUP_FROM = 4
+GROUP_FROM: Final = 4
 """Minimum of siblings with equal changes that are grouped on one line."""
-
-
 _SAY_THEMSELVES: Final = ("projects.Service", "projects.IAMMember")
 """Kinds of which an API or a role says more than the resource's name."""
 
