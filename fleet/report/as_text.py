@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
 from rich.console import Console
@@ -33,6 +33,7 @@ _ALERT: Final = re.compile(r"^(> )\[!(\w+)\]$", re.MULTILINE)
 _FOLD: Final = re.compile(r"^</?details>(?:<summary>(.*)</summary>)?$", re.MULTILINE)
 _PADDING: Final = re.compile(r" +$", re.MULTILINE)
 _EMPTY_LINES: Final = re.compile(r"\n{3,}")
+_WHOLE_WORDS: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 _GAP: Final = 2
 """Columns between two columns of a table."""
 _SIGNS: Final = {"+": "green", "-": "red", "!": "yellow"}
@@ -72,14 +73,7 @@ class _Lines(CodeBlock):
         for line in str(self.text).rstrip().splitlines():
             style = _SIGNS.get(line[:1], "") if is_tree else ""
             below = " " * (len(line) - len(line[1:].lstrip()) + 3)
-            broken = textwrap.wrap(
-                line,
-                options.max_width,
-                subsequent_indent=below,
-                break_long_words=False,
-                break_on_hyphens=False,
-                drop_whitespace=True,
-            )
+            broken = textwrap.wrap(line, options.max_width, subsequent_indent=below, **_WHOLE_WORDS)
             yield Text("\n".join(broken) if is_tree else f"  {line}", style=style, no_wrap=True, overflow="ignore")
 
 
@@ -96,12 +90,11 @@ class _Table(TableElement):
         widths = [max(len(cell.content.plain) for cell in column) for column in columns]
         room = options.max_width - _GAP * (len(columns) - 1)
         if sum(least) > room:
-            yield from (self._block(head, row) for row in rows)
+            yield from (_block(head, row, options.max_width) for row in rows)
             return
         while sum(widths) > room:
-            widths[
-                max((number for number in range(len(widths)) if widths[number] > least[number]), key=widths.__getitem__)
-            ] -= 1
+            may_shrink = [column for column, width in enumerate(widths) if width > least[column]]
+            widths[max(may_shrink, key=widths.__getitem__)] -= 1
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
         for cell, width in zip(head, widths, strict=True):
             table.add_column(cell.content, width=width, header_style="bold")
@@ -109,9 +102,13 @@ class _Table(TableElement):
             table.add_row(*(cell.content for cell in row))
         yield table
 
-    def _block(self, head: Sequence[TableDataElement], row: Sequence[TableDataElement]) -> Text:
-        told = [f"{title.content.plain} {cell.content.plain}" for title, cell in zip(head, row, strict=True)]
-        return Text(f"{row[0].content.plain}\n  {' · '.join(told[1:])}")
+
+def _block(head: Sequence[TableDataElement], row: Sequence[TableDataElement], width: int) -> Text:
+    """A row's first cell, and the others with their titles below it."""
+    first, *others = ((title.content.plain, cell.content.plain) for title, cell in zip(head, row, strict=True))
+    told = " · ".join(f"{title} {text}".strip() for title, text in others if text)
+    lines = textwrap.wrap(told, width, initial_indent="  ", subsequent_indent="  ", **_WHOLE_WORDS)
+    return Text("\n".join([first[1], *lines]), no_wrap=True, overflow="ignore")
 
 
 def _unbroken(cell: TableDataElement) -> list[str]:
