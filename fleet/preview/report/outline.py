@@ -43,7 +43,7 @@ _MOST_LINES: Final = 40
 _LONGEST_LINE: Final = 500
 _ROOM_FOR_MESSAGES: Final = 30_000
 """Characters that the messages of all refused stacks share, about half of a comment."""
-_ELSEWHERE: Final = "`--details` shows all."
+_ELSEWHERE: Final = "See `--details`."
 
 
 def preview_outline(*outcomes: Outcome, with_data: bool = False) -> Outline:

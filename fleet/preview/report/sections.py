@@ -44,7 +44,7 @@ _MOST_BLOCKING: Final = 10
 """Blocking findings in sight; the others are folded."""
 _LARGEST: Final = 5
 """Rows of the bill on the first screen."""
-_LARGEST_BRANCHES: Final = 7
+_LARGEST_BRANCHES: Final = 6
 """Components there. Both fit a screen of 80 x 45 with the stack that has most of them."""
 
 
@@ -74,7 +74,7 @@ def about_section(report: Report) -> Section:
     written = [] if report.out is None else [f"Manifests: {report.out}"]
     revision = f"Weights: revision {report.fleet.revision}."
     remarks = (*report.remarks, *remarks_of(report.policies), revision, format_nature([report]), *written)
-    return Section(title="About this preview", body=(Items(remarks),), folding="always", rank=1)
+    return Section(title="About", body=(Items(remarks),), folding="always", rank=1)
 
 
 def next_section(report: Report) -> Section | None:
@@ -143,19 +143,20 @@ def largest_costs(report: Report) -> Section:
     priced = sorted(
         (one for one in bill.items if one.usd_per_hour is not None), key=lambda one: -(one.usd_per_hour or 0)
     )
-    shown = priced[:_LARGEST]
+    shown, near = priced[:_LARGEST], format_indication(bill.items)
     table = Table(
         id="largest",
         caption="The largest rows of the bill",
         columns=(*texts("item"), *numbers("USD an hour")),
         rows=tuple((Cell(one.name), Cell(format_usd(one.usd_per_hour or 0))) for one in shown),
+        foot=(Cell(f"{plural(len(bill.unknown), 'more row')}{f', {near}' if near else ''}"), Cell("unknown"))
+        if bill.unknown
+        else (),
     )
-    near = format_indication(bill.items)
-    unknown = f"{plural(len(bill.unknown), 'more row')} without a price{f', {near}' if near else ''}"
     return Section(
         title="Largest costs",
         remark=f"list prices of {bill.region}",
-        body=some(table if shown else None, Prose(unknown) if bill.unknown else None),
+        body=(table,),
         rank=1,
     )
 
@@ -187,7 +188,7 @@ def bill_section(report: Report) -> Section:
     nodes = [f"nodes: {bill.nodes.reason}"] if bill.nodes.reason is not None else []
     left_out = f"Not on the bill: {'; '.join(bill.excluded)}."
     return Section(
-        title="The bill",
+        title="Bill",
         remark=f"USD an hour, list prices of {bill.region}",
         body=(table, Items((*nodes, *format_residual(bill), left_out))),
         folding="always",
@@ -216,7 +217,7 @@ def finding_sections(report: Report) -> Iterator[Section]:
         body = some(Findings(blocking[:_MOST_BLOCKING]), Findings(rest, is_brief=True))
         yield Section(title=f"Findings ({len(found)})", body=body, rank=1)
     if more := (*blocking[_MOST_BLOCKING:], *rest):
-        yield Section(title="Findings in full", body=(Findings(more),), folding="always", rank=1)
+        yield Section(title="Reasons", body=(Findings(more),), folding="always", rank=1)
 
 
 def every_finding(report: Report) -> tuple[Finding, ...]:
@@ -247,7 +248,7 @@ def resource_sections(report: Report) -> Iterator[Section]:
     tree = created_tree(report.recording)
     title = f"{len(report.created)} to create"
     yield Section(title=title, remark=", ".join(parts), body=(Tree(folded(tree, _LARGEST_BRANCHES)),), rank=2)
-    yield Section(title="Every resource", body=(Tree(tree),), folding="always", rank=2)
+    yield Section(title="Resources", body=(Tree(tree),), folding="always", rank=2)
     yield Section(title="Picture", body=(Code(picture(report.recording), "mermaid"),), folding="always", rank=2)
 
 

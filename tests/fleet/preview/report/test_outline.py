@@ -32,12 +32,12 @@ def test_the_first_screen_of_a_preview() -> None:
     found = titles(sample_report(policies=Policies(state="judged")))
     assert found["open"] == ["Largest costs", "Findings (4)", "10 to create", "Next"]
     assert found["always"] == [
-        "Findings in full",
-        "Every resource",
+        "Reasons",
+        "Resources",
         "Picture",
         "Throughput",
-        "The bill",
-        "About this preview",
+        "Bill",
+        "About",
     ]
 
 
