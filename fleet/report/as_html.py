@@ -31,7 +31,7 @@ _PAGE: Final = """<!doctype html>
 {style}</style>
 </head>
 <body>
-<main>
+<main class="{tone}">
 {body}</main>
 </body>
 </html>
@@ -47,7 +47,7 @@ def html_text(outline: Outline) -> str:
     for place, figure in figures.items():
         body = body.replace(f"<p>{place}</p>", _picture(figure))
     title = html.escape(" · ".join(filter(None, (outline.title, outline.kind))))
-    return _PAGE.format(title=title, style=_STYLE.read_text(encoding="utf-8"), body=body)
+    return _PAGE.format(title=title, tone=outline.tone, style=_STYLE.read_text(encoding="utf-8"), body=body)
 
 
 def _with_places(elements: Iterable[Element], figures: dict[str, Figure]) -> tuple[Element, ...]:

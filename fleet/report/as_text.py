@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markdown import CodeBlock, Heading, Markdown, TableElement
 from rich.table import Table
 from rich.text import Text
+from rich.theme import Theme
 
 from fleet.report.as_markdown import markdown_text
 from fleet.report.markdown import WHOLE
@@ -36,33 +37,40 @@ _EMPTY_LINES: Final = re.compile(r"\n{3,}")
 _WHOLE_WORDS: Final[Any] = {"break_long_words": False, "break_on_hyphens": False}
 _GAP: Final = 2
 """Columns between two columns of a table."""
+_TITLE: Final = "markdown.h3"
+"""Markdown's headings begin at the third level, as in a comment."""
+_HEADINGS: Final = ("markdown.h4", "markdown.h5", "markdown.h6")
+_TONES: Final = {"good": "bold green", "warn": "bold yellow", "bad": "bold red"}
+"""Of a verdict."""
 _SIGNS: Final = {"+": "green", "-": "red", "!": "yellow"}
 
 
 def print_text(paper: Paper, outline: Outline, *, details: bool = False) -> None:
     """Write the report to `paper`: its first screen, or all of it."""
-    print_markdown(paper, markdown_text(outline if details else first_screen(outline), limit=WHOLE))
-
-
-def print_markdown(paper: Paper, text: str) -> None:
-    """Write Markdown. The zero-width spaces that keep GitHub from linking would be copied from a terminal; so would a minus sign."""
+    text = markdown_text(outline if details else first_screen(outline), limit=WHOLE)
     text = _FOLD.sub(lambda found: f"**{found[1]}**" if found[1] else "", _ALERT.sub(r"\1**\2:**", text))
+    # The zero-width spaces that keep GitHub from linking would be copied from a terminal; so would a minus sign.
     text = printable(text.replace("<br>", " · ").replace("\u200b", "").replace("\N{MINUS SIGN}", "-"))
     out = io.StringIO()
     console = Console(
-        file=out, width=max(MIN_WIDTH, paper.width), force_terminal=paper.styled, highlight=False, legacy_windows=False
+        file=out,
+        width=max(MIN_WIDTH, paper.width),
+        force_terminal=paper.styled,
+        highlight=False,
+        legacy_windows=False,
+        theme=Theme(dict.fromkeys(_HEADINGS, "bold") | {_TITLE: _TONES.get(outline.tone, "bold")}),
     )
     console.print(_Screen(text, hyperlinks=False), crop=False)
     beneath(paper.stream).write(_EMPTY_LINES.sub("\n\n", _PADDING.sub("", out.getvalue())))
 
 
 class _Heading(Heading):
-    """Bold, with its text on the next line."""
+    """At the left, with its text on the next line."""
 
     new_line = False
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text.assemble((self.text.plain, "bold"))
+        yield Text(self.text.plain, style=self.style_name)
 
 
 class _Lines(CodeBlock):

@@ -171,7 +171,7 @@ class Outline:
     verdict: str = ""
     """The answer in one line; part of the title in Markdown."""
     tone: Tone = "plain"
-    """Of the verdict."""
+    """Of the verdict: the color of its line."""
     head: tuple[Element, ...] = ()
     """Below the verdict, before the first section."""
     body: tuple[Element, ...] = ()
