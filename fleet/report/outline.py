@@ -14,7 +14,7 @@ from facts.finding import Finding
 from fleet.report.table import Table
 
 Tone = Literal["plain", "strong", "good", "warn", "bad", "soft"]
-"""What a text means to its reader. `strong`: do not miss it; `soft`: may be skipped."""
+"""What a text means to its reader. `strong` and `bad` are bold; a title and a box have colors."""
 Folding = Literal["open", "screen", "always"]
 """`screen`: a terminal tells only the title, unless details are asked for. `always`: Markdown and the page fold it, too."""
 Format = Literal["wide", "narrow"]
