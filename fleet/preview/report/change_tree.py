@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from facts.texts import plural
@@ -45,6 +44,15 @@ _SAY_THEMSELVES: Final = ("projects.Service", "projects.IAMMember")
 
 def created_tree(recording: Recording) -> Branch:
     """The stack with all that a first update creates below it."""
+    return _planter(recording).tree()
+
+
+def folded_tree(recording: Recording, most: int) -> Branch:
+    """The stack with the largest of what is directly below it, each as one line, and the number of the others."""
+    return _planter(recording).folded(most)
+
+
+def _planter(recording: Recording) -> _Planter:
     created = [
         ResourceChange(
             urn=one.urn,
@@ -58,19 +66,7 @@ def created_tree(recording: Recording) -> Branch:
         for one in recording.resources
         if one.type != STACK_REFERENCE_TYPE
     ]
-    return _Planter(created, recording).tree()
-
-
-def folded(tree: Branch, most: int) -> Branch:
-    """The stack with the largest of what is directly below it, each as one line, and the number of the others."""
-    largest = sorted(tree.children, key=_count, reverse=True)[:most]
-    kept = tuple(replace(one, children=()) for one in tree.children if one in largest)
-    rest = len(tree.children) - len(kept)
-    return replace(tree, children=(*kept, *((Branch(name=f"… {rest} more", mark="+"),) if rest else ())))
-
-
-def _count(tree: Branch) -> int:
-    return 1 + sum(map(_count, tree.children))
+    return _Planter(created, recording)
 
 
 def change_tree(changes: Changes, recording: Recording) -> Branch | None:
@@ -104,6 +100,14 @@ class _Planter:
         strays = [one for one in self._tops if one is not top]
         self._below.setdefault(top.urn, []).extend(strays)
         return self._node(top)
+
+    def folded(self, most: int) -> Branch:
+        (top,) = self._tops
+        below = self._below.get(top.urn, [])
+        largest = sorted(below, key=self._size, reverse=True)[:most]
+        lines = [self._line([one], (), 0, False) for one in below if one in largest]
+        rest = len(below) - len(lines)
+        return self._line([top], (*lines, *([Branch(name=f"… {rest} more", mark="+")] if rest else [])), 0, False)
 
     def _place(self, change: ResourceChange) -> tuple[bool, str, int, str]:
         """In program order, deletes last."""

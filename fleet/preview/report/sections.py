@@ -18,7 +18,7 @@ from fleet.preview.compare.wording import (
     format_value,
 )
 from fleet.preview.policy_config import config_file
-from fleet.preview.report.change_tree import change_tree, created_tree, edit_of, folded
+from fleet.preview.report.change_tree import change_tree, created_tree, edit_of, folded_tree
 from fleet.preview.report.picture import picture
 from fleet.preview.report.policies import findings_of, remarks_of, without_told
 from fleet.preview.report.wording import (
@@ -245,10 +245,11 @@ def resource_sections(report: Report) -> Iterator[Section]:
     """The components, then every resource that is created."""
     counted = report.counted
     parts = [plural(counted[kind], kind) for kind in ("resource", "component", "provider") if counted[kind]]
-    tree = created_tree(report.recording)
     title = f"{len(report.created)} to create"
-    yield Section(title=title, remark=", ".join(parts), body=(Tree(folded(tree, _LARGEST_BRANCHES)),), rank=2)
-    yield Section(title="Resources", body=(Tree(tree),), folding="always", rank=2)
+    yield Section(
+        title=title, remark=", ".join(parts), body=(Tree(folded_tree(report.recording, _LARGEST_BRANCHES)),), rank=2
+    )
+    yield Section(title="Resources", body=(Tree(created_tree(report.recording)),), folding="always", rank=2)
     yield Section(title="Picture", body=(Code(picture(report.recording), "mermaid"),), folding="always", rank=2)
 
 

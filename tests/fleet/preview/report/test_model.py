@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.record.recording import Diagnostic, Recording
-from fleet.preview.report.change_tree import created_tree, folded
+from fleet.preview.report.change_tree import created_tree, folded_tree
 from fleet.preview.report.resource_facts import kind_of
 from fleet.report.outline import Branch
 from fleet.report.words import LADDERS_RESERVATION
@@ -46,9 +46,8 @@ def test_a_resource_below_another_resource_stays_in_the_tree() -> None:
 
 
 def test_the_first_screen_has_the_largest_branches_and_counts_the_others() -> None:
-    tree = created_tree(sample_recording())
-    assert [one.name for one in folded(tree, 2).children] == ["platform", "server"]
-    assert [one.name for one in folded(tree, 1).children] == ["platform", "… 1 more"]
+    for most, names in ((2, ["platform", "server"]), (1, ["platform", "… 1 more"])):
+        assert [one.name for one in folded_tree(sample_recording(), most).children] == names
 
 
 @pytest.mark.parametrize(
