@@ -21,7 +21,7 @@ from facts.names import stack_names
 from fleet import CODE, program_folder
 from fleet.doctor import code_owners
 from fleet.doctor.packages import install_command, pip_install
-from fleet.preview.compare.judge_files import judging_files
+from fleet.preview.judging_files import judging_files
 from fleet.preview.policy_config import PolicyError, config_file, read_config
 
 Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]

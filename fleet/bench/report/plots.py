@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import matplotlib as mpl
@@ -14,7 +13,7 @@ from fleet.bench.measurement import Distribution, Latencies, Measurement, Point,
 from fleet.bench.report.article import SERIES, Published, series_of
 
 if TYPE_CHECKING:
-    from fleet.report.svg import Format
+    from fleet.report.outline import Format
 
 QUANTITIES: Final = {
     "ttft": "first token (TTFT)",
@@ -30,24 +29,14 @@ _LOG_FROM: Final = 20.0
 """Spread between the median and the longest from which a logarithmic axis shows more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Svg:
-    """One drawing."""
-
-    text: str
-
-    def markup(self) -> str:
-        """The `<svg>` element."""
-        return self.text[self.text.index("<svg") :]
-
-
-Plot = Callable[["Format"], Svg]
+Plot = Callable[["Format"], str]
+"""The `<svg>` element of a plot."""
 
 
 def _drawn(name: str, panels: Sequence[Callable[[Any], None]]) -> Plot:
     """Panels side by side, on a phone below each other."""
 
-    def draw(format_: Format) -> Svg:
+    def draw(format_: Format) -> str:
         wide = format_ == "wide"
         rows, columns = (1, len(panels)) if wide and len(panels) < 4 else (len(panels), 1)
         if wide and len(panels) == 4:
@@ -60,8 +49,7 @@ def _drawn(name: str, panels: Sequence[Callable[[Any], None]]) -> Plot:
                 panel(axes)
             file = io.StringIO()
             figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
-        css = f'class="{format_}" '
-        return Svg(file.getvalue().replace("<svg ", f"<svg {css}", 1))
+        return f'<svg class="{format_}" {file.getvalue().partition("<svg ")[2]}'
 
     return draw
 

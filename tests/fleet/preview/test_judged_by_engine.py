@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi.runtime.rpc import UNKNOWN as UNKNOWN_TEXT
 
 from facts.names import stack_names
 from fleet.preview.compare.compare import compare
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from fleet.preview.record.recording_json import UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, paths_of_unknowns
 from fleet.preview.report.model import Policies
 from fleet.preview.stack_preview import preview_stack

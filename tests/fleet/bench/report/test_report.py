@@ -79,8 +79,8 @@ def test_plots_are_drawings_of_their_own_for_screen_and_phone() -> None:
         plots.by_nodes([SOUND.measurement], published),
     )
     for plot in drawn:
-        wide, narrow = plot("wide").markup(), plot("narrow").markup()
-        assert wide == plot("wide").markup()
+        wide, narrow = plot("wide"), plot("narrow")
+        assert wide == plot("wide")
         assert ElementTree.fromstring(wide).get("class") == "wide"
         assert ElementTree.fromstring(narrow).get("class") == "narrow"
 

@@ -1,4 +1,4 @@
-"""What a configuration makes of a pack, and what differs between two judges."""
+"""What a configuration makes of a pack, and where a pack finds its modules."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from fleet.preview.judges import JudgeChange, both, changes_of_policies
 from fleet.preview.policy import Violation, start
-from fleet.preview.policy_config import Declared, PolicyState, merge, weaker
-from fleet.preview.report.judges import changes_of, format_gaps, remarks_of
+from fleet.preview.policy_config import Declared, PolicyState, merge
 from fleet.preview.report.model import Policies
-from fleet.preview.report.policies import format_counts
+from fleet.preview.report.policies import format_gaps, remarks_of
 from tests.fleet.preview.programs import fleet_like
-from tests.fleet.preview.sample_changes import ADVISORY, BASE, HEAD, JUDGE_CHANGED, MANDATORY, judge, state
+from tests.fleet.preview.sample_changes import SWITCHED_OFF, state
 from tests.support.rows import each_row
 
 DECLARED = (
@@ -55,8 +53,6 @@ def test_a_policys_own_entry_goes_before_all(all_: Any) -> None:
 def test_a_remediation_stops_as_much_as_a_mandatory_rule() -> None:
     found = merged(all="remediate")
     assert not any(one.lowered or one.disabled for one in found.values())
-    assert not weaker("remediate", "mandatory")
-    assert weaker("advisory", "remediate")
 
 
 @each_row(
@@ -83,51 +79,22 @@ def test_a_quoted_value_is_short() -> None:
     assert len(str(caught.value)) < 200
 
 
-def test_changes_say_what_is_judged_less() -> None:
-    found = {(one.kind, one.subject): one for one in changes_of_policies(BASE, HEAD)}
-    assert found["level", "image-latest"].weaker
-    assert found["level", MANDATORY.policy].after == "disabled"
-    assert {one.weaker for one in changes_of_policies(HEAD, BASE) if one.kind == "level"} == {False}
-    assert [one.kind for one in changes_of_policies(BASE, None)] == ["pack-removed"]
-    assert not list(changes_of_policies(BASE, BASE))
-
-
-def test_a_level_of_the_packs_code_is_told_of_the_pack() -> None:
-    old, new = judge("base", state("a", "mandatory")), judge("head", state("a", "advisory"))
-    assert list(changes_of_policies(old, new)) == [
-        JudgeChange(kind="level", subject="a", before="mandatory", after="advisory", file="policy", weaker=True)
-    ]
-
-
-def test_a_violation_of_both_judges_is_told_once() -> None:
-    found = both(ADVISORY, (MANDATORY, *ADVISORY))
-    assert [one.judges for one in found] == [("head",), ("base", "head"), ("base", "head")]
-
-
-def test_no_violations_is_said_only_where_everything_was_asked() -> None:
-    asked = Policies(state="judged", judges=(BASE,))
-    switched_off = Policies(state="judged", judges=(HEAD,))
-    assert "no violations" in format_counts(asked)
+def test_what_is_switched_off_is_in_the_verdict_and_named() -> None:
+    asked = Policies(state="judged", states=(state("a", "mandatory"),))
     assert format_gaps(asked) == ""
-    assert "no violations" not in format_counts(switched_off)
-    assert format_gaps(switched_off) in format_counts(switched_off)
-    assert {one.loud for one in remarks_of(switched_off)} == {True, False}
-    assert not any(one.loud for one in remarks_of(asked))
+    assert format_gaps(SWITCHED_OFF) == "3 of 4 policies asked, 1 lowered to warnings"
+    told = " ".join(remarks_of(SWITCHED_OFF))
+    for name in ("no-surge-on-gpu-pods", "image-latest", "maxUsdPerHour 900"):
+        assert name in told
+    assert "Disabled" not in " ".join(remarks_of(asked))
 
 
 @pytest.mark.parametrize("policy", ["a-rule-failed", "public-grant"])
-def test_a_policy_without_a_verdict_is_told_and_loud(policy: str) -> None:
+def test_a_policy_without_a_verdict_is_named(policy: str) -> None:
     failed = Violation(
         policy=policy, level="advisory", urn="", message=f"can't run policy '{policy}' during preview: x"
     )
-    (said,) = (one for one in remarks_of(Policies(state="judged", judges=(BASE,), violations=(failed,))) if one.loud)
-    assert policy in said.text
-
-
-def test_what_weakens_the_judge_comes_first_and_is_loud() -> None:
-    loud = [one.loud for one in changes_of(JUDGE_CHANGED)]
-    assert loud == sorted(loud, reverse=True)
-    assert sum(loud) == 2
+    assert any(policy in one for one in remarks_of(Policies(state="judged", violations=(failed,))))
 
 
 @pytest.mark.slow
