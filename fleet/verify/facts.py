@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fleet.clients.metrics_text import MetricsText
-
-if TYPE_CHECKING:
-    from fleet.verify.host_name import HostName
 
 Manifest = Mapping[str, Any]
 LATE: Final = "no answer within"
@@ -193,6 +190,21 @@ class Cluster:
     gateway: Mapping[str, Manifest] = field(default_factory=dict)
     """The gateway's objects by kind and name, such as `HTTPRoute qwen35-pool`; empty where one does not exist."""
     troubles: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostName:
+    """The endpoint's host name as a client sees it. A trouble is the reason why there was no answer."""
+
+    name: str
+    days_left: int | None = None
+    """Validity of the certificate, which this machine trusts for the name."""
+    tls_trouble: str = ""
+    redirect: str = ""
+    """Status and target of GET / on port 80."""
+    redirect_trouble: str = ""
+    call: str = ""
+    """Status and target of a POST below /v1 on port 80; empty without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

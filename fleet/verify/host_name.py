@@ -6,16 +6,15 @@ import http.client
 import socket
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from fleet.verify.facts import Facts, HostName
 from fleet.verify.findings import Part, Seen, Unseen, check, difference
 
 if TYPE_CHECKING:
-    from fleet.verify.facts import Facts
     from settings.stack import Settings
 
 PORTS: Final = (443, 80)
@@ -24,21 +23,6 @@ CALLED: Final = "/v1/completions"
 LEAST_DAYS: Final = 14
 """Days for which a certificate must still be valid. Assumed: Google renews about a month before the end, so fewer mean that it cannot."""
 _DAY_SECONDS: Final = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostName:
-    """What a client sees. A trouble is the reason why there was no answer."""
-
-    name: str
-    days_left: int | None = None
-    """Validity of the certificate, which this machine trusts for the name."""
-    tls_trouble: str = ""
-    redirect: str = ""
-    """Status and target of GET / on port 80."""
-    redirect_trouble: str = ""
-    call: str = ""
-    """Status and target of a POST below /v1 on port 80; empty without an answer."""
 
 
 def is_asked(settings: Settings, url: str) -> bool:

@@ -322,7 +322,7 @@ ROWS: Final = (
         unit="share",
         allowed=f"at most {percent(limits.FAILED_SHARE)} failed in each run",
         why="A failed request is load that was not served. Check the servers' logs for http 5xx and cut answers, and their restarts and "
-        "readiness for refused connections.",
+        "readiness for refused connections. `no json`: a late client misread an answer; use more clients.",
         blames="server",
     ),
     Row(

@@ -91,5 +91,6 @@ def test_a_saturated_client_is_caught(tmp_path: Path) -> None:
     with serving(lambda: EngineServer(node(SATURATING_STEP_SECONDS))) as server:
         judged, _ = measured(load, server, tmp_path)
     assert {check.id for check in failed(judged) if check.blames == "client"} & {"client-cpu", "event-loop"}
-    assert not [check for check in failed(judged) if check.blames == "server"]
+    # What it misreads fails, too.
+    assert {check.id for check in failed(judged) if check.blames == "server"} <= {"failures"}
     assert OPENINGS["client"] in judged.certificate.reason

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleet.verify.facts import Facts
-from fleet.verify.host_name import CALLED, LEAST_DAYS, HostName, host_name, is_asked, look
+from fleet.verify.facts import Facts, HostName
+from fleet.verify.host_name import CALLED, LEAST_DAYS, host_name, is_asked, look
 from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
