@@ -79,8 +79,6 @@ class FleetShape:
     """GiB downloaded through Cloud NAT before the first response."""
     benchmark_machine_type: str | None = None
     """Machine type of the benchmark clients; None without a benchmark."""
-    benchmark_machines: int = 1
-    """Number of these machines during the benchmark."""
     epp_vcpus: int = 0
     """vCPUs of the endpoint picker; 0 without a gateway."""
     epp_machine_type: str | None = None
@@ -113,7 +111,6 @@ class FleetShape:
         for name in (
             "nodes",
             "reserved_nodes",
-            "benchmark_machines",
             "epp_vcpus",
             "load_balancers",
             "gateway_addresses",
@@ -361,7 +358,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.nodes:
         yield _item("autopilot-premium", shape.nodes, shape, stays=False)
     # C4, which the benchmark uses, supports only Hyperdisk.
-    clients = shape.benchmark_machines if shape.benchmark_machine_type else 0
+    clients = int(shape.benchmark_machine_type is not None)
     hyperdisks_gib = clients * boot_disk_gib(BENCHMARK_CLIENT_DISK_GIB * GIB)
     if shape.machine.boot_disk == "hyperdisk-balanced":
         hyperdisks_gib += shape.nodes * shape.boot_disk_gib
@@ -375,7 +372,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
         yield from _weights_items(shape.weights, shape)
     if shape.benchmark_machine_type is not None:
         name = f"Benchmark clients during a run: {shape.benchmark_machine_type} on demand"
-        yield _machine("benchmark", name, shape.benchmark_machine_type, shape.benchmark_machines, shape, stays=False)
+        yield _machine("benchmark", name, shape.benchmark_machine_type, 1, shape, stays=False)
     if shape.epp_machine_type is not None:
         name = f"Endpoint picker: {shape.epp_machine_type} on demand"
         yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)

@@ -51,12 +51,11 @@ EPP_CPU = 10
 EPP_CONNECTIONS = 8_000
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
-BENCHMARK_MACHINE = "c4-standard-16"
 # Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
 BENCHMARK_MACHINES = {"c4-standard-16": 16, "c4-standard-32": 32, "c4-standard-48": 48}
-# Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, a pod's ports to one address. Assumed: the margin for the previous run's
-# connections and others.
-CONNECTIONS_PER_POD = 20_000
+# Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, 28,232 ports of a pod to one address. Measured: 24,000 connections of 24
+# clients on loopback (docs/decisions/14-benchmark.md); the rest is for connections that a run before it closed, and others.
+BENCHMARK_CONNECTIONS = 25_000
 # Assumed: Git LFS opens eight concurrent transfers and a few connections to its server.
 DOWNLOAD_CONNECTIONS = 16
 
@@ -85,9 +84,8 @@ class Sizing:
     """GPUs to request, including spares."""
     benchmark_clients: int
     benchmark_connections: int
-    benchmark_nodes: int
-    """Number of machines of type `benchmark_machine` for these clients, one pod each."""
     benchmark_machine: str
+    """Machine type of the one pod with these clients."""
     gateway: GatewayAdvice
 
 
@@ -122,8 +120,7 @@ def size(
         quota_gpus=nodes * machine.gpus,
         benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
-        benchmark_nodes=benchmark_pods(clients, ceil(in_flight), BENCHMARK_MACHINE),
-        benchmark_machine=BENCHMARK_MACHINE,
+        benchmark_machine=benchmark_machine(clients),
         gateway=gateway_advice(nodes, requests_per_s, loss_per_token_with_gateway),
     )
 
@@ -164,10 +161,9 @@ def benchmark_clients(
     return max(1, by_connections, min(by_cpu, ceil(in_flight)))
 
 
-def benchmark_pods(clients: int, connections: int, machine_type: str) -> int:
-    """Pods, one per machine, so that every client has a vCPU and every connection a port."""
-    by_cores = ceil(clients / BENCHMARK_MACHINES[machine_type])
-    return max(1, by_cores, ceil(connections / CONNECTIONS_PER_POD))
+def benchmark_machine(clients: int) -> str:
+    """The smallest machine type with a vCPU for every client; the largest where there is none."""
+    return next((name for name, vcpus in BENCHMARK_MACHINES.items() if clients <= vcpus), [*BENCHMARK_MACHINES][-1])
 
 
 def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:

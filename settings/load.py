@@ -67,9 +67,7 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
 )
 """Control characters, lone surrogates, and characters that are not seen or change the order of what is seen."""
-_MAY_HAVE_LINES = re.compile(
-    rf"{NAMESPACE}:(?:server|rollout\.canary)\.engine\.extra(?:Args\[[0-9]+\]|Env\..*)", re.DOTALL
-)
+_MAY_HAVE_LINES = re.compile(rf"{NAMESPACE}:(?:server|rollout)\.engine\.extra(?:Args\[[0-9]+\]|Env\..*)", re.DOTALL)
 """Values that may be JSON or a template."""
 KEYS = _SCALARS | _SECTIONS | SECRET_KEYS.keys()
 """Every key of this project's namespace."""

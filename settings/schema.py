@@ -40,9 +40,9 @@ def stack_file_schema() -> dict[str, Any]:
         if model.__name__ in definitions:
             _document(definitions[model.__name__], model)
     settings = definitions.pop("Settings")
-    for section in ("Server", "Canary"):
+    definitions["Server"]["properties"]["profile"]["enum"] = list(NAMES)
+    for section in ("Server", "Rollout"):
         fields = definitions[section]["properties"]
-        fields["profile"]["enum"] = list(NAMES)
         fields["engine"] = {"$ref": "#/$defs/Engine", "description": fields["engine"]["description"]}
     # The default follows from the model.
     definitions["Server"]["properties"]["name"].pop("default")

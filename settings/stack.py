@@ -39,6 +39,7 @@ from settings.sections.platform import Platform
 from settings.sections.registry import Registry
 from settings.sections.results import Results
 from settings.sections.rollout import Rollout
+from settings.sections.scaling import Scaling
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
 from settings.sections.section import Namespace, ProjectId, SecretVersion, Section, like
 from settings.sections.server import PodResources, Server
@@ -104,8 +105,8 @@ class Settings(Section):
     """Documents to process to their end."""
     monitoring: Monitoring = Monitoring()
     """Managed Prometheus, dashboard and alerts."""
-    rollout: Rollout = Rollout()
-    """An upgrade in progress, with a canary."""
+    rollout: Rollout | None = None
+    """A canary of the next release. Default: none."""
     budget: Budget | None = None
     """A billing budget. Default: none."""
     spending: Spending | None = None
@@ -379,18 +380,18 @@ class Settings(Section):
     @property
     def canary_replicas(self) -> int:
         """Pods of the canary; 0 without one."""
-        return 0 if self.rollout.canary is None else self.rollout.canary.replicas
+        return 0 if self.rollout is None else 1
 
     @property
     def canary_pool(self) -> str | None:
         """InferencePool of a canary with a share of the users' requests; None of an offline trial."""
-        canary = self.rollout.canary
-        return None if canary is None or canary.weight is None else self.gateway.pool_name + CANARY_ENDING
+        rollout = self.rollout
+        return None if rollout is None or rollout.weight is None else self.gateway.pool_name + CANARY_ENDING
 
     @property
     def canary_weight(self) -> int:
         """Percent of the users' requests for the canary."""
-        return 0 if self.rollout.canary is None else self.rollout.canary.weight or 0
+        return 0 if self.rollout is None else self.rollout.weight or 0
 
     @property
     def endpoint_kind(self) -> EndpointKind:
@@ -450,10 +451,10 @@ class Settings(Section):
         """The stack with the canary as its servers, without endpoint, gateway and benchmark, to apply the servers' checks to the canary.
         None without a canary.
         """
-        canary = self.rollout.canary
-        if canary is None:
+        rollout = self.rollout
+        if rollout is None:
             return None
-        server, model = canary.server(self.server), canary.chosen_model(self.model, self.serving.model)
+        server, model = rollout.server(self.server), rollout.chosen_model(self.model, self.serving.model)
         return self._but(
             frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model
         )
@@ -461,7 +462,18 @@ class Settings(Section):
     @property
     def without_canary(self) -> Settings:
         """The stack without its canary."""
-        return self if self.rollout.canary is None else self._but(frozenset({"rollout"}))
+        return self if self.rollout is None else self._but(frozenset({"rollout"}))
+
+    def one_replica(self, *, canary: bool = False) -> Settings:
+        """One replica of the servers, or the canary, with the stack's benchmark and without endpoint and gateway: what is measured at its
+        pod. Raises LookupError without a canary.
+        """
+        whole = self.as_canary if canary else self
+        if whole is None:
+            raise LookupError(f"stack {self.stack} has no canary")
+        server = whole.server.model_copy(update={"replicas": 1, "scaling": Scaling()})
+        without = frozenset({"batch", "endpoint", "gateway", "rollout"})
+        return whole._but(without, server=server, benchmark=self.benchmark)
 
     def _but(self, without: Container[str], **changes: Any) -> Settings:
         given = {name: getattr(self, name) for name in self.model_fields_set if name not in without}

@@ -135,8 +135,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "spending.until": "2027-01-02T00:00:00Z",
             "spending.since": "2026-11-01T00:00:00Z",
             "spending.then": "warn",
-            "spending.onUnknown": "pause",
-            "spending.warnAt": [0.6],
         },
     ),
     "a model of one's own": (
@@ -294,17 +292,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"pagerdutyKey": "b", "monitoring.alerts.channels.type": [CHANNELS[0]]},
     ),
     "a canary": (
-        {"rollout": {"canary": {"engine": {"seed": 1}, "weight": 5}}, "gateway": {"enabled": True}},
+        {"rollout": {"engine": {"seed": 1}, "weight": 5}, "gateway": {"enabled": True}},
         {
-            "rollout.canary.profile": "serve-chat",
-            "rollout.canary.engine": {"seed": 2},
-            "rollout.canary.image": {"repository": "acme/vllm", "digest": f"sha256:{'1' * 64}"},
-            "rollout.canary.image.tag": "v0.18.1",
-            "rollout.canary.image.digest": f"sha256:{'1' * 64}",
-            "rollout.canary.model.id": "Qwen/Qwen3.5-4B",
-            "rollout.canary.model.revision": "1" * 40,
-            "rollout.canary.replicas": 2,
-            "rollout.canary.weight": 6,
+            "rollout.engine": {"seed": 2},
+            "rollout.image": {"repository": "acme/vllm", "digest": f"sha256:{'1' * 64}"},
+            "rollout.image.tag": "v0.18.1",
+            "rollout.image.digest": f"sha256:{'1' * 64}",
+            "rollout.model.id": "Qwen/Qwen3.5-4B",
+            "rollout.model.revision": "1" * 40,
+            "rollout.weight": 6,
         },
     ),
     "a Docker Hub account": (
@@ -336,7 +332,6 @@ TOOLBOX = frozenset(
         "batch.onDone",
         "batch.template",
         *(f"batch.defaults.{name}" for name in ("maxTokens", "seed", "temperature", "topP")),
-        "rollout.promoted",
     }
 )
 """Keys that `fleet` alone reads."""
@@ -351,7 +346,7 @@ JUDGED = frozenset(
         "capacity.commitment",
         "capacity.nodes",
         "capacity.reservation.nodes",
-        "rollout.canary.model.sizeGb",
+        "rollout.model.sizeGb",
     }
 )
 """Keys for figures, prices and checks, which an output or a finding shows."""

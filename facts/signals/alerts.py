@@ -92,7 +92,7 @@ _SUMMARIES: Final[Mapping[str, str]] = {
     "GpusIdle": "{server}: no request for {idle} hours{at}",
     "SpendingPaused": "Stack {stack} is paused: its spending limit is reached",
     "SpendingOver": "Stack {stack} passed a step of its spending limit{over}",
-    "SpendingUnwatched": "Stack {stack} {lacks}: its spend guard is not running, cannot count, or its sum was changed",
+    "SpendingUnwatched": "Stack {stack} {lacks}: its spend guard is not running, or cannot count or pause",
     "BatchStalled": "{server}: a batch stands still, will be late, fails, or cannot be counted",
     "BatchLimit": "{server}: a batch stopped before its end: its maxUsd is reached",
 }

@@ -190,7 +190,7 @@ class OfStack:
             )
         self._settings, self._asked, self._facts = settings, asked, facts_of_stack(settings)
         # The benchmark's machines run for minutes, and not beside a batch.
-        self._billed = replace(fleet_shape(settings), benchmark_machine_type=None, benchmark_machines=0)
+        self._billed = replace(fleet_shape(settings), benchmark_machine_type=None)
         served = settings.serving.model
         self.model = Pinned(id=served.id, revision=served.revision)
         self.served: str | None = settings.serving.served_model_name

@@ -5,53 +5,34 @@
         client-000.json                  the client's own result (`vllm bench serve --save-detailed`)
         client-000.witness.json          what was seen inside the client process: `Witness`
         client-000.log
-        pod-0.json                       one pod's course: `PodCourse`
+        pod.json                         the pod's course: `PodCourse`
         server-metrics.jsonl.gz          samples of every server's /metrics: one `MetricsSample` a line
     DIR/dcgm.json                        managed Prometheus' DCGM series: `DcgmSeries`
 
-A folder of clients' results without run.json is one run of an unknown stack. Times are seconds since 1970 by the wall clock unless a name
-says otherwise. Pods write these files with the standard library.
+Times are seconds since 1970 by the wall clock unless a name says otherwise. The pod writes these files with the standard library.
 """
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA: Final = 1
-"""Version of these files; a reader refuses any other."""
 RUN_FILE: Final = "run.json"
 METRICS_FILE: Final = "server-metrics.jsonl.gz"
+POD_FILE: Final = "pod.json"
 DCGM_FILE: Final = "dcgm.json"
-MERGED_FILE: Final = "merged.json"
-SUMS_FILE: Final = "SHA256SUMS"
-VERDICT_FILE: Final = "rollout-verdict.json"
-MOST_CLIENTS: Final = 100_000
-"""Of a run. Assumed: a hundred times what the largest fleet needs; more is a damaged file."""
+MOST_CLIENTS: Final = 1_000
+"""Of a run. Assumed: twenty times what one pod holds; more is a damaged file."""
 MOST_REPEATS: Final = 1_000
 """Of a load. Assumed: fifty times what the settings allow; more is a damaged file."""
-RUN_FOLDER: Final = re.compile(r"point-(?P<point>\d{2,})-repeat-(?P<repeat>\d+)")
-CLIENT_FILE: Final = re.compile(r"client-(?P<client>\d{3,})\.json")
-_NOT_INPUTS: Final = (".html", ".png", ".sig")
-
-
-def is_input(path: Path, folder: Path) -> bool:
-    """Whether a file below a measurement's folder was measured, and not made from the measurement afterwards."""
-    return (
-        path.name not in (MERGED_FILE, SUMS_FILE, VERDICT_FILE)
-        and path.suffix not in _NOT_INPUTS
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
-Kind = Literal["random", "shared-prefix", "sharegpt", "trace"]
+Kind = Literal["random", "sharegpt", "trace"]
 
 
 NotNegative = Annotated[float, Field(ge=0)]
@@ -76,7 +57,7 @@ class AskedWorkload(_File):
     ignore_eos: bool
     """Whether every answer has the requested length; `vllm bench serve` forces it for random prompts."""
     dataset: str | None = None
-    """SHA-256 of the file that requests come from. None: no file, or unknown."""
+    """SHA-256 of the file that requests come from. None: no file."""
 
     @property
     def of_a_file(self) -> bool:
@@ -117,7 +98,7 @@ class AskedCost(_File):
 
 
 class Asked(_File):
-    """run.json: stack, workload and loads, written by the program and completed by pod 0."""
+    """run.json: stack, workload and loads, written by the program and completed by the pod."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: str = ""
@@ -140,8 +121,6 @@ class Asked(_File):
     points: Annotated[tuple[AskedPoint, ...], Field(min_length=1)]
     repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
     prompts_per_client: Annotated[int, Field(ge=1)]
-    pods: Annotated[int, Field(ge=1)]
-    """Benchmark pods; every point's clients are spread over the first of them."""
     slo: AskedSlo | None = None
     shape: AskedShape
     cost: AskedCost | None = None
@@ -150,21 +129,10 @@ class Asked(_File):
 
 
 class Clock(_File):
-    """Both clocks at one time, to convert monotonic times to the wall clock."""
+    """Both clocks at one time, to convert monotonic times to the wall clock. All clients share one monotonic clock: that of their node."""
 
     wall: float
     perf_counter: float
-
-
-class Barrier(_File):
-    """The start of a client."""
-
-    ready_at: float
-    """Prompts drawn and warm-up finished."""
-    go_at: float
-    """The common start."""
-    released_at: float
-    """When it started."""
 
 
 class ClientSamples(_File):
@@ -176,7 +144,6 @@ class ClientSamples(_File):
     """CPU time of the process in that second, in cores."""
     loop_lag_ms: tuple[NotNegative, ...]
     """Longest delay of a 20 ms tick of its event loop in that second."""
-    open_files: tuple[Annotated[int, Field(ge=0)], ...]
 
 
 class Witness(_File):
@@ -184,19 +151,12 @@ class Witness(_File):
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     client: int
-    pod: int
-    node: str
-    """Host name: clients of one node share a monotonic clock."""
     program: str
     """For example `vllm bench serve 0.18.1`."""
     seed: int
     clock: Clock
-    clock_at_end: Clock
-    barrier: Barrier
-    ended_at: float
     loop_lag_p99_ms: NotNegative
     """Over all ticks from the common start to the last answer."""
-    open_files_limit: int
     samples: ClientSamples
     prompt_hashes: tuple[str, ...]
     """16 hexadecimal digits of each prompt's BLAKE2b, in the order of the result's lists."""
@@ -206,25 +166,15 @@ class Witness(_File):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
-class PodStep(_File):
-    """One step of a pod."""
-
-    at: float
-    what: str
-
-
 class PodCourse(_File):
-    """pod-N.json: one benchmark pod in one run."""
+    """pod.json: the benchmark's pod in one run."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
-    pod: int
-    node: str
-    cores: Annotated[float, Field(gt=0)]
-    """CPU that this pod may use."""
-    clients: tuple[int, ...]
+    began: float
+    ended: float
     exit_codes: dict[str, int]
     """By client number."""
-    steps: tuple[PodStep, ...]
+    notes: tuple[str, ...]
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 

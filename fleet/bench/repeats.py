@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import inf, isfinite, sqrt
 from typing import Final
 
-from fleet.bench.measurement import Estimate, Run
+from fleet.bench.measurement import Estimate
 from fleet.bench.student_t import two_sided
 
-WALL_CLOCK: Final = 1e9
-"""Seconds since 1970 are above it, seconds since a first request are not."""
 CONFIDENCE: Final = 0.95
 """Of every interval. Two-sided: an unchanged mean is called worse once in forty times."""
-
-
-def overlapping(runs: Sequence[Run]) -> tuple[Run, Run] | None:
-    """Two runs at the same time by the wall clock, where it is known: runs are made one after the other, so one is a copy."""
-    known = sorted((run for run in runs if run.whole.began > WALL_CLOCK), key=lambda run: run.whole.began)
-    for one, other in pairwise(known):
-        if other.whole.began + other.clock_uncertainty_s < one.whole.ended - one.clock_uncertainty_s:
-            return one, other
-    return None
 
 
 def estimate(values: Sequence[float]) -> Estimate:

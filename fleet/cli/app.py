@@ -23,7 +23,6 @@ from fleet.cli.new import new
 from fleet.cli.plan import plan
 from fleet.cli.preview import preview
 from fleet.cli.prices import prices
-from fleet.cli.rollout import rollout
 from fleet.cli.spending import spending
 from fleet.cli.verify import verify
 
@@ -71,7 +70,6 @@ app.command(short_help="Bring a stack up on a local control plane and run failur
 app.command(short_help="Check this machine's prerequisites for each step.")(doctor)
 app.add_typer(config, name="config")
 app.command(short_help="Check in a minute that a live stack serves what its file declares.")(verify)
-app.add_typer(rollout, name="rollout", short_help="Upgrade one canary replica first, the others after its verdict.")
 app.command(short_help="Show how much of a stack's spending limit is used.")(spending)
 app.add_typer(bench, name="bench", short_help="Benchmark a live stack; certify and report the results.")
 

@@ -14,6 +14,7 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.options import Format, Root, Stack
 from fleet.cli.project import find_root, require_stack
+from fleet.doctor.packages import require_google_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def doctor(
         bool,
         typer.Option(
             "--live",
-            help="With `--for up`: also check quota, machines and permissions with your gcloud. Changes nothing.",
+            help="With `--for up`: also check quota, machines and permissions with your login. Changes nothing.",
         ),
     ] = False,
     stack: Stack = None,
@@ -39,8 +40,8 @@ def doctor(
 ) -> int:
     """Check the prerequisites for previewing, rehearsing, bringing up and measuring a fleet, and for judging pull requests.
 
-    Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, an access
-    token, for queries without a gcloud command.
+    Exits with 1 if one is missing or, with --live, unknown. Credentials are never shown; only --live reads one, the login
+    that `pulumi up` uses.
     """
     from fleet.doctor.machine import STEPS, inspect_machine, needed_by
     from fleet.doctor.report import outline
@@ -61,6 +62,7 @@ def doctor(
 
 def _look_up(folder: Path, stack: str | None) -> LiveReport:
     """Google Cloud's side of the stack. Raises SettingsError for a stack that `pulumi up` would refuse."""
+    require_google_packages()
     from fleet.doctor.live import look
     from settings.load import accept, parse
     from settings.problems import SettingsError

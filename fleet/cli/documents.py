@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from facts.files import write_whole
-from fleet.report.terminal import PLAIN_WIDTH, Page, Paper, stdout_paper
+from fleet.report.terminal import PLAIN_WIDTH, Paper, stdout_paper
 
 if TYPE_CHECKING:
     from fleet.report.outline import Outline
-    from fleet.report.terminal import Paper
 
 Documents = Mapping[str, Path | None]
 """The file of each format that was asked for; None is stdout."""
@@ -32,10 +31,6 @@ def format_option(*formats: str) -> Any:
                 raise typer.BadParameter(f"{name!r} is not one of {', '.join(formats)}.")
             if equals and not file:
                 raise typer.BadParameter(f"{one}: the file is missing; write {name}=FILE.")
-            if equals and not Path(file).parent.is_dir():
-                raise typer.BadParameter(f"{one}: no such folder: {Path(file).parent}.")
-            if equals and Path(file).is_dir():
-                raise typer.BadParameter(f"{one}: {file} is a folder.")
         names = [one.partition("=")[0] for one in given]
         if len(set(names)) < len(names) or sum("=" not in one for one in given) > 1:
             raise typer.BadParameter(
@@ -58,33 +53,42 @@ def documents_of(given: Sequence[str] | None) -> Documents:
     return {name: Path(file) if equals else None for name, equals, file in parts}
 
 
-def show(outline: Outline, format_: str, file: Path | None = None) -> None:
-    """Write a report in `text`, `json`, `markdown` or `html` to a file or to stdout."""
-    from fleet.report.render import rendered
+def show(outline: Outline, format_: str, file: Path | None = None, *, details: bool = False) -> None:
+    """Write a report in `text`, `json`, `markdown` or `html` to a file or to stdout; `details`: of a text, more than its first screen."""
+    if format_ == "text":
+        from fleet.report.as_text import print_text
 
-    deliver(rendered(outline, format_), file)
-
-
-def deliver(document: str | Callable[[Paper], None], file: Path | None) -> None:
-    """Write a document, or what is printed on paper, to a file or to stdout."""
-    if file is None:
-        if isinstance(document, str):
-            sys.stdout.write(document)
-        else:
-            document(stdout_paper())
-        return
-
-    if not isinstance(document, str):
+        if file is None:
+            print_text(stdout_paper(), outline, details=details)
+            return
         stream = io.StringIO()
-        document(Paper(stream=stream, width=PLAIN_WIDTH, styled=False))
+        print_text(Paper(stream=stream, width=PLAIN_WIDTH, styled=False), outline, details=details)
         document = stream.getvalue()
-    write_whole(file, document.encode(errors="backslashreplace"))
+    else:
+        document = _document(outline, format_)
+    if file is None:
+        sys.stdout.write(document)
+    else:
+        write_whole(file, document.encode(errors="backslashreplace"))
+
+
+def _document(outline: Outline, format_: str) -> str:
+    """Each renderer is imported when it is used."""
+    if format_ == "json":
+        from fleet.report.as_json import json_text
+
+        return json_text(outline)
+    if format_ == "html":
+        from fleet.report.as_html import html_text
+
+        return html_text(outline)
+    from fleet.report.as_markdown import markdown_text
+
+    return markdown_text(outline)
 
 
 def say_next(*commands: str) -> None:
     """Print the commands that come next."""
-    page = Page(stdout_paper())
-    page.title("Next")
-    for command in commands:
-        page.pointer(command, indent=2)
-    page.print()
+    from fleet.report.outline import Outline, next_steps
+
+    show(Outline(title="Next", body=next_steps(*commands).body), "text")

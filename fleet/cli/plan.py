@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated
@@ -89,7 +90,7 @@ def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
 def _spot_zones(answer: Plan, place: Place, region: str | None) -> tuple[Advice, ...]:
     """Google's advice on the zones that list the machine: all, or those of the region or zone that was given."""
     from facts.prices import published
-    from fleet.doctor import advice, gcloud
+    from fleet.doctor.packages import require_google_packages
 
     machine = answer.question.machine.type
     region = place.zone.rpartition("-")[0] if place.zone else region
@@ -103,13 +104,13 @@ def _spot_zones(answer: Plan, place: Place, region: str | None) -> tuple[Advice,
         raise CommandError(
             f"--live: no zone with {machine} on Spot is known{f' in {region}' if region else ''}; try another --region"
         )
-    try:
-        project = place.project or gcloud.text("config", "get-value", "project").strip()
-        if not project:
-            raise CommandError("--live requires a project; run `gcloud config set project PROJECT`")
-        return advice.ask_zones(project, machine, zones, answer.machines)
-    except gcloud.NoAnswerError as error:
-        raise CommandError(f"--live: {error}") from None
+    project = place.project or os.environ.get("GOOGLE_CLOUD_PROJECT", "")
+    if not project:
+        raise CommandError("--live requires a project; pass --project PROJECT, or set GOOGLE_CLOUD_PROJECT")
+    require_google_packages()
+    from fleet.doctor.advice import ask_zones
+
+    return ask_zones(project, machine, zones, answer.machines)
 
 
 def _with_losses(question: PlanQuestion, zones: Sequence[Advice]) -> PlanQuestion:

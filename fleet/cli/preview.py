@@ -47,6 +47,17 @@ def preview(
             help="Show changes since a git reference.",
         ),
     ] = None,
+    details: Annotated[bool, typer.Option("--details", help="Show everything, not only the first screen.")] = False,
+    policy_pack: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy-pack",
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="Judge with this policy pack and its limits, such as those of the branch to merge into.",
+        ),
+    ] = None,
     no_policy: Annotated[bool, typer.Option("--no-policy", help="Skip the policy pack.")] = False,
     detailed_exitcode: Annotated[
         bool, typer.Option("--detailed-exitcode", help="With --against: exit with 4 if anything changes.")
@@ -80,7 +91,7 @@ def preview(
                 name,
                 out=out / name if out is not None and len(names) > 1 else out,
                 ask_policies=not no_policy,
-                for_machines="json" in documents,
+                policy_pack=policy_pack,
                 against=baseline,
             )
 
@@ -97,7 +108,7 @@ def preview(
         # The files that were asked for say it, too.
         _write(outcomes, {format_: file for format_, file in documents.items() if file is not None})
         raise failures[0]
-    outline = _write(outcomes, documents)
+    outline = _write(outcomes, documents, details=details)
     code = max(map(exit_code, failures), default=_exit_code(outcomes, changes_count=detailed_exitcode))
     if code != CLEAN and None not in documents.values():
         files = ", ".join(map(str, documents.values()))
@@ -128,11 +139,11 @@ def _exit_code(outcomes: Sequence[Outcome], *, changes_count: bool) -> int:
     return CHANGES if changes_count and changed else CLEAN
 
 
-def _write(outcomes: Sequence[Outcome], documents: Documents) -> Outline:
+def _write(outcomes: Sequence[Outcome], documents: Documents, *, details: bool = False) -> Outline:
     """Write the report in each format. Returns it."""
     from fleet.preview.report.outline import preview_outline
 
     outline = preview_outline(*outcomes, with_data="json" in documents)
     for format_, file in documents.items():
-        show(outline, format_, file)
+        show(outline, format_, file, details=details)
     return outline

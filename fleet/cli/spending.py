@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from facts.names import SPENDING_APP, spending_namespace
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
@@ -15,12 +14,8 @@ from fleet.cli.fields import with_fields
 from fleet.cli.options import Live, OneStack
 
 if TYPE_CHECKING:
-    from facts.finding import Finding
     from settings.sections.spending import Spending
-    from workloads.spending.total import DamagedSumError, Sum
-
-_AHEAD_SECONDS: Final = 86_400.0
-"""Tolerated difference between this machine's clock and the cluster's."""
+    from workloads.spending.total import Sum
 
 
 @with_fields
@@ -35,8 +30,7 @@ def spending(of: OneStack, live: Live) -> int:
     from settings.load import parse
     from settings.stack_file import read
     from workloads.spending.guard import QUOTA
-    from workloads.spending.store import STATE
-    from workloads.spending.total import DamagedSumError
+    from workloads.spending.total import STATE, Sum
 
     file = read(folder, name)
     settings = parse(name, file.config, file.unopened)
@@ -60,38 +54,15 @@ def spending(of: OneStack, live: Live) -> int:
         sys.stdout.write(f"{name}: nothing counted yet\n")
         return FINDINGS
     try:
-        state = _sum(kept)
-    except DamagedSumError as error:
-        sys.stdout.write(_problem(error, home, counts=counts).text() + "\n")
+        state = Sum.read(kept)
+    except ValueError:
+        # Its text is not shown: it may be anything.
+        sys.stdout.write(
+            f"{name}: the sum in ConfigMap {home}/{STATE} is damaged; a guard that starts counts from zero\n"
+        )
         return FINDINGS
     sys.stdout.write("".join(f"{line}\n" for line in _lines(name, terms, state, paused=paused)))
     return FINDINGS if paused or not counts else CLEAN
-
-
-def _sum(text: str) -> Sum:
-    """The stored sum. Raises DamagedSumError."""
-    from workloads.spending.total import DamagedSumError, Sum
-
-    found, now = Sum.read(text), time.time()
-    if found.at > now + _AHEAD_SECONDS:
-        raise DamagedSumError("at", found.at, f"seconds since 1970, to now, {now:.0f}")
-    return found
-
-
-def _problem(error: DamagedSumError, namespace: str, *, counts: bool) -> Finding:
-    from facts.finding import Finding
-
-    return Finding(
-        id="spending-sum-damaged",
-        subject=f"ConfigMap {namespace}/spending, data.state, {error.name}",
-        found=error.shown,
-        allowed=error.allowed,
-        why="no guard writes this: the sum was changed or damaged, and what was spent is unknown",
-        write="fleet spending again in a minute: the running guard writes its own sum. If this stays, a new spending.since"
-        if counts
-        else "a new spending.since once the guard runs: it starts at zero, and onUnknown applies",
-        severity="warning",
-    )
 
 
 def _lines(stack: str, terms: Spending, state: Sum, *, paused: bool) -> Iterator[str]:
@@ -101,10 +72,8 @@ def _lines(stack: str, terms: Spending, state: Sum, *, paused: bool) -> Iterator
     yield f"{stack}: {spent}, now ${state.usd_per_hour:,.2f} an hour"
     if state.unpriced:
         yield f"  not included, price unknown: {', '.join(state.unpriced)}"
-    if state.unknown:
-        yield f"  unreliable: {state.unknown}; change spending.since to start a new sum"
     if paused:
-        setting = {"until": "until: a later moment", "unknown": "onUnknown: warn"}.get(state.reason, "limit: more")
+        setting = "until: a later moment" if state.reason == "until" else "limit: more"
         waits = "; the next month resumes it too" if terms.every == "month" and state.reason == "limit" else ""
         yield (
             f"  paused; to resume, write vllm-fleet:spending: {{{setting}}} in Pulumi.{stack}.yaml, then run pulumi up --stack "

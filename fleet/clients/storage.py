@@ -1,4 +1,4 @@
-"""Access to a bucket: list, read, write, and mirror a folder with checksums and resume."""
+"""Access to a bucket: list, read, write, and mirror a folder with checksums."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import base64
 import contextlib
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.api_core.retry import Retry
 from google.auth.credentials import Credentials
-from google.cloud.storage import Blob, Client
+from google.cloud.storage import Blob, Client, transfer_manager
 
 from fleet.clients.errors import LiveError
 from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
-from fleet.clients.side_by_side import side_by_side
 
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's variable for an alternative endpoint, e.g. Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
-PARALLEL: Final = 8
+AT_ONCE: Final = 8
 """Parallel downloads. Assumed: results are tens of megabytes each, and a few saturate a laptop's connection."""
 _SENT: Final[dict[str, Any]] = {"content_type": "application/octet-stream", "checksum": "md5"}
 """Of an upload: Cloud Storage, or the client, compares the sum of what arrived."""
@@ -93,98 +91,57 @@ class Bucket:
         found = next((blob for blob in self.list_all(name) if blob.name == name), None)
         if found is None:
             raise LiveError(f"gs://{self.name}/{name}: not found", reason="not found")
-        counted = _Counted(found.size, progress)
-        try:
-            self._fetch(found, place, counted)
-        finally:
-            counted.stop.set()
+        progress(0, found.size)
+        self._fetch([(found, place)])
+        progress(found.size, found.size)
 
     def mirror(
-        self,
-        prefix: str,
-        folder: Path,
-        *,
-        progress: Callable[[int, int], None] = lambda _done, _all: None,
-        parallel: int = PARALLEL,
+        self, prefix: str, folder: Path, *, progress: Callable[[int, int], None] = lambda _done, _all: None
     ) -> tuple[Path, ...]:
         """Mirrors all objects below `prefix` (which ends with a slash) to `folder`, except folders that start with a dot.
 
-        Each file appears when it is complete and verified. An existing file with the right content is not fetched again;
-        interrupted downloads are resumed. `progress` receives bytes done and total.
+        Each file appears when it is complete and verified. An existing file with the right content is not fetched again. `progress`
+        receives bytes done and total.
         """
         wanted = [
             (blob, _place(prefix, blob.name, folder)) for blob in self.list_all(prefix) if _belongs(prefix, blob.name)
         ]
-        counted = _Counted(sum(blob.size for blob, _ in wanted), progress)
-        try:
-            side_by_side(lambda pair: self._fetch(*pair, counted), wanted, parallel)
-        finally:
-            counted.stop.set()
+        missing = [(blob, place) for blob, place in wanted if not (place.is_file() and _is_right(place, blob))]
+        total = sum(blob.size for blob, _ in wanted)
+        left = sum(blob.size for blob, _ in missing)
+        progress(total - left, total)
+        # Some at a time: Ctrl-C waits for those that were begun.
+        for begin in range(0, len(missing), AT_ONCE):
+            several = missing[begin : begin + AT_ONCE]
+            self._fetch(several)
+            left -= sum(blob.size for blob, _ in several)
+            progress(total - left, total)
         return tuple(place for _, place in wanted)
 
-    def _fetch(self, blob: Blob, place: Path, counted: _Counted) -> None:
-        what = f"fetching gs://{self.name}/{blob.name}"
-        with as_live_errors(what, _MAY):
-            if place.is_file() and blob.md5_hash and _is_right(place, blob):
-                counted.add(blob.size)
-                return
-            place.parent.mkdir(parents=True, exist_ok=True)
-            part = place.with_name(f".{place.name}.{blob.generation}.part")
-            part.touch()
-            counted.add(part.stat().st_size)
-            self._complete(what, blob, part, counted)
-            if not _is_right(part, blob):
-                counted.add(-part.stat().st_size)
-                part.unlink()
-                raise LiveError(
-                    f"{what}: size or MD5 differs from the stored object; fetch again", reason="unreachable"
-                )
-            # Renamed only now: readers never see a partial file.
-            part.replace(place)
-
-    def _complete(self, what: str, blob: Blob, part: Path, counted: _Counted) -> None:
-        """Append the missing bytes, as long as data arrives."""
-        while (have := part.stat().st_size) < blob.size:
-            try:
-                with as_live_errors(what, _MAY), part.open("ab") as file:
-                    # As stored: by default Cloud Storage decompresses gzip-encoded objects, which changes their size.
-                    blob.download_to_file(
-                        _Counting(file, counted), start=have or None, raw_download=True, checksum=None, **self._how
-                    )
-                return
-            except LiveError as error:
-                if error.reason != "unreachable" or part.stat().st_size == have:
+    def _fetch(self, several: Sequence[tuple[Blob, Path]]) -> None:
+        parts = [place.with_name(f".{place.name}.part") for _, place in several]
+        for part in parts:
+            part.parent.mkdir(parents=True, exist_ok=True)
+        results = transfer_manager.download_many(
+            [(blob, str(part)) for (blob, _), part in zip(several, parts, strict=True)],
+            # As stored: by default Cloud Storage decompresses gzip-encoded objects, which changes their size.
+            download_kwargs={"raw_download": True, "checksum": None, **self._how},
+            worker_type=transfer_manager.THREAD,
+            max_workers=AT_ONCE,
+        )
+        for (blob, place), part, result in zip(several, parts, results, strict=True):
+            what = f"fetching gs://{self.name}/{blob.name}"
+            with as_live_errors(what, _MAY):
+                if isinstance(result, Exception):
+                    part.unlink(missing_ok=True)
+                    raise result
+                if not _is_right(part, blob):
+                    part.unlink()
                     raise LiveError(
-                        f"{error}. Downloaded data is kept; fetch again to continue", reason=error.reason
-                    ) from None
-
-
-class _Counted:
-    """Progress in bytes, from many threads."""
-
-    def __init__(self, total: int, progress: Callable[[int, int], None]) -> None:
-        self.stop = threading.Event()
-        self._lock = threading.Lock()
-        self._done, self._total, self._progress = 0, total, progress
-
-    def add(self, count: int) -> None:
-        with self._lock:
-            self._done += count
-            if not self.stop.is_set():
-                self._progress(self._done, self._total)
-
-
-class _Counting:
-    """Target file of a download."""
-
-    def __init__(self, file: IO[bytes], counted: _Counted) -> None:
-        self._file, self._counted = file, counted
-
-    def write(self, chunk: bytes) -> None:
-        if self._counted.stop.is_set():
-            raise LiveError("stopped")
-        self._file.write(chunk)
-        self._counted.add(len(chunk))
+                        f"{what}: size or MD5 differs from the stored object; fetch again", reason="unreachable"
+                    )
+                # Renamed only now: readers never see a partial file.
+                part.replace(place)
 
 
 def _belongs(prefix: str, name: str) -> bool:

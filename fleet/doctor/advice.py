@@ -7,15 +7,14 @@ project.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final
 
+from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
-from fleet.doctor import rest
-from fleet.doctor.gcloud import NoAnswerError
-from fleet.doctor.shapes import mapping, objects, real, unreadable, whole, word
+from fleet.doctor.google import COMPUTE, Google
 from fleet.report.outline import Items, Prose, Section, some
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import NOTHING, format_duration, format_percent
@@ -71,44 +70,36 @@ class Advice:
         )
 
 
-def ask(project: str, machine: str, zone: str, nodes: int, bearer: str) -> Mapping[str, Any]:
-    """Both answers about that many Spot machines in a zone. Raises NoAnswerError."""
-    url = f"{rest.COMPUTE}/v1/projects/{project}/regions/{zone.rpartition('-')[0]}/advice"
+def ask(google: Google, project: str, machine: str, zone: str, nodes: int) -> Advice:
+    """Both answers about that many Spot machines in a zone. Raises LiveError, or what `read` raises."""
+    url = f"{COMPUTE}/projects/{project}/regions/{zone.rpartition('-')[0]}/advice"
     spot = {"scheduling": {"provisioningModel": "SPOT"}}
-    return {
-        "zone": zone,
-        "nodes": nodes,
-        "capacity": rest.post(
-            f"{url}/capacity",
-            bearer,
-            {
-                "size": nodes,
-                "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": f"zones/{zone}"}]},
-                "instanceFlexibilityPolicy": {"instanceSelections": {"fleet": {"machineTypes": [machine]}}},
-                "instanceProperties": spot,
-            },
-        ),
-        "history": rest.post(
-            f"{url}/capacityHistory",
-            bearer,
-            {
-                "types": ["PREEMPTION", "PRICE"],
-                "locationPolicy": {"location": f"zones/{zone}"},
-                "instanceProperties": {"machineType": machine, **spot},
-            },
-        ),
+    capacity = {
+        "size": nodes,
+        "distributionPolicy": {"targetShape": "ANY_SINGLE_ZONE", "zones": [{"zone": f"zones/{zone}"}]},
+        "instanceFlexibilityPolicy": {"instanceSelections": {"fleet": {"machineTypes": [machine]}}},
+        "instanceProperties": spot,
     }
+    history = {
+        "types": ["PREEMPTION", "PRICE"],
+        "locationPolicy": {"location": f"zones/{zone}"},
+        "instanceProperties": {"machineType": machine, **spot},
+    }
+    said = google.post(f"{url}/capacity", capacity), google.post(f"{url}/capacityHistory", history)
+    return read(zone, nodes, *said)
 
 
 def ask_zones(project: str, machine: str, zones: Sequence[str], nodes: int) -> tuple[Advice, ...]:
-    """Advice on each zone: the likeliest first, then the least preempted. Raises NoAnswerError without a login."""
-    bearer = rest.token()
+    """Advice on each zone: the likeliest first, then the least preempted. Raises LiveError without a login."""
+    google = Google()
 
     def of(zone: str) -> Advice:
         try:
-            return read(ask(project, machine, zone, nodes, bearer))
-        except NoAnswerError as error:
+            return ask(google, project, machine, zone, nodes)
+        except LiveError as error:
             return Advice(zone=zone, nodes=nodes, refused=str(error))
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return Advice(zone=zone, nodes=nodes, refused="an answer of another form")
 
     def rank(one: Advice) -> tuple[float, float, str]:
         unknown = one.obtainability is None
@@ -148,49 +139,33 @@ def section(advice: Sequence[Advice], machine: str) -> Section:
     )
 
 
-def read(said: Any) -> Advice:
-    """The advice in both answers. Raises NoAnswerError for another form."""
-    found = mapping(said)
+def read(zone: str, nodes: int, capacity: Any, history: Any) -> Advice:
+    """The advice in both answers. Raises LookupError, TypeError, ValueError or AttributeError for another form."""
     # Google gives one recommendation so far.
-    recommendations = objects(mapping(found.get("capacity")).get("recommendations", []))
-    scores = mapping(recommendations[0].get("scores", {})) if recommendations else {}
-    history = mapping(found.get("history"))
-    days = [
-        _share(day["preemptionRate"])
-        for day in objects(history.get("preemptionHistory", []))
-        if "preemptionRate" in day
-    ]
+    scores = next(iter(capacity.get("recommendations", [])), {}).get("scores", {})
+    days = [_share(day["preemptionRate"]) for day in history.get("preemptionHistory", []) if "preemptionRate" in day]
     prices = [
-        (str(mapping(one.get("interval", {})).get("startTime", "")), _price(one["listPrice"]))
-        for one in objects(history.get("priceHistory", []))
+        (one.get("interval", {}).get("startTime", ""), _price(one["listPrice"]))
+        for one in history.get("priceHistory", [])
         if "listPrice" in one
     ]
     return Advice(
-        zone=word(found.get("zone")),
-        nodes=whole(found.get("nodes")),
+        zone=zone,
+        nodes=nodes,
         obtainability=_share(scores["obtainability"]) if "obtainability" in scores else None,
-        uptime_seconds=_seconds(scores["estimatedUptime"]) if "estimatedUptime" in scores else None,
+        # A duration such as `3600s`.
+        uptime_seconds=float(scores["estimatedUptime"].removesuffix("s")) if "estimatedUptime" in scores else None,
         preempted=sum(days) / len(days) if days else None,
         price=max(prices, default=("", ""))[1],
     )
 
 
-def _share(value: Any) -> float:
-    share = real(value)
-    if not 0 <= share <= 1:
-        raise unreadable()
-    return share
+def _share(value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{value} is not a share")
+    return float(value)
 
 
-def _seconds(value: Any) -> float:
-    """Of a duration such as `3600s`."""
-    text = word(value)
-    if not text.endswith("s"):
-        raise unreadable()
-    return real(text[:-1])
-
-
-def _price(value: Any) -> str:
-    money = mapping(value)
-    amount = whole(money.get("units", 0)) + whole(money.get("nanos", 0)) / 1e9
-    return f"{amount:,.2f} {word(money.get('currencyCode'))}"
+def _price(money: Any) -> str:
+    amount = int(money.get("units", 0)) + int(money.get("nanos", 0)) / 1e9
+    return f"{amount:,.2f} {money['currencyCode']}"

@@ -1,4 +1,4 @@
-"""Queries Google Cloud about a stack and evaluates the answers."""
+"""Asks Google Cloud about a stack: all questions at once, each with its own answer or the reason for its absence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from facts.finding import Finding
 from fleet.clients.errors import LiveError
-from fleet.doctor import gcloud
-from fleet.doctor.gcloud import NoAnswerError
-from fleet.doctor.judge import judge
-from fleet.doctor.questions import ask_all
-from fleet.doctor.rows import LiveReport
+from fleet.clients.google_api import LOGIN
+from fleet.clients.side_by_side import side_by_side
+from fleet.doctor import door, network, project, quota
+from fleet.doctor.google import Google
+from fleet.doctor.rows import LiveReport, Question, row
 from settings.derived.quota_needs import quota_needs
 
 if TYPE_CHECKING:
@@ -19,29 +20,35 @@ if TYPE_CHECKING:
 
 
 def look(settings: Settings, others: Sequence[Settings] = ()) -> LiveReport:
-    """Checks Google Cloud for this stack; `others` are the project's other stacks, which are listed.
-
-    Raises LiveError without gcloud, or if every query failed: no login, no network, no such project.
-    """
-    if not gcloud.is_installed():
-        raise LiveError(
-            "--live requires gcloud, which is not on PATH; install it: https://cloud.google.com/sdk/docs/install",
-            reason="missing program",
-        )
+    """Checks Google Cloud for this stack; `others` are the project's other stacks, which are listed. Raises LiveError without a login."""
     begun = time.monotonic()
-    answers = ask_all(settings)
-    refused = [answer for answer in answers.values() if isinstance(answer, NoAnswerError)]
-    if len(refused) == len(answers):
-        raise _nobody_answered(settings.project, refused)
     return LiveReport(
         stack=settings.stack,
         project=settings.project,
         region=settings.region,
         zones=settings.zones,
-        findings=judge(settings, answers),
+        findings=findings(settings, Google()),
         neighbours=neighbours(settings, others),
         seconds=time.monotonic() - begun,
     )
+
+
+def findings(settings: Settings, google: Google) -> tuple[Finding, ...]:
+    """Every row, in the order of a first `pulumi up`."""
+    asked = [one for part in (project, quota, network, door) for one in part.questions(settings)]
+
+    def answer(question: Question) -> tuple[Finding, ...]:
+        try:
+            return tuple(question.ask(google))
+        except LiveError as error:
+            why, mend = str(error), LOGIN if error.reason == "credentials" else question.look
+        except (LookupError, TypeError, ValueError, AttributeError):
+            why, mend = "Google's answer does not have what is asked for", question.look
+        return (
+            row(area=question.area, name=question.name, state="unknown", needed="", granted="", why=why, mend=mend),
+        )
+
+    return tuple(one for rows in side_by_side(answer, asked, len(asked)) for one in rows)
 
 
 def neighbours(settings: Settings, others: Sequence[Settings]) -> tuple[str, ...]:
@@ -59,14 +66,3 @@ def neighbours(settings: Settings, others: Sequence[Settings]) -> tuple[str, ...
         if taken:
             found.append(f"stack {other.stack} takes {', '.join(taken)}")
     return tuple(found)
-
-
-def _nobody_answered(project: str, refused: Sequence[NoAnswerError]) -> LiveError:
-    why = min(refused, key=lambda one: ("login", "unreachable", one.reason).index(one.reason))
-    if why.reason == "login":
-        return LiveError(f"gcloud has no valid login: {why} Run: gcloud auth login --update-adc", reason="credentials")
-    return LiveError(
-        f"every query about project {project} failed: {why}. Check the network, the proxy, and that "
-        f"`gcloud projects describe {project}` works",
-        reason="unreachable",
-    )

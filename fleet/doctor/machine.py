@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from facts.names import stack_names
 from fleet import CODE, program_folder
 from fleet.doctor import code_owners
 from fleet.doctor.packages import install_command, pip_install
-from fleet.preview.compare.judge_files import judging_files
+from fleet.preview.judging_files import judging_files
 from fleet.preview.policy_config import PolicyError, config_file, read_config
 
 Step = Literal["preview", "rehearse", "up", "bench", "pull-requests"]
@@ -37,6 +38,18 @@ _LOGIN = "gcloud auth login --update-adc"
 _FIRST_STACK = "smoke"
 """The stack that README brings up first."""
 _MOST_FAULTS = 6
+_TOOLS = (
+    ("gcloud", "login; installs the plugin and kubectl", "https://cloud.google.com/sdk/docs/install"),
+    (
+        "gke-gcloud-auth-plugin",
+        "the stack's kubeconfig calls it for every connection to the cluster",
+        "gcloud components install gke-gcloud-auth-plugin",
+    ),
+    ("kubectl", "inspects the running fleet", "gcloud components install kubectl"),
+)
+_BENCHMARK_WHY = (
+    "percentiles, pictures, HTTP and Google Cloud of `fleet bench`, `fleet verify` and `fleet doctor --live`"
+)
 _OWNERS_TEMPLATE = ".github/CODEOWNERS.template"
 _VERSION_SECONDS = 10
 """Assumed: a tool that takes longer to print its version counts as missing."""
@@ -71,18 +84,12 @@ def inspect_machine(
     checks: list[Callable[[], Prerequisite]] = [
         _python,
         lambda: _packages(root),
-        _rehearsal_packages,
-        _benchmark_packages,
+        lambda: _packages_of("rehearsal", "rehearse", "a client of Kubernetes, certificates, HTTP"),
+        lambda: _packages_of("benchmark", "bench", _BENCHMARK_WHY),
         *of_rehearsals,
         lambda: _pulumi(root),
         _pulumi_login,
-        lambda: _tool("gcloud", "login; installs the plugin and kubectl", "https://cloud.google.com/sdk/docs/install"),
-        lambda: _tool(
-            "gke-gcloud-auth-plugin",
-            "the stack's kubeconfig calls it for every connection to the cluster",
-            "gcloud components install gke-gcloud-auth-plugin",
-        ),
-        lambda: _tool("kubectl", "inspects the running fleet", "gcloud components install kubectl"),
+        *(partial(_tool, name, why, mend) for name, why, mend in _TOOLS),
         _gcloud_login,
         _google_credentials,
         lambda: _project_id(root, stack),
@@ -111,48 +118,28 @@ def _python() -> Prerequisite:
 
 
 def _packages(root: Path) -> Prerequisite:
-    wrong = _wrong(_pins(root))
-    return prerequisite(
-        name="packages",
-        steps=_RUNS,
-        ok=not wrong,
-        found="; ".join(wrong) or "all at their pinned versions",
-        why="the program and this command, at the versions of requirements.txt and pyproject.toml",
-        # Not `make setup`, which skips the installation if its stamp file is there.
-        mend=pip_install("fleet"),
-    )
+    # Not `make setup`, which skips the installation if its stamp file is there.
+    why = "the program and this command, at the versions of requirements.txt and pyproject.toml"
+    return _pinned_packages("packages", _RUNS, _pins(root), why, pip_install("fleet"))
 
 
 def _packages_of(which: str, step: Step, why: str) -> Prerequisite:
     """The packages that one step needs as well."""
-    wrong = _wrong(_pinned(_declared()["optional-dependencies"][which]))
-    return prerequisite(
-        name=f"{which} packages",
-        steps=(step,),
-        ok=not wrong,
-        found="; ".join(wrong) or "all at their pinned versions",
-        why=f"{why}, at the versions of pyproject.toml",
-        mend=install_command(which),
-    )
+    pins = _pinned(_declared()["optional-dependencies"][which])
+    why = f"{why}, at the versions of pyproject.toml"
+    return _pinned_packages(f"{which} packages", (step,), pins, why, install_command(which))
 
 
-def _rehearsal_packages() -> Prerequisite:
-    why = "a client of Kubernetes, certificates, HTTP"
-    return _packages_of("rehearsal", "rehearse", why)
-
-
-def _benchmark_packages() -> Prerequisite:
-    why = "percentiles, pictures, HTTP and Google Cloud of `fleet bench` and `fleet verify`"
-    return _packages_of("benchmark", "bench", why)
-
-
-def _wrong(pins: Iterator[tuple[str, str]]) -> list[str]:
-    """A description of each package that is missing or at another version than pinned."""
-    return [
-        f"{name} {installed or 'missing'}, pinned {pinned}"
-        for name, pinned in pins
-        if (installed := _installed(name)) != pinned
+def _pinned_packages(
+    name: str, steps: tuple[Step, ...], pins: Iterator[tuple[str, str]], why: str, mend: str
+) -> Prerequisite:
+    wrong = [
+        f"{package} {installed or 'missing'}, pinned {pinned}"
+        for package, pinned in pins
+        if (installed := _installed(package)) != pinned
     ]
+    found = "; ".join(wrong) or "all at their pinned versions"
+    return prerequisite(name=name, steps=steps, ok=not wrong, found=found, why=why, mend=mend)
 
 
 def _pins(root: Path) -> Iterator[tuple[str, str]]:
@@ -251,25 +238,24 @@ def _google_credentials() -> Prerequisite:
 
 
 def _project_id(root: Path, stack: str | None) -> Prerequisite:
-    wanted = (stack,) if stack else stack_names(root)
-    lacking = {name: lack for name in wanted if (lack := _lacks_project_id(root, name))}
-    first = _FIRST_STACK if _FIRST_STACK in lacking else next(iter(lacking), stack or "NAME")
-    found = "; ".join(f"{lack} in {', '.join(of)}" for lack, of in _inverted(lacking).items())
-    mend = f"pulumi config set gcp:project MY-PROJECT --stack {first}"
-    having = ", ".join(name for name in wanted if name not in lacking)
+    """Without --stack, one configured stack is enough."""
+    lacks = {name: _lacks_project_id(root, name) for name in ((stack,) if stack else stack_names(root))}
+    having = ", ".join(name for name, lack in lacks.items() if not lack)
+    by_lack = {lack: [name for name in lacks if lacks[name] == lack] for lack in lacks.values()}
+    lacking = "; ".join(f"{lack} in {', '.join(names)}" for lack, names in by_lack.items())
+    first = _FIRST_STACK if lacks.get(_FIRST_STACK) else next((name for name in lacks if lacks[name]), stack or "NAME")
     return prerequisite(
         name="project id",
         steps=_LIVE,
-        # Without --stack, one configured stack is enough.
         ok=bool(having),
-        found=f"set in {having}" if having else found or "the project has no stack file",
+        found=f"set in {having}" if having else lacking or "the project has no stack file",
         why="gcp:project of the stack file: the project that runs and pays for the fleet",
-        mend=mend,
+        mend=f"pulumi config set gcp:project MY-PROJECT --stack {first}",
     )
 
 
-def _lacks_project_id(root: Path, stack: str) -> str | None:
-    """What is wrong with gcp:project of that stack, or None."""
+def _lacks_project_id(root: Path, stack: str) -> str:
+    """What is wrong with gcp:project of that stack; empty if nothing is."""
     try:
         from settings.checks.placeholders import PLACEHOLDER_PROJECT
         from settings.problems import SettingsError
@@ -283,7 +269,7 @@ def _lacks_project_id(root: Path, stack: str) -> str | None:
     project = file.config.get("gcp:project")
     if not project:
         return f"set by environment {', '.join(file.unopened)}" if file.unopened else "missing"
-    return "still the placeholder" if project == PLACEHOLDER_PROJECT else None
+    return "still the placeholder" if project == PLACEHOLDER_PROJECT else ""
 
 
 def _code_owners(root: Path) -> Prerequisite:
@@ -331,13 +317,6 @@ def _limits(root: Path, stack: str | None) -> Prerequisite:
         why="a limit that is not set is not judged; a level that is lowered stops nothing",
         mend='write {"hourly-cost-above-ceiling": {"maxUsdPerHour": 40}} to the stack\'s file (docs/policies.md)',
     )
-
-
-def _inverted(lacking: dict[str, str]) -> dict[str, list[str]]:
-    by_lack: dict[str, list[str]] = {}
-    for name, lack in lacking.items():
-        by_lack.setdefault(lack, []).append(name)
-    return by_lack
 
 
 def _tool(name: str, why: str, mend: str) -> Prerequisite:

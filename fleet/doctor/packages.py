@@ -8,7 +8,9 @@ from importlib.util import find_spec
 from facts.user_error import UserError
 from fleet import IS_INSTALLED
 
-FOR_BENCHMARKS = frozenset({"aiohttp", "google", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"})
+FOR_BENCHMARKS = frozenset(
+    {"aiohttp", "google", "matplotlib", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"}
+)
 """Top-level modules of the extra benchmark."""
 FOR_REHEARSALS = frozenset(
     {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
@@ -41,6 +43,11 @@ def require_benchmark_packages() -> None:
 def require_bucket_packages() -> None:
     """What reads and writes a bucket is there. Raises UserError."""
     _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", "numpy", "requests"))
+
+
+def require_google_packages() -> None:
+    """What asks Google's APIs is there. Raises UserError."""
+    _require("benchmark", ("google.auth", "google.cloud", "google.cloud.storage", "requests"))
 
 
 def require_verify_packages() -> None:

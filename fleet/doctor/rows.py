@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from facts.finding import Finding, Severity
 
-Area = Literal[
-    "billing", "api", "permission", "gke", "zone", "spot", "reservation", "quota", "network", "images", "domain"
-]
+if TYPE_CHECKING:
+    from fleet.doctor.google import Google
+
+Area = Literal["api", "permission", "zone", "spot", "reservation", "quota", "network", "images", "domain"]
 State = Literal["ready", "by up", "to pin", "of today", "missing", "unknown"]
 """`by up`: created by `pulumi up`. `to pin`: works, and the stack file should have the value. `of today`: another hour may say otherwise.
 `unknown`: the query failed; never treated as ready."""
@@ -31,7 +33,6 @@ def row(
     state: State,
     needed: Amount,
     granted: Amount,
-    missing: Amount = "",
     why: str = "",
     mend: str = "",
 ) -> Finding:
@@ -42,9 +43,21 @@ def row(
         severity=_SEVERITIES[state],
         found=granted,
         allowed=f"at least {needed}" if isinstance(needed, int) else needed,
-        why="; ".join(filter(None, (f"{missing} missing" if missing != "" else "", why))),
-        write=mend,
+        why=why,
+        write="" if state == "ready" else mend,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked together."""
+
+    area: Area
+    name: str
+    ask: Callable[[Google], Iterator[Finding]]
+    """Its rows. Raises LiveError, or LookupError, TypeError, ValueError or AttributeError for an answer of another form."""
+    look: str
+    """Where a user looks if there is no answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,15 +27,14 @@ class Price:
     minutes: float
     """From the first client's start to the last client's end."""
     machine_minutes: float
-    """Longest wait for the benchmark's machines."""
+    """Longest wait for the benchmark's machine."""
     usd_per_hour: float | None
     """The whole stack, benchmark machines included; None if its nodes have no price."""
     at_least: bool
     """Whether some prices are unknown."""
-    machines: int
     machine_type: str
-    machines_usd_per_hour: float | None
-    """All benchmark machines; None if no dated price is known."""
+    machine_usd_per_hour: float | None
+    """The benchmark's machine; None if no dated price is known."""
 
     @property
     def usd(self) -> float | None:
@@ -44,23 +43,22 @@ class Price:
 
     def short(self) -> str:
         """One-phrase summary."""
-        own = self.machines_usd_per_hour
+        own = self.machine_usd_per_hour
         spent = "an unknown part" if own is None else format_usd(own * self.minutes / 60)
         least = "at least " if self.at_least else ""
         whole = "unknown cost" if self.usd is None else f"{least}{format_usd(self.usd)} for the stack"
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes, {whole}, {spent} of it for benchmark machines "
-            f"({self.machines} x {self.machine_type})"
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes, {whole}, {spent} of it for the "
+            f"benchmark's machine ({self.machine_type})"
         )
 
     def format(self) -> str:
         """A paragraph for the confirmation prompt."""
         least = "at least " if self.at_least else ""
-        machines = f"{self.machines} x {self.machine_type}"
         extra = (
-            f" The additional cost of {machines} is unknown and not included"
-            if self.machines_usd_per_hour is None
-            else f" {format_usd(self.machines_usd_per_hour * self.minutes / 60)} of it is the additional cost of {machines}"
+            f" The additional cost of the {self.machine_type} is unknown and not included"
+            if self.machine_usd_per_hour is None
+            else f" {format_usd(self.machine_usd_per_hour * self.minutes / 60)} of it is the additional cost of the {self.machine_type}"
         )
         stack = (
             "The cost of the stack is unknown: its nodes have no price."
@@ -68,7 +66,7 @@ class Price:
             else f"The stack costs {least}{format_usd(self.usd_per_hour)} an hour, {least}{format_usd(self.usd)} over the runs."
         )
         return (
-            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machines are ready, "
+            f"{plural(self.runs, 'run')}, about {self.minutes:.0f} minutes once the benchmark's machine is ready, "
             f"which takes up to {self.machine_minutes:.0f} minutes. {stack}{extra}. Keep other traffic off the servers meanwhile."
         )
 
@@ -77,15 +75,13 @@ def price_of(settings: Settings) -> Price:
     """Price a benchmark with these settings."""
     load = load_of(settings)
     bill = figures(settings).bill
-    # The bill counts one machine per pod.
-    machines = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
+    machine = next((item.usd_per_hour for item in bill.items if item.id == _BENCHMARK_ITEM), None)
     return Price(
         runs=len(load.points) * settings.benchmark.repeats,
         minutes=expected_seconds(settings) / 60,
         machine_minutes=PROVISIONING_MINUTES,
         usd_per_hour=bill.usd_per_hour,
         at_least=bool(bill.unknown),
-        machines=load.pods,
-        machine_type=settings.benchmark.machine_type,
-        machines_usd_per_hour=machines,
+        machine_type=load.machine_type,
+        machine_usd_per_hour=machine,
     )

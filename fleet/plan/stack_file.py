@@ -400,8 +400,8 @@ def _weights(plan: Plan, token_secret: str | None) -> Iterator[str]:
 def _benchmark(plan: Plan) -> Iterator[str]:
     sizing = plan.sizing
     yield (
-        f"  # To verify the plan: {sizing.benchmark_clients:,} or more clients on {sizing.benchmark_nodes:,} x "
-        f"{sizing.benchmark_machine}. The benchmark takes capacity from users."
+        f"  # To verify the plan: {sizing.benchmark_clients:,} or more clients on a {sizing.benchmark_machine}. "
+        "The benchmark takes capacity from users."
     )
     yield "  vllm-fleet:benchmark:"
     yield "    enabled: false"

@@ -102,26 +102,6 @@ class StackText:
             self._replace(start, self._line_end(end_of(value)) + 1, "")
         self._hold(wanted)
 
-    def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:
-        """Add a section under `config` with a comment above it, after the section `after`. Raises SettingsError.
-
-        The engine rewrites the file with the next `pulumi config set`, and drops blank lines: `#` separates sections.
-        """
-        wanted = self._data()
-        wanted["config"][key] = dict(value)
-        parent, _ = self._deepest(("config",))
-        behind = next((one for name, one in parent.value if name.value == after), parent.value[-1][1])
-        column = " " * parent.value[0][0].start_mark.column
-        text = "\n".join(f"{column}{line}" for line in ("#", f"# {comment}", *_lines(key, value)))
-        at = self._section_end(end_of(behind), len(column))
-        self._replace(at, at, f"\n{text}")
-        self._hold(wanted)
-
-    def remove_section(self, key: str, *, comment: str) -> None:
-        """Remove the section with its comment and the line that separates it, which the engine may have dropped."""
-        self.remove(("config", key))
-        self._lf = re.sub(rf"\n(?:[ ]*#?\n)?[ ]*# {re.escape(comment)}\n", "\n", self._lf, count=1)
-
     def _data(self) -> dict[str, Any]:
         found: dict[str, Any] = load(self._lf.encode(), name=self._name, stack=self._stack) or {}
         return found
@@ -140,22 +120,6 @@ class StackText:
     def _line_end(self, at: int) -> int:
         """End of the line, including its comment."""
         return self._lf.index("\n", at)
-
-    def _section_end(self, at: int, column: int) -> int:
-        """End of the section at `column` whose last value is here: after its comments, before the next section's."""
-        end = self._line_end(at)
-        behind: list[str] = []
-        for line in self._lf[end + 1 :].splitlines(keepends=True):
-            if line.strip() and not line.lstrip().startswith("#"):
-                break
-            behind.append(line)
-        else:
-            column = 0
-        while behind and behind[-1].strip() and _indent(behind[-1]) <= column:
-            behind.pop()
-        while behind and not behind[-1].strip():
-            behind.pop()
-        return end + sum(map(len, behind))
 
     def _replace(self, start: int, end: int, text: str, *, before: str = "") -> None:
         self._lf = f"{self._lf[:start]}{before}{text}{self._lf[end:]}"
@@ -193,21 +157,6 @@ def _scalar(value: Any) -> str:
     if isinstance(value, str) and (_PLAIN.fullmatch(value) or value.startswith("vllm-fleet:")):
         return value if value.lower() not in _WORDS else json.dumps(value)
     return json.dumps(value, ensure_ascii=False)
-
-
-def _lines(key: str, value: Any) -> list[str]:
-    """A section as lines: one per key of the two upper levels, deeper values inline."""
-    if not isinstance(value, Mapping) or not value:
-        return [f"{_scalar(key)}: {_flow(value)}"]
-    lines = [f"{_scalar(key)}:"]
-    for name, one in value.items():
-        inner = _lines(name, one) if name == "canary" else [f"{_scalar(name)}: {_flow(one)}"]
-        lines += [f"  {line}" for line in inner]
-    return lines
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
 
 
 def _has_entries(node: Any) -> bool:

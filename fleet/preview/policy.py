@@ -56,8 +56,6 @@ class Violation:
     """What the policy asks for, by itself; a pack's SDK also begins the message with it."""
     severity: str = ""
     """`low`, `medium`, `high` or `critical`; empty where the pack does not say."""
-    judges: tuple[str, ...] = ()
-    """The sides that say so, where two packs or configurations judge; see `fleet.preview.judges`."""
     rated: Severity | None = None
     """How the check of the stack file rates the same lesson, where it has a finding about it."""
 
@@ -103,7 +101,7 @@ class PolicyRun:
         self, pack: Path, *, project: str, stack: str, config: Given, modules: Path | None = None, region: str = ""
     ) -> None:
         self._pack = pack.resolve()
-        self._config_file = config_file(stack)
+        self.config_file = config_file(stack)
         self.states: tuple[PolicyState, ...] = ()
         """Every policy as the configuration leaves it, known once the pack has judged."""
         self._config = config
@@ -171,7 +169,7 @@ class PolicyRun:
 
         info = stub.GetAnalyzerInfo(empty_pb2.Empty(), timeout=_ANSWER_SECONDS)
         stub.ConfigureStack(messages.configure_stack(self._stack_config), timeout=_ANSWER_SECONDS)
-        self.states = states = messages.states(info, self._config, self._config_file)
+        self.states = states = messages.states(info, self._config, self.config_file)
         stub.Configure(messages.configure(states), timeout=_ANSWER_SECONDS)
 
     def _ask_inputs(self, stub: Any, messages: PolicyMessages, resources: Iterable[RecordedResource]) -> list[_Asked]:

@@ -22,7 +22,6 @@ Given: TypeAlias = Mapping[str, "Level | Mapping[str, Any]"]
 CONFIG_FOLDER: Final = "policy/config"
 """Where a project keeps its stacks' policy config files, beside the pack: the pack belongs to nobody's stacks."""
 PACK_FOLDER: Final = "policy"
-_STRENGTH: Final[Mapping[Level, int]] = {"disabled": 0, "advisory": 1, "mandatory": 2, "remediate": 2}
 
 
 class PolicyError(UserError):
@@ -54,11 +53,6 @@ class PolicyState:
         return self.own in STOPS and self.level == "advisory"
 
 
-def weaker(level: Level, other: Level) -> bool:
-    """Whether a policy of the first level says or stops less than one of the other."""
-    return _STRENGTH[level] < _STRENGTH[other]
-
-
 def config_file(stack: str) -> str:
     """Path of the stack's policy config file in its project."""
     return f"{CONFIG_FOLDER}/{stack}.json"
@@ -70,8 +64,16 @@ def read_config(root: Path, stack: str) -> Given:
     The file is the one that `pulumi preview --policy-pack-config` takes, `policy/config/<stack>.json`, so that both
     judge alike. Raises PolicyError where it cannot be read.
     """
-    name = config_file(stack)
-    path = root / name
+    return _read(root, config_file(stack))
+
+
+def config_beside(pack: Path, stack: str) -> Given:
+    """The same of a pack's own folder, of another checkout. Raises PolicyError where it cannot be read."""
+    return _read(pack, f"config/{stack}.json")
+
+
+def _read(folder: Path, name: str) -> Given:
+    path = folder / name
     if not path.is_file():
         return {}
     try:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack, write_manifests
+from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
     from fleet.preview.compare.baseline import Baseline
     from fleet.preview.compare.baseline_git import GitBaseline
     from fleet.preview.compare.changes import Changes
-    from fleet.preview.judging import Judging
+    from fleet.preview.offline import OfflineStack
+    from fleet.preview.policy import PolicyRun
     from fleet.preview.record.recording import Recording
     from fleet.preview.report.model import Policies, Report
 
@@ -23,37 +25,30 @@ def preview_stack(
     *,
     out: Path | None = None,
     ask_policies: bool = True,
-    for_machines: bool = False,
+    policy_pack: Path | None = None,
     against: GitBaseline | None = None,
 ) -> Report:
     """Record and report one stack; write its manifests to `out` if given.
 
-    One recording serves the whole report wherever it can: with unknown values left unknown, or, where manifests or
-    policies need complete values, with placeholders. What people read is the same in both. A report for machines has
-    every input without placeholders, so it gets a separate recording. So does a comparison: both sides
-    leave unknown what they cannot know.
+    One recording serves the whole report: with unknown values left unknown, or, where manifests or policies need complete values,
+    with placeholders. A comparison has one of its own: both sides leave unknown what they cannot know. `policy_pack`: the folder of
+    another checkout's pack, which judges with the limits beside it.
 
     Raises SettingsError, ProgramError, RenderError, PolicyError and BaselineError, each with a message for a person.
     """
     opened = open_stack(root, stack)
     with ExitStack() as cleanup:
-        judging: Judging | None = None
-        if ask_policies:
-            from fleet.preview.judging import Judging
-
-            # Before the recording: the packs' interpreters start while this one imports the SDK.
-            judging = Judging(root, opened.file, against)
-            cleanup.enter_context(judging)
-        whole = record_stack(opened, "known") if (judging is not None and judging.is_taken) or out is not None else None
+        run = _started(opened, policy_pack, cleanup) if ask_policies else None
+        whole = None if run is None and out is None else record_stack(opened, "known")
         baseline = None
         if against is not None:
             shown = record_stack(opened, "preview", is_up=True)  # Meanwhile the other version is recorded.
             baseline = against.wait(stack)
         else:
-            shown = record_stack(opened, "preview") if whole is None or for_machines else whole
+            shown = whole or record_stack(opened, "preview")
         if out is not None and whole is not None:
             write_manifests(whole, out)
-        policies = _policies(judging, whole)
+        policies = _policies(run, whole, ask_policies)
     from fleet.preview.report.model import build_report
     from settings.derived.figures import figures
 
@@ -71,16 +66,34 @@ def preview_stack(
     )
 
 
+def _started(opened: OfflineStack, given: Path | None, cleanup: ExitStack) -> PolicyRun | None:
+    """The pack of the project, if it has one, or the given one. Started before the recording: its interpreter imports meanwhile."""
+    from fleet.preview.policy import PACK_FILE, find_pack, start
+    from fleet.preview.policy_config import PolicyError, config_beside, read_config
+
+    stack, region = opened.file.stack, opened.config.get("gcp:region", "")
+    if given is not None:
+        if not (given / PACK_FILE).is_file():
+            raise PolicyError(f"--policy-pack {given}: no {PACK_FILE} in this folder; pass the folder of a policy pack")
+        config = config_beside(given, stack)
+        run = start(given, project=NAMESPACE, stack=stack, config=config, modules=given.resolve().parent, region=region)
+    elif (pack := find_pack(opened.root)) is not None:
+        run = start(pack, project=NAMESPACE, stack=stack, config=read_config(opened.root, stack), region=region)
+    else:
+        return None
+    return cleanup.enter_context(run)
+
+
 def _compared(baseline: Baseline, recording: Recording) -> Changes:
     from fleet.preview.compare.compare import compare
 
     return compare(baseline.recording, recording, against=baseline.label, remarks=baseline.remarks)
 
 
-def _policies(judging: Judging | None, whole: Recording | None) -> Policies:
+def _policies(run: PolicyRun | None, whole: Recording | None, asked: bool) -> Policies:
     """The verdicts on the whole recording."""
     from fleet.preview.report.model import Policies
 
-    if judging is None:
-        return Policies(state="skipped")
-    return Policies(state="none") if whole is None else judging.judge(whole)
+    if run is None or whole is None:
+        return Policies(state="none" if asked else "skipped")
+    return Policies(state="judged", violations=run.judge(whole), states=run.states, file=run.config_file)

@@ -1,9 +1,10 @@
-"""An outline as a GitHub comment: the verdict in its title, long parts folded, the least important left out first at GitHub's limit."""
+"""An outline as Markdown: the verdict in its title, long parts folded. A comment of GitHub has a limit; the least important goes first."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from facts.finding import MARKS, Finding, said_of
@@ -26,7 +27,7 @@ from fleet.report.outline import (
     Tone,
     Tree,
     grouped,
-    shown_in,
+    shown,
 )
 from fleet.report.table import Cell, Table
 
@@ -38,6 +39,7 @@ _MOST_EDITS: Final = 40
 _LONGEST_VALUE: Final = 300
 """Characters of a value in a diff."""
 _EMPTY_LINES: Final = re.compile(r"\n{3,}")
+_COMMAND: Final = re.compile(r"(curl|fleet|gcloud|helm|kubectl|make|pip|pulumi|python3?|sed) ")
 _LEAVES: Final = 3
 """Depth of a heading below which titles are bold text."""
 
@@ -55,7 +57,7 @@ def markdown_text(outline: Outline, *, limit: int = LIMIT) -> str:
 def _parts(elements: Iterable[Element], depth: int, of: str) -> Iterator[Part]:
     """What may be left out by itself: the innermost open sections, each with the heading of those around it."""
     loose: list[Element] = []
-    for element in shown_in("markdown", elements):
+    for element in shown(elements):
         if not isinstance(element, Section):
             loose.append(element)
             continue
@@ -69,7 +71,7 @@ def _parts(elements: Iterable[Element], depth: int, of: str) -> Iterator[Part]:
 
 def _part(section: Section, depth: int, of: str) -> Iterator[Part]:
     has_sections = any(isinstance(element, Section) for element in section.body)
-    if section.folding != "open" or not has_sections:
+    if section.folding == "always" or not has_sections:
         yield Part(name=f"{section.title}{of}", text=_text(_section(section, depth)), rank=section.rank)
         return
     head = [element for element in section.body if not isinstance(element, Section)]
@@ -95,7 +97,7 @@ def _heading(section: Section, depth: int) -> Iterator[str]:
 
 
 def _section(section: Section, depth: int) -> Iterator[str]:
-    if section.folding == "open":
+    if section.folding != "always":
         yield from _heading(section, depth)
         yield from _elements(section.body, depth + 1)
     else:
@@ -104,9 +106,19 @@ def _section(section: Section, depth: int) -> Iterator[str]:
 
 
 def _elements(elements: Iterable[Element], depth: int) -> Iterator[str]:
-    for element in shown_in("markdown", elements):
-        yield ""
-        yield from _element(element, depth)
+    for is_next, several in groupby(shown(elements), lambda element: isinstance(element, Next)):
+        if is_next:
+            yield ""
+            yield from fenced(map(_next, several), "sh")
+        else:
+            for element in several:
+                yield ""
+                yield from _element(element, depth)
+
+
+def _next(element: Element) -> str:
+    assert isinstance(element, Next)
+    return element.command + (f"  # {element.remark}" if element.remark else "")
 
 
 def _element(element: Element, depth: int) -> Iterator[str]:
@@ -127,8 +139,6 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             yield from _table(element)
         case Code(lines, language):
             yield from fenced(lines, language)
-        case Next(command, remark):
-            yield f"- {code(command)}" + (f" {prose(remark)}" if remark else "")
         case Figure():
             yield from _elements(element.words, depth)
         case Box():
@@ -138,6 +148,9 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             )
         case Finding():
             yield from _group([element])
+        case Findings(findings, is_brief=True):
+            for group in grouped(findings):
+                yield _brief(group)
         case Findings(findings, explains_passed):
             for group in grouped(findings):
                 yield from _group(group, explains_passed=explains_passed)
@@ -147,6 +160,13 @@ def _element(element: Element, depth: int) -> Iterator[str]:
 
 def _toned(text: str, tone: Tone) -> str:
     return f"**{text}**" if text and tone in ("strong", "bad") else text
+
+
+def _brief(group: Sequence[Finding]) -> str:
+    first = group[0]
+    what = _subject(first) if len(group) == 1 else f"{plural(len(group), 'place')}: {prose(first.subject)}, …"
+    on_purpose = "deliberate, " if first.severity == "deliberate" else ""
+    return f"- {MARKS[first.severity]} {what} ({on_purpose}{code(first.id)})"
 
 
 def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterator[str]:
@@ -162,7 +182,10 @@ def _group(group: Sequence[Finding], *, explains_passed: bool = False) -> Iterat
         yield f"- {mark} {plural(len(group), 'place')}{name}"
         yield from (f"  - {_subject(finding)}" for finding in group)
     for label, text in first.details():
-        yield f"  - **{label}**: {prose(text)}" if label == "write" else f"  - {label}: {prose(text)}"
+        if label == "write" and ("\n" in text or _COMMAND.match(text)):  # to be copied: never broken
+            yield from ("", *fenced(text.splitlines(), "sh" if _COMMAND.match(text) else "yaml"), "")
+        else:
+            yield f"  - **{label}**: {prose(text)}" if label == "write" else f"  - {label}: {prose(text)}"
 
 
 def _subject(finding: Finding) -> str:
@@ -183,7 +206,7 @@ def _table(of: Table) -> Iterator[str]:
 
 
 def _cell(one: Cell, *, chosen: bool) -> str:
-    text = code(one.text) if "mono" in one.style and one.text else prose(one.text)
+    text = prose(one.text)
     text = f"**{text}**" if chosen and text else text
     return text + (f"<br>{prose(one.note)}" if one.note else "")
 
@@ -191,7 +214,9 @@ def _cell(one: Cell, *, chosen: bool) -> str:
 def _branch(branch: Branch, depth: int) -> Iterator[str]:
     indent = "  " * depth
     kind = f"{branch.kind} " if branch.kind else ""
-    yield f"{_SIGNS[branch.mark]} {indent}{branch.mark:>2} {kind}{branch.name}  {branch.facts}".rstrip()
+    sign = _SIGNS[branch.mark]
+    mark = "" if branch.mark == sign else branch.mark
+    yield f"{sign} {indent}{mark:>2} {kind}{branch.name}  {branch.facts}".rstrip()
     for reason in branch.reasons:
         yield f"! {indent}     {reason}"
     if branch.is_folded and branch.edits:

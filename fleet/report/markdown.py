@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 LIMIT: Final = 65_000
 """Maximum characters of a comment. Source: GitHub's limit of 65,536; the rest is for a workflow's marker."""
+WHOLE: Final = sys.maxsize
+"""No limit: a terminal, a page or a file."""
 _LONGEST_CELL: Final = 400
 """Maximum characters of a table cell. Assumed: enough for a reason with its figure."""
 _MARKUP: Final = re.compile(r"[\\`*_\[\]|~]|^[#+=-]")

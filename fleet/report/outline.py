@@ -1,26 +1,24 @@
-"""A report as an outline, built once and rendered as text, Markdown, HTML or JSON.
+"""A report as an outline, built once, that becomes one Markdown text: a terminal prints it and a page shows it.
 
-An outline has a verdict, some elements below it, and sections of elements. It holds what a report says, in order, and nothing about
-how a medium shows it: `as_text`, `as_markdown`, `as_html` and `as_json` do that. In every text, what stands between backticks is code.
+An outline has a verdict, some elements below it, and sections of elements, in the order in which they are read. In every text, what
+stands between backticks is code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from facts.finding import Finding
 from fleet.report.table import Table
 
-if TYPE_CHECKING:
-    from fleet.report.svg import Drawing, Format
-
-Medium = Literal["text", "markdown", "html"]
 Tone = Literal["plain", "strong", "good", "warn", "bad", "soft"]
-"""What a text means to its reader. `strong`: do not miss it; `soft`: may be skipped."""
-Folding = Literal["open", "page", "always"]
-"""`page`: folded where a reader can unfold it, in Markdown and HTML. `always`: a terminal shows only the title, too."""
+"""What a text means to its reader. `strong` and `bad` are bold; a title and a box have colors."""
+Folding = Literal["open", "screen", "always"]
+"""`screen`: a terminal tells only the title, unless details are asked for. `always`: Markdown and the page fold it, too."""
+Format = Literal["wide", "narrow"]
+"""Of a drawing: for a screen, or for a phone."""
 Mark = Literal["", "+", "~", "-", "+-", "?"]
 """What happens to a resource or a property: create, update, delete, replace, may change."""
 
@@ -76,9 +74,10 @@ class Next:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A drawing. `words` stand in its place where nothing can be drawn."""
+    """A drawing of the page. `words` stand in its place in Markdown and on a terminal."""
 
-    drawn: Callable[[Format], Drawing]
+    drawn: Callable[[Format], str]
+    """Its `<svg>` element, of class `wide` or `narrow`."""
     caption: str = ""
     words: tuple[Element, ...] = ()
 
@@ -99,6 +98,8 @@ class Findings:
     findings: tuple[Finding, ...]
     explains_passed: bool = False
     """Whether what passed is shown with its reason, too, instead of on one line."""
+    is_brief: bool = False
+    """Whether each takes one line: another section has the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,15 +147,14 @@ class Section:
 
     title: str
     body: tuple[Element, ...]
-    id: str = ""
-    """Target of links on a page. Default: the title's words with dashes."""
     remark: str = ""
     """Beside the heading: where the section's figures come from, a count, a verdict."""
     tone: Tone = "plain"
     folding: Folding = "open"
+    id: str = ""
+    """What a test asks for: titles are wording."""
     rank: int = 0
     """Sections of the highest rank are left out first where a medium limits the length; rank 0 stays as long as possible."""
-    only: tuple[Medium, ...] = ("text", "markdown", "html")
 
 
 Element = Prose | Items | Tiles | Table | Code | Next | Figure | Box | Finding | Findings | Tree | Section
@@ -171,7 +171,7 @@ class Outline:
     verdict: str = ""
     """The answer in one line; part of the title in Markdown."""
     tone: Tone = "plain"
-    """Of the verdict."""
+    """Of the verdict: the color of its line."""
     head: tuple[Element, ...] = ()
     """Below the verdict, before the first section."""
     body: tuple[Element, ...] = ()
@@ -198,11 +198,27 @@ def next_steps(*commands: str) -> Section:
     return Section(title="Next", body=tuple(map(Next, commands)))
 
 
-def shown_in(medium: Medium, elements: Iterable[Element]) -> Iterator[Element]:
-    """The elements that the medium shows: no empty sections, no section of other media."""
-    for element in elements:
-        if not isinstance(element, Section) or (medium in element.only and element.body):
+def shown(elements: Iterable[Element]) -> Iterator[Element]:
+    """The elements without empty sections."""
+    return (element for element in elements if not isinstance(element, Section) or element.body)
+
+
+def first_screen(outline: Outline) -> Outline:
+    """What a terminal shows where no details are asked for: one line names the sections that are folded."""
+    folded: dict[str, None] = {}
+    head, body = (tuple(_screen(elements, folded)) for elements in (outline.head, outline.body))
+    more = f"Folded: {', '.join(folded)}. {outline.elsewhere}".rstrip()
+    return replace(outline, head=head, body=(*body, Prose(more, "soft")) if folded else body)
+
+
+def _screen(elements: Iterable[Element], folded: dict[str, None]) -> Iterator[Element]:
+    for element in shown(elements):
+        if not isinstance(element, Section):
             yield element
+        elif element.folding == "open":
+            yield replace(element, body=tuple(_screen(element.body, folded)))
+        else:
+            folded[element.title] = None
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -225,6 +241,6 @@ def _findings(elements: Iterable[Element]) -> Iterator[Finding]:
         if isinstance(element, Finding):
             yield element
         elif isinstance(element, Findings):
-            yield from element.findings
+            yield from () if element.is_brief else element.findings
         elif isinstance(element, Section | Box):
             yield from _findings(element.body)

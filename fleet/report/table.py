@@ -1,4 +1,4 @@
-"""A table as data, for a page's macro `draw`; on a phone every row becomes a block whose cells carry their column's name."""
+"""A table as data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ class Column:
 
     title: str
     is_number: bool = False
-    is_optional: bool = False
-    """Left out, the last first, where a terminal is too narrow for all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +20,6 @@ class Cell:
     text: str
     note: str = ""
     """A second, softer line: where the number comes from, what it leaves out."""
-    style: str = ""
-    link: str = ""
-    """Id on the page that the text leads to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +41,6 @@ def texts(*titles: str) -> tuple[Column, ...]:
     return tuple(Column(title=title) for title in titles)
 
 
-def numbers(*titles: str, is_optional: bool = False) -> tuple[Column, ...]:
+def numbers(*titles: str) -> tuple[Column, ...]:
     """Columns of numbers."""
-    return tuple(Column(title=title, is_number=True, is_optional=is_optional) for title in titles)
+    return tuple(Column(title=title, is_number=True) for title in titles)

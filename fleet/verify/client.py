@@ -1,12 +1,11 @@
 """HTTP client for a running server: bounded in time and size, readable errors, API key sent only to /v1.
 
-Uses aiohttp for a burst of hundreds of requests in one thread, and for streams that may be left half read.
+Uses aiohttp for a burst of hundreds of requests in one thread, and for a stream that may be left half read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -16,23 +15,21 @@ import aiohttp
 
 from facts import strict_json
 from fleet.clients.metrics_text import MetricsText, MetricsTextError, parse
-from fleet.verify.facts import LATE, NAME_UNKNOWN, NOT_HTTP, OUT_OF_TIME, TLS_FAILED, Chat, Reply
+from fleet.verify.facts import LATE, Chat, Reply, Target
 
 LARGEST_BODY_BYTES: Final = 16 * 2**20
 """Maximum body size. Assumed: a scrape of eight engines is below 1 MiB."""
 RANK_HEADER: Final = "X-data-parallel-rank"
 """Pins a request to one engine. Source: vLLM 0.18.1, entrypoints/openai/engine/serving.py."""
-_END_SECONDS: Final = 0.05
-"""A request that ends this close to the deadline was ended by it. Assumed: far above timer accuracy."""
+CHAT_PATH: Final = "/v1/chat/completions"
 
 
 class Client:
-    """Requests with a common deadline."""
+    """Requests, each with its own timeout."""
 
-    def __init__(self, *, api_key: str | None, until: float) -> None:
-        """`until` by time.monotonic()."""
+    def __init__(self, *, api_key: str | None) -> None:
+        """No request is sent before `async with`."""
         self._headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._until = until
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Client:
@@ -46,11 +43,6 @@ class Client:
         """Close them."""
         assert self._session is not None
         await self._session.close()
-
-    @property
-    def seconds_left(self) -> float:
-        """Until everything ends."""
-        return max(0.0, self._until - time.monotonic())
 
     async def get(self, url: str, path: str, seconds: float, *, with_key: bool = True) -> Reply:
         """Sends a GET."""
@@ -77,72 +69,34 @@ class Client:
             return None, "/metrics has no engine metrics: --disable-log-stats disables them"
         return found, ""
 
-    async def chat(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
-        """A complete chat completion."""
-        began = time.monotonic()
-        asked = int(body["max_tokens"])
-        reply = await self.post(url, "/v1/chat/completions", body, seconds)
-        took = time.monotonic() - began
-        if not reply.ok or not isinstance(reply.body, Mapping):
-            trouble = _refusal(reply)
-            return Chat(
-                stream=False, thinking=thinking, asked_tokens=asked, status=reply.status, trouble=trouble, seconds=took
-            )
-        choice = _first(reply.body.get("choices"))
-        message = choice.get("message")
-        said = message if isinstance(message, Mapping) else {}
-        return Chat(
-            stream=False,
-            thinking=thinking,
-            asked_tokens=asked,
-            status=reply.status,
-            content=_text(said.get("content")),
-            reasoning=_reasoning(said),
-            finish=choice.get("finish_reason"),
-            usage=_usage(reply.body),
-            seconds=took,
-        )
-
-    async def chat_stream(self, url: str, body: Mapping[str, Any], seconds: float, *, thinking: bool | None) -> Chat:
-        """A streamed chat completion, possibly cut off by the deadline."""
+    async def chat(self, target: Target, body: Mapping[str, Any], seconds: float) -> Chat:
+        """A streamed chat completion, possibly cut off by the timeout."""
         assert self._session is not None
-        read = _Stream()
-        began = time.monotonic()
-        status, trouble = None, ""
+        read, trouble, began = _Stream(), "", time.monotonic()
         try:
             async with (
-                asyncio.timeout(min(seconds, self.seconds_left)),
+                asyncio.timeout(seconds),
                 self._session.post(
-                    url + "/v1/chat/completions",
-                    json=dict(body),
-                    headers=self._of("/v1/chat/completions"),
-                    allow_redirects=False,
+                    target.url + CHAT_PATH, json=dict(body), headers=self._of(CHAT_PATH), allow_redirects=False
                 ) as answer,
             ):
-                status = answer.status
-                if status != 200:
-                    trouble = _refusal(_reply(answer.status, await answer.content.read(LARGEST_BODY_BYTES), 0.0))
+                if answer.status != 200:
+                    trouble = _reply(answer.status, await answer.content.read(LARGEST_BODY_BYTES)).refusal
                 else:
                     async for line in answer.content:
                         read.line(line)
                         if read.bytes > LARGEST_BODY_BYTES:
                             break
                     # vLLM reports an error in the middle of an answer as an event in the stream.
-                    trouble = read.error or ("" if read.finish else "the stream ended without a finish reason")
+                    trouble = read.error or ("" if read.finished else "the stream ended without a finish reason")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            trouble = self._trouble(error, time.monotonic() - began)
+            trouble = _trouble(error, time.monotonic() - began)
         return Chat(
-            stream=True,
-            thinking=thinking,
-            asked_tokens=int(body["max_tokens"]),
-            status=status,
+            through=target.name,
             trouble=trouble,
             content="".join(read.content),
             reasoning="".join(read.reasoning),
-            finish=read.finish,
-            usage=read.usage,
-            chunks=read.chunks,
-            seconds=time.monotonic() - began,
+            tokens=read.tokens,
         )
 
     def _of(self, path: str) -> dict[str, str]:
@@ -162,7 +116,7 @@ class Client:
         began = time.monotonic()
         try:
             async with (
-                asyncio.timeout(min(seconds, self.seconds_left)),
+                asyncio.timeout(seconds),
                 # Do not follow redirects, which would forward the key.
                 self._session.request(
                     method, url, headers=dict(headers), json=None if body is None else dict(body), allow_redirects=False
@@ -173,15 +127,9 @@ class Client:
                     content += piece
                     if len(content) > LARGEST_BODY_BYTES:
                         return Reply(trouble=f"response larger than {LARGEST_BODY_BYTES >> 20} MiB")
-                return _reply(answer.status, bytes(content), time.monotonic() - began)
+                return _reply(answer.status, bytes(content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            seconds_taken = time.monotonic() - began
-            return Reply(trouble=self._trouble(error, seconds_taken), seconds=seconds_taken)
-
-    def _trouble(self, error: BaseException, seconds: float) -> str:
-        if isinstance(error, TimeoutError) and self.seconds_left < _END_SECONDS:
-            return OUT_OF_TIME
-        return format_trouble(error, seconds)
+            return Reply(trouble=_trouble(error, time.monotonic() - began))
 
 
 class _Stream:
@@ -190,96 +138,48 @@ class _Stream:
     def __init__(self) -> None:
         self.content: list[str] = []
         self.reasoning: list[str] = []
-        self.finish: str | None = None
-        self.usage: Mapping[str, Any] | None = None
-        self.chunks = 0
+        self.finished = False
+        self.tokens: int | None = None
         self.error = ""
         self.bytes = 0
 
     def line(self, line: bytes) -> None:
         self.bytes += len(line)
-        if not line.startswith(b"data:"):
-            return
-        data = line[5:].strip()
-        if data == b"[DONE]":
+        data = line.removeprefix(b"data:").strip()
+        if not line.startswith(b"data:") or data == b"[DONE]":
             return
         event = strict_json.loads(data)
         if not isinstance(event, Mapping):
             raise ValueError("an event of the stream is not a JSON object")
         if event.get("error"):
-            self.error = f"error in the stream: {_words_of(event)}"
-        self.usage = _usage(event) or self.usage
-        choice = _first(event.get("choices"))
+            self.error = Reply(trouble="error in the stream", body=event).refusal
+        usage = event.get("usage")
+        if isinstance(usage, Mapping) and isinstance(usage.get("completion_tokens"), int):
+            self.tokens = usage["completion_tokens"]
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
         delta = choice.get("delta")
         said = delta if isinstance(delta, Mapping) else {}
-        content, reasoning = _text(said.get("content")), _reasoning(said)
-        if content or reasoning:
-            self.chunks += 1
-            self.content.append(content)
-            self.reasoning.append(reasoning)
-        self.finish = choice.get("finish_reason") or self.finish
+        # Source of the names: vLLM 0.18.1, DeltaMessage.
+        self.content.append(str(said.get("content") or ""))
+        self.reasoning.append(str(said.get("reasoning") or ""))
+        self.finished = self.finished or bool(choice.get("finish_reason"))
 
 
-def format_trouble(error: BaseException, seconds: float) -> str:
+def _trouble(error: BaseException, seconds: float) -> str:
     """Why a request failed."""
     if isinstance(error, TimeoutError):
         return f"{LATE} {seconds:.0f} s"
-    if isinstance(error, aiohttp.ClientSSLError):
-        # Before its parent class: one of its subclasses has no OS error.
-        return f"{TLS_FAILED}: {str(error)[:120]}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return NAME_UNKNOWN
-    if isinstance(error, aiohttp.ClientConnectorError):
-        # asyncio replaces the OS message with its own, which includes the address.
-        number = error.os_error.errno
-        return os.strerror(number) if number else "the connection failed"
-    if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | ConnectionResetError):
-        return "connection aborted"
-    if isinstance(error, json.JSONDecodeError):
-        return "an event of the stream is not JSON"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return NOT_HTTP
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # asyncio replaces the OS message with its own, which includes the address. Numbers of a resolver are negative.
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else str(error.os_error)
     return str(error)[:200] or type(error).__name__
 
 
-def _reply(status: int, content: bytes, seconds: float) -> Reply:
+def _reply(status: int, content: bytes) -> Reply:
     text = content.decode(errors="replace")
     try:
-        body: Any = strict_json.loads(text)
+        return Reply(status=status, body=strict_json.loads(text))
     except ValueError:
-        body = text
-    return Reply(status=status, body=body, seconds=seconds)
-
-
-def _refusal(reply: Reply) -> str:
-    """An error response with the server's message, truncated."""
-    if reply.status is None:
-        return reply.trouble
-    words = _words_of(reply.body)
-    return f"HTTP {reply.status}: {words}" if words else f"HTTP {reply.status}"
-
-
-def _words_of(body: Any) -> str:
-    """The error message in vLLM's format, or the raw body."""
-    error = body.get("error", body) if isinstance(body, Mapping) else body
-    said = error.get("message", error) if isinstance(error, Mapping) else error
-    return " ".join(str(said).split())[:160]
-
-
-def _first(choices: Any) -> Mapping[str, Any]:
-    found = choices[0] if isinstance(choices, list) and choices else {}
-    return found if isinstance(found, Mapping) else {}
-
-
-def _reasoning(said: Mapping[str, Any]) -> str:
-    """Name of the reasoning field in 0.18.1. Source: vLLM 0.18.1, ChatMessage and DeltaMessage."""
-    return _text(said.get("reasoning"))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _usage(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    usage = body.get("usage")
-    return usage if isinstance(usage, Mapping) else None
+        return Reply(status=status, body=text)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.names import HTTP_PORT, ROUTER_APP, epp_name
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
-from fleet.verify.facts import Backend, Cluster, Node, Pod, RouterPod
+from fleet.verify.facts import Cluster, Node, Pod
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
@@ -28,68 +26,62 @@ DEPLOYMENTS: Final = "deployments.apps"
 CONTAINER: Final = "vllm"
 AT_ONCE: Final = 12
 """Parallel kubectl processes. Assumed: enough for the article's fleet, little for a laptop's memory."""
-LOG_BYTES: Final = 2_000_000
-"""Bytes read from the start of a pod's log. Assumed: ten times the start of eight engines."""
 READ_SECONDS: Final = 8.0
 """Timeout for one object or list; kubectl gets 15 s more for credentials."""
-_KV_LINE: Final = re.compile(r"GPU KV cache size: ([\d,]+) tokens")
-"""Source: vLLM 0.18.1, v1/core/kv_cache_utils.py."""
-_PARTS: Final = ("pool", "picker", "health_policy", "backend_policy")
-"""Of a release behind the gateway: the fields of `Backend`."""
 _UNKNOWN_KIND: Final = "doesn't have a resource type"
 """kubectl's message for a missing custom resource. Source: kubectl 1.32."""
 
 
 def read_pods(kubectl: Kubectl, settings: Settings) -> tuple[Pod, ...]:
     """The server's pods that have not terminated, by name. Raises LiveError."""
-    found = kubectl.list_all("pods", selector=f"app={settings.server.name}", seconds=READ_SECONDS)
-    return tuple(sorted((_pod(one) for one in found if not _has_ended(one)), key=lambda pod: pod.name))
+    return _pods(kubectl.list_all("pods", selector=f"app={settings.server.name}", seconds=READ_SECONDS))
 
 
 def read(kubectl: Kubectl, settings: Settings) -> Cluster:
     """Pods, nodes and gateway objects. Raises LiveError if the pods cannot be read."""
-    gateway, pools = settings.gateway, settings.shares
-    reads: dict[str, Callable[[], Any]] = {
-        "pods": lambda: read_pods(kubectl, settings),
-        "nodes": lambda: kubectl.list_all(
-            "nodes", selector=f"cloud.google.com/gke-accelerator={settings.machine.accelerator}", seconds=READ_SECONDS
-        ),
-    }
+    selectors = {"nodes": f"cloud.google.com/gke-accelerator={settings.machine.accelerator}"}
     if settings.has_router:
-        reads["routers"] = lambda: kubectl.list_all("pods", selector=f"app={ROUTER_APP}", seconds=READ_SECONDS)
-    if gateway.enabled:
-        reads |= {
-            "gateway": lambda: _one(kubectl, GATEWAYS, gateway.name),
-            "route": lambda: _one(kubectl, ROUTES, gateway.pool),
-        }
-        for pool in pools:
-            named = (POOLS, pool), (DEPLOYMENTS, epp_name(pool)), (HEALTH_POLICIES, pool), (BACKEND_POLICIES, pool)
-            for part, (kind, name) in zip(_PARTS, named, strict=True):
-                reads[f"{part} {pool}"] = partial(_one, kubectl, kind, name)
-    found: dict[str, Any] = {}
+        selectors["routers"] = f"app={ROUTER_APP}"
+    objects = _gateways_objects(settings) if settings.gateway.enabled else {}
     troubles: dict[str, str] = {}
 
     def one(name: str) -> Any:
         try:
-            return reads[name]()
+            if name == "pods":
+                return read_pods(kubectl, settings)
+            if name in selectors:
+                kind = "nodes" if name == "nodes" else "pods"
+                return kubectl.list_all(kind, selector=selectors[name], seconds=READ_SECONDS)
+            return _one(kubectl, *objects[name])
         except LiveError as error:
             if name == "pods":
                 raise
             troubles[name] = str(error)
             return None
 
-    for name, value in zip(reads, side_by_side(one, list(reads), len(reads)), strict=True):
-        if name not in troubles:
-            found[name] = value
+    names = ["pods", *selectors, *objects]
+    found = dict(zip(names, side_by_side(one, names, len(names)), strict=True))
     return Cluster(
         pods=found["pods"],
-        routers=_routers(found.get("routers", [])),
-        nodes=tuple(sorted((_node(one) for one in found.get("nodes", [])), key=lambda node: node.name)),
-        gateway=found.get("gateway"),
-        route=found.get("route"),
-        backends={pool: Backend(**{part: found.get(f"{part} {pool}") for part in _PARTS}) for pool in pools},
+        routers=_pods(found.get("routers") or []),
+        nodes=tuple(sorted((_node(one) for one in found["nodes"] or []), key=lambda node: node.name)),
+        gateway={name: found[name] for name in objects if name not in troubles},
         troubles=troubles,
     )
+
+
+def _gateways_objects(settings: Settings) -> dict[str, tuple[str, str]]:
+    """Kind and name for kubectl, by the name in the report."""
+    gateway = settings.gateway
+    found = {f"Gateway {gateway.name}": (GATEWAYS, gateway.name), f"HTTPRoute {gateway.pool}": (ROUTES, gateway.pool)}
+    for pool in settings.shares:
+        found |= {
+            f"InferencePool {pool}": (POOLS, pool),
+            f"Deployment {epp_name(pool)}": (DEPLOYMENTS, epp_name(pool)),
+            f"HealthCheckPolicy {pool}": (HEALTH_POLICIES, pool),
+            f"GCPBackendPolicy {pool}": (BACKEND_POLICIES, pool),
+        }
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,20 +115,6 @@ def tunnels(kubectl: Kubectl, pods: tuple[str, ...], port: int = HTTP_PORT) -> I
                 closed.result()
 
 
-def logged_kv_tokens(kubectl: Kubectl, pods: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Cache sizes from each pod's log; empty if the log was rotated or cannot be read."""
-
-    def of(pod: str) -> tuple[int, ...]:
-        arguments = ("logs", pod, f"--container={CONTAINER}", f"--limit-bytes={LOG_BYTES}")
-        try:
-            text = kubectl.run(*arguments, what=f"reading the log of {pod}", seconds=READ_SECONDS)
-        except LiveError:
-            return ()
-        return tuple(int(found.replace(",", "")) for found in _KV_LINE.findall(text))
-
-    return dict(zip(pods, side_by_side(of, pods, AT_ONCE), strict=True))
-
-
 def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
     try:
         return kubectl.get(kind, name, seconds=READ_SECONDS)
@@ -144,6 +122,11 @@ def _one(kubectl: Kubectl, kind: str, name: str) -> Any:
         if error.reason == "not found" or _UNKNOWN_KIND in str(error):
             return {}
         raise
+
+
+def _pods(manifests: Iterable[Mapping[str, Any]]) -> tuple[Pod, ...]:
+    """Those that have not terminated, by name."""
+    return tuple(sorted((_pod(one) for one in manifests if not _has_ended(one)), key=lambda pod: pod.name))
 
 
 def _has_ended(manifest: Mapping[str, Any]) -> bool:
@@ -193,19 +176,6 @@ def _why_not_ready(status: Mapping[str, Any], ready: Mapping[str, Any]) -> str:
     if scheduled.get("status") == "False":
         return str(scheduled.get("message") or scheduled.get("reason") or "not scheduled")[:200]
     return str(ready.get("reason") or status.get("phase") or "not ready")
-
-
-def _routers(manifests: Iterable[Mapping[str, Any]]) -> tuple[RouterPod, ...]:
-    """Those that are not ending, by name."""
-    found = []
-    for manifest in manifests:
-        pod = _pod(manifest)
-        if not (pod.going or _has_ended(manifest)):
-            grace = int(manifest.get("spec", {}).get("terminationGracePeriodSeconds") or 0)
-            found.append(
-                RouterPod(name=pod.name, ready=pod.ready, why_not_ready=pod.why_not_ready, grace_seconds=grace)
-            )
-    return tuple(sorted(found, key=lambda router: router.name))
 
 
 def _node(manifest: Mapping[str, Any]) -> Node:

@@ -6,30 +6,22 @@ v1/metrics/loggers.py (log_metrics_info).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from facts import memory
 from facts.engines import LONGEST_CONTEXT_TOKENS
 from facts.workloads import draft_acceptance
 from fleet.plan.from_settings import deployment_of
-from fleet.plan.model.gpu_memory import MemoryBudget, budget
 from fleet.verify.questions import LONG_PROMPT_ANSWER_TOKENS
 from settings.sections.engine import effective_flags
 
 if TYPE_CHECKING:
-    from fleet.plan.model.deployment import Deployment
     from settings.stack import Settings
 
 ARTICLE_MODEL = "Qwen3.5-27B"
-"""Part of the model id for which the article published acceptance and cache size."""
-KV_TOLERANCE = 0.05
-"""Allowed relative difference of an engine's cache from the planner's. The model was 0.8 % off on the one GPU it was not fitted to
-(docs/planner-model.md). Its inputs may add: CUDA graphs twice as large 1.3 %, half as much again for
-activations 1.0 %, one more copy of the logits 0.8 %, another reading of the GPU's memory 0.5 %: 4.4 % together. Differences to
-detect are larger: a bfloat16 cache halves the tokens; 0.88 of the GPU instead of 0.92, or 7 GiB of another process, is 5.7 %."""
-UNKNOWN_MODELS_BLOCK = 16
-"""Minimum block size. Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE. Attention backends raise it, to 128 at most (CUTLASS
+"""Part of the model id for which the article published acceptance."""
+SMALLEST_BLOCK_TOKENS = 16
+"""Of another model's cache. Source: vLLM 0.18.1, CacheConfig.DEFAULT_BLOCK_SIZE. Attention backends raise it, to 128 at most (CUTLASS
 MLA), without reporting it."""
 UNKNOWN_MODELS_PROMPT = 1_025
 """Tokens of a prompt that hits with any block size: eight of the largest blocks, of which speculation drops one."""
@@ -52,41 +44,24 @@ def is_hybrid(settings: Settings) -> bool:
 
 
 def is_the_articles_model(settings: Settings) -> bool:
-    """Whether acceptance and cache size were published for the model."""
+    """Whether acceptance was published for the model."""
     return ARTICLE_MODEL in settings.serving.model.id
-
-
-def deployment(settings: Settings) -> Deployment | None:
-    """The stack as a planner deployment; None for an unknown architecture."""
-    try:
-        return deployment_of(settings)
-    except LookupError:
-        return None
-
-
-def layout(settings: Settings) -> memory.CacheLayout | None:
-    """One engine's cache as declared; None for an unknown architecture."""
-    fleet = deployment(settings)
-    return None if fleet is None else fleet.layout
 
 
 def block_tokens(settings: Settings) -> int | None:
     """Tokens of one cache block: raised by vLLM for a hybrid model, or as declared; None if undetermined."""
     given = effective_flags(settings.serving.engine).get("block-size")
     chosen = None if given is None else int(given)
-    known = layout(settings)
-    if known is None or not is_hybrid(settings):
+    if not is_hybrid(settings):
         return chosen
-    return max(chosen or 0, memory.attention_block_tokens(known))
+    try:
+        layout = deployment_of(settings).layout
+    except LookupError:
+        return chosen
+    return max(chosen or 0, memory.attention_block_tokens(layout))
 
 
-def kv_expectation(settings: Settings) -> MemoryBudget | None:
-    """The planner's memory of one engine; None if unknown. Raises DoesNotFitError."""
-    fleet = deployment(settings)
-    return None if fleet is None else budget(fleet)
-
-
-def cache_labels(settings: Settings) -> Mapping[str, str]:
+def cache_labels(settings: Settings) -> dict[str, str]:
     """Expected labels of `vllm:cache_config_info`, with the values that vLLM resolves."""
     engine = settings.serving.engine
     flags = effective_flags(engine)
@@ -110,6 +85,11 @@ def cache_labels(settings: Settings) -> Mapping[str, str]:
         expected["mamba_ssm_cache_dtype"] = (
             str(ssm) if ssm not in (None, "auto") else own if own == "float32" else "auto"
         )
+    extra = {argument.partition("=")[0].replace("_", "-") for argument in engine.extra_args}
+    # These two override every declared cache setting.
+    for label in ("num_gpu_blocks_override", "kv_cache_memory_bytes"):
+        if f"--{label.replace('_', '-')}" not in extra:
+            expected[label] = "None"
     return expected
 
 

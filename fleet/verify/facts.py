@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final
 
 from fleet.clients.metrics_text import MetricsText
 
-if TYPE_CHECKING:
-    from fleet.verify.host_name import HostName
-
 Manifest = Mapping[str, Any]
-OUT_OF_TIME: Final = "the command's timeout expired"
 LATE: Final = "no answer within"
 """Start of the message for a request that timed out; seconds follow."""
-NAME_UNKNOWN: Final = "its name cannot be resolved"
-NOT_HTTP: Final = "the response is not HTTP"
-TLS_FAILED: Final = "TLS failed"
-"""Start of the message; the library's text follows."""
-
-
-def is_late(trouble: str) -> bool:
-    """Whether the request timed out: a busy server, or a late request."""
-    return trouble == OUT_OF_TIME or trouble.startswith(LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +30,6 @@ class Reply:
     body: Any = None
     """Parsed JSON, or text."""
     trouble: str = ""
-    seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -51,34 +37,35 @@ class Reply:
         return self.status == 200
 
     @property
-    def late(self) -> bool:
-        """Whether it timed out."""
-        return is_late(self.trouble)
+    def is_late(self) -> bool:
+        """Whether it timed out: a busy server is late, too."""
+        return self.trouble.startswith(LATE)
 
     @property
     def summary(self) -> str:
         """Short text of the response."""
         return self.trouble if self.status is None else f"HTTP {self.status}"
 
+    @property
+    def refusal(self) -> str:
+        """The response with the server's own words, shortened: the message of an error as vLLM writes it, or the text of a proxy."""
+        error = self.body.get("error", self.body) if isinstance(self.body, Mapping) else self.body
+        said = error.get("message", error) if isinstance(error, Mapping) else error
+        words = " ".join(str(said or "").split())[:160]
+        return f"{self.summary}: {words}" if words else self.summary
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
-    """One chat completion, complete or streamed."""
+    """One streamed chat completion."""
 
-    stream: bool
-    thinking: bool | None
-    """Requested thinking mode; None for the server's default."""
-    asked_tokens: int
-    status: int | None = None
+    through: str
+    """Name of the server that was asked."""
     trouble: str = ""
     content: str = ""
     reasoning: str = ""
-    finish: str | None = None
-    """The finish reason; None if the answer did not end."""
-    usage: Mapping[str, Any] | None = None
-    chunks: int = 0
-    """Chunks with text."""
-    seconds: float = 0.0
+    tokens: int | None = None
+    """Of the answer, by its usage; None if it did not come to that."""
 
     @property
     def spoke(self) -> bool:
@@ -86,9 +73,9 @@ class Chat:
         return bool(self.content or self.reasoning)
 
     @property
-    def late(self) -> bool:
-        """Whether it timed out before the end."""
-        return is_late(self.trouble)
+    def is_late(self) -> bool:
+        """Whether its time was up before the end."""
+        return self.trouble.startswith(LATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,15 +84,12 @@ class Burst:
 
     asked: int
     answered: int
-    troubles: tuple[str, ...]
-    """Distinct errors, most frequent first."""
-    seconds: float
-    before: MetricsText | None
-    after: MetricsText | None
     late: int = 0
     """Requests without an answer or error at the burst's timeout."""
-    cut_short: bool = False
-    """Whether the command's timeout expired before the burst's."""
+    troubles: tuple[str, ...] = ()
+    """Distinct errors, most frequent first."""
+    before: MetricsText | None = None
+    after: MetricsText | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,23 +104,14 @@ class Twice:
     after: MetricsText | None
 
 
-Moment = Literal["alone", "under load", "asked again"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """The reply to the standing question."""
+    """The reply to the one question that every engine is asked."""
 
     where: str
-    rank: int | None
-    """The engine; None where the server chose it."""
-    moment: Moment
+    name: str
+    """Engine and moment."""
     reply: Reply
-
-    @property
-    def name(self) -> str:
-        """Engine and moment."""
-        return self.moment if self.rank is None else f"rank {self.rank} {self.moment}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +126,6 @@ class Server:
     version: Reply = field(default_factory=Reply)
     metrics: MetricsText | None = None
     metrics_trouble: str = ""
-    logged_kv_tokens: tuple[int, ...] = ()
-    """Each engine's cache size from the pod's log, if the metrics do not have it."""
     burst: Burst | None = None
 
     @property
@@ -160,10 +133,17 @@ class Server:
         """Whether it is ready."""
         return self.health.ok
 
+    @property
+    def listed(self) -> dict[str, Mapping[str, Any]]:
+        """The models of /v1/models, by name."""
+        models = self.models.body.get("data") if isinstance(self.models.body, Mapping) else None
+        found = models if isinstance(models, list) else []
+        return {str(one.get("id")): one for one in found if isinstance(one, Mapping)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A server pod in the cluster."""
+    """A pod in the cluster."""
 
     name: str
     node: str
@@ -175,16 +155,6 @@ class Pod:
     args: tuple[str, ...]
     env: Mapping[str, str | None] = field(default_factory=dict, repr=False)
     """Environment variables of the server's container; None for a value by reference, such as a Secret."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouterPod:
-    """A router's pod in the cluster."""
-
-    name: str
-    ready: bool
-    why_not_ready: str
-    grace_seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,28 +181,30 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
-    """One release behind the gateway. An object is empty where it does not exist, None where it could not be read."""
+class Cluster:
+    """Objects in the cluster. `troubles` lists what could not be read, with the reason."""
 
-    pool: Manifest | None = None
-    picker: Manifest | None = None
-    """The endpoint picker's Deployment."""
-    health_policy: Manifest | None = None
-    backend_policy: Manifest | None = None
+    pods: tuple[Pod, ...] = ()
+    routers: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    gateway: Mapping[str, Manifest] = field(default_factory=dict)
+    """The gateway's objects by kind and name, such as `HTTPRoute qwen35-pool`; empty where one does not exist."""
+    troubles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """Objects in the cluster. `troubles` lists kinds that could not be read, with the reason."""
+class HostName:
+    """The endpoint's host name as a client sees it. A trouble is the reason why there was no answer."""
 
-    pods: tuple[Pod, ...] = ()
-    routers: tuple[RouterPod, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    gateway: Manifest | None = None
-    route: Manifest | None = None
-    backends: Mapping[str, Backend] = field(default_factory=dict)
-    """By the name of the InferencePool: the servers', and of a canary among users."""
-    troubles: Mapping[str, str] = field(default_factory=dict)
+    name: str
+    days_left: int | None = None
+    """Validity of the certificate, which this machine trusts for the name."""
+    tls_trouble: str = ""
+    redirect: str = ""
+    """Status and target of GET / on port 80."""
+    redirect_trouble: str = ""
+    call: str = ""
+    """Status and target of a POST below /v1 on port 80; empty without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,16 +230,63 @@ class Facts:
     """Why there is no cluster to check."""
     routed: Routed | None = None
     """None without a router that this machine reaches."""
-    chats: tuple[Chat, ...] = ()
-    chat_through: str = ""
+    chat: Chat | None = None
     twice: Twice | None = None
-    twice_trouble: str = ""
     told: tuple[Told, ...] = ()
-    """Replies to the standing question, with --answers."""
-    tool: Reply | None = None
-    """The reply to a question that needs a tool, with --answers and a parser of tool calls."""
+    """Replies to the one question, with --answers."""
 
     @property
     def servers(self) -> tuple[Server, ...]:
         """The queried replicas: the pods, else the endpoint."""
         return self.pods or ((self.door,) if self.door is not None else ())
+
+    @property
+    def everybody(self) -> tuple[Server, ...]:
+        """All that were queried."""
+        return ((self.door,) if self.door is not None else ()) + self.pods
+
+    @property
+    def answering(self) -> tuple[Server, ...]:
+        """Those that are ready."""
+        return tuple(server for server in self.everybody if server.answers)
+
+    @property
+    def bursts(self) -> tuple[tuple[str, Burst], ...]:
+        """The replicas that got a burst, by name."""
+        return tuple((server.name, server.burst) for server in self.servers if server.burst is not None)
+
+
+def the_cluster(facts: Facts) -> str:
+    """Why there is no cluster to check; empty if there is."""
+    return (facts.cluster_trouble or "the cluster was not read") if facts.cluster is None else ""
+
+
+def the_pods(facts: Facts) -> str:
+    """Why there are no server pods to check; empty if there are."""
+    return the_cluster(facts) or ("" if running(facts) else "no server pod")
+
+
+def running(facts: Facts) -> list[Pod]:
+    """Server pods that are not ending."""
+    return [pod for pod in facts.cluster.pods if pod.args and not pod.going] if facts.cluster is not None else []
+
+
+def a_server(facts: Facts) -> str:
+    """Why no server could be queried; empty if one answered."""
+    if facts.answering:
+        return ""
+    return "no server answers" if facts.everybody else facts.door_trouble or facts.cluster_trouble or "no server"
+
+
+def a_burst(facts: Facts) -> str:
+    """Why there are no counters of a burst; empty if there are."""
+    if why := a_server(facts):
+        return why
+    if not facts.pods and not facts.one_server:
+        return (
+            "only the endpoint is known: behind a Service or a gateway, each scrape of /metrics reaches a different pod; "
+            "pass --kubeconfig or --outputs to query every pod"
+        )
+    blind = [server.name for server in facts.servers if server.burst is None or server.burst.after is None]
+    troubles = [server.metrics_trouble for server in facts.servers if server.metrics_trouble]
+    return "; ".join(troubles[:1] or ["no counters at /metrics"]) if len(blind) == len(facts.servers) else ""

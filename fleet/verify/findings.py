@@ -1,47 +1,87 @@
-"""Results of the checks: each check is one or more findings of the same id."""
+"""A check is a row: its id, its title, the one cure that is shown when it fails, and a function that compares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from facts.finding import Finding, Severity, block
 from facts.texts import plural
+
+if TYPE_CHECKING:
+    from fleet.verify.facts import Facts
+    from settings.stack import Settings
 
 Check = tuple[Finding, ...]
 """The verdict of one check; if it failed, then its differences."""
 
 
-def judged(
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a check that passes has seen."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Why a check, or a part of it, could not look."""
+
+    why: str
+
+
+Part = Finding | Seen | Unseen
+
+
+def _always(_: Settings) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One check. A difference fails it; without one, anything unseen leaves it unchecked."""
+
+    id: str
+    title: str
+    cure: str
+    look: Callable[[Facts, Settings], Iterator[Part]]
+    needs: Callable[[Facts], str]
+    """Why the facts do not have what it compares; empty if they do."""
+    applies: Callable[[Settings], bool]
+    """Whether the stack declares what it compares."""
+
+    def __call__(self, facts: Facts, settings: Settings) -> Check | None:
+        """The check; None where it does not apply."""
+        if not self.applies(settings):
+            return None
+        why = self.needs(facts)
+        parts: list[Part] = [Unseen(why)] if why else list(self.look(facts, settings))
+        differences = [part for part in parts if isinstance(part, Finding)]
+        if differences:
+            verdict = Finding(id=self.id, subject=self.title, found=self.cure)
+            return verdict, *_together(replace(one, id=self.id) for one in differences)
+        unseen = [part.why for part in parts if isinstance(part, Unseen)]
+        said = unseen or [part.text for part in parts if isinstance(part, Seen)]
+        severity: Severity = "unknown" if unseen else "passed"
+        return (Finding(id=self.id, subject=self.title, severity=severity, found="; ".join(said)),)
+
+
+def check(
     id_: str,
     title: str,
-    differences: Iterable[Finding],
+    cure: str,
     *,
-    held: str,
-    failed: str = "",
-) -> Check:
-    """A check that fails if there are differences. `held`: verdict if passed; `failed`: verdict if failed."""
-    found = tuple(differences)
-    if not found:
-        return (Finding(id=id_, subject=title, severity="passed", found=held),)
-    verdict = Finding(id=id_, subject=title, found=failed or "not as declared")
-    return verdict, *_together(replace(one, id=id_) for one in found)
+    needs: Callable[[Facts], str],
+    applies: Callable[[Settings], bool] = _always,
+) -> Callable[[Callable[[Facts, Settings], Iterator[Part]]], Row]:
+    """Makes a row of a function that yields differences, what it has seen, and what it could not see."""
+    return lambda look: Row(id=id_, title=title, cure=cure, look=look, needs=needs, applies=applies)
 
 
 def difference(where: str, name: str, declared: str, found: str) -> Finding:
-    """Where declared and found differ: `where` is a pod, `endpoint`, or an object's name. `judged` gives it the check's id."""
+    """Where declared and found differ: `where` is a pod, `endpoint`, or an object's name. The row gives it the check's id."""
     return Finding(id="", subject=f"{where} · {name}", found=found, allowed=declared)
-
-
-def not_checked(id_: str, title: str, why: str) -> Check:
-    """A check that could not run."""
-    return (Finding(id=id_, subject=title, severity="unknown", found=why),)
-
-
-def told(id_: str, title: str, what: str) -> Check:
-    """Information without a verdict."""
-    return (Finding(id=id_, subject=title, severity="note", found=what),)
 
 
 def format_where(names: Iterable[str]) -> str:

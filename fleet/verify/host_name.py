@@ -5,17 +5,16 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from fleet.verify.findings import Check, difference, judged, not_checked
+from fleet.verify.facts import Facts, HostName
+from fleet.verify.findings import Part, Seen, Unseen, check, difference
 
 if TYPE_CHECKING:
-    from facts.finding import Finding
     from settings.stack import Settings
 
 PORTS: Final = (443, 80)
@@ -24,21 +23,6 @@ CALLED: Final = "/v1/completions"
 LEAST_DAYS: Final = 14
 """Days for which a certificate must still be valid. Assumed: Google renews about a month before the end, so fewer mean that it cannot."""
 _DAY_SECONDS: Final = 86_400
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostName:
-    """What a client sees. A trouble is the reason why there was no answer."""
-
-    name: str
-    days_left: int | None = None
-    """Validity of the certificate, which this machine trusts for the name."""
-    tls_trouble: str = ""
-    redirect: str = ""
-    """Status and target of GET / on port 80."""
-    redirect_trouble: str = ""
-    call: str = ""
-    """Status and target of a POST below /v1 on port 80; empty without an answer."""
 
 
 def is_asked(settings: Settings, url: str) -> bool:
@@ -93,23 +77,20 @@ def _plain(name: str, port: int, seconds: float, method: str, path: str) -> tupl
         connection.close()
 
 
-def host_name(found: HostName | None, settings: Settings, trouble: str) -> Check | None:
-    """Certificate and port 80; None without a host name. `trouble`: why the endpoint was not queried."""
-    if not settings.gateway.enabled or settings.gateway.hostname is None:
-        return None
-    title = "Host name"
+@check(
+    "host-name",
+    "Host name",
+    "clients do not trust the certificate, or send prompts and keys in clear text: `fleet doctor --for up --live` looks at the address "
+    "and the certificate map",
+    needs=lambda _: "",
+    applies=lambda settings: settings.gateway.enabled and settings.gateway.hostname is not None,
+)
+def host_name(facts: Facts, settings: Settings) -> Iterator[Part]:
+    """Certificate and port 80."""
+    found = facts.name
     if found is None:
-        return not_checked("host-name", title, trouble or f"the queried URL is not {settings.gateway.hostname}")
-    return judged(
-        "host-name",
-        title,
-        _differences(found),
-        held=f"{found.name} has a certificate for {found.days_left} more days, and port 80 serves nothing",
-        failed="`fleet doctor --for up --live` shows address, records and certificate" if found.tls_trouble else "",
-    )
-
-
-def _differences(found: HostName) -> Iterable[Finding]:
+        yield Unseen(facts.door_trouble or f"the queried URL is not {settings.gateway.hostname}")
+        return
     if found.days_left is None:
         yield difference("endpoint", "certificate", f"valid for {found.name}", found.tls_trouble)
     elif found.days_left < LEAST_DAYS:
@@ -122,3 +103,4 @@ def _differences(found: HostName) -> Iterable[Finding]:
     # After a redirect, clients repeat a POST as a GET.
     if found.call and int(found.call[:3]) < HTTPStatus.BAD_REQUEST:
         yield difference("endpoint", f"port 80, POST {CALLED}", "404", found.call)
+    yield Seen(f"{found.name} has a certificate for {found.days_left} more days, and port 80 serves nothing")

@@ -154,7 +154,7 @@ def _drill(drill: DrillResult) -> Section:
         id=drill.name,
         tone="bad" if state == "failed" else "plain",
         body=body,
-        only=("markdown",),
+        folding="screen",
     )
 
 

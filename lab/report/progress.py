@@ -65,7 +65,7 @@ class Progress:
             return
         line = f"[{time.monotonic() - self._began:6.1f} s] {text}"
         with self._lock:
-            self._paper.stream.write(self._paper.writable(shortened(line, max(LEAST_WIDTH, self._paper.width))) + "\n")
+            self._paper.stream.write(shortened(line, max(LEAST_WIDTH, self._paper.width)) + "\n")
             self._paper.stream.flush()
 
 

@@ -48,8 +48,8 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
     Raises RehearsalError if a program is missing or does not start.
     """
     # A declared canary would change every count; the canary drills add one themselves.
-    if opened.settings.rollout.canary is not None:
-        opened = varied(opened, {"rollout": {"canary": None, "promoted": None}})
+    if opened.settings.rollout is not None:
+        opened = varied(opened, {"rollout": None})
     settings, clock, history = opened.settings, Clock(around.speed), History()
     timings = _timings(settings, clock)
     with contextlib.ExitStack() as closing:

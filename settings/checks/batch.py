@@ -104,10 +104,10 @@ def _servers(settings: Settings) -> Iterator[Finding]:
         yield _KEEP("batch.onDone", batch.on_done, "pause or destroy-hint with server.scaling.mode batch")
     if scaling.mode == "schedule" and not scaling.min:
         yield _WAITS("batch.enabled", True, "any; best with server.scaling.mode batch")
-    if by_batch and settings.rollout.canary is not None:
-        yield _CANARY("rollout.canary", "given", "left out with server.scaling.mode batch")
+    if by_batch and settings.rollout is not None:
+        yield _CANARY("rollout", "given", "left out with server.scaling.mode batch")
     elif settings.canary_weight:
-        yield _TWO_RELEASES("rollout.canary.weight", settings.canary_weight, "no weight while a batch runs")
+        yield _TWO_RELEASES("rollout.weight", settings.canary_weight, "no weight while a batch runs")
     if by_batch and settings.benchmark.enabled:
         yield _BENCHMARK("benchmark.enabled", True, "false with server.scaling.mode batch")
 

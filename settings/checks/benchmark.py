@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
+from facts.sizing import BENCHMARK_CONNECTIONS, BENCHMARK_MACHINES
 from settings.checks.unused import FILE_WORKLOADS
 from settings.derived.benchmark_load import (
+    concurrencies,
     expected_seconds,
     load_of,
     longest_request_tokens,
@@ -38,6 +39,16 @@ _CONTEXT = Row(
     "the server rejects longer requests, and the benchmark would count errors",
     "a larger maxModelLen, or workload: article",
 )
+_PORTS = Row(
+    "benchmark-connections",
+    "one pod makes all connections, and has 28,232 ports for those to one address",
+    "a lower concurrency: servers are independent, and a load per replica is measured on fewer of them as well",
+)
+_CLIENTS = Row(
+    "benchmark-clients",
+    "each client process needs a vCPU of the one machine that they share",
+    "a higher connectionsPerClient",
+)
 _LONG = Row(
     "benchmark-takes-long",
     "a client with few connections needs hours for its prompts, while the whole fleet is billed",
@@ -65,13 +76,21 @@ def benchmark_problems(settings: Settings) -> Iterator[Finding]:
     if longest > context:
         allowed = f"requests of up to {context:,} tokens (maxModelLen); these have up to {longest:,}"
         yield _CONTEXT("benchmark.workload", benchmark.workload, allowed)
+    load = load_of(settings)
+    if load.connections > BENCHMARK_CONNECTIONS:
+        allowed = (
+            f"at most {BENCHMARK_CONNECTIONS:,} requests in flight on all replicas; this load has {load.connections:,}"
+        )
+        yield _PORTS("benchmark.concurrency", list(concurrencies(settings)), allowed)
+    if load.clients > (most_clients := max(BENCHMARK_MACHINES.values())):
+        allowed = f"at most {most_clients} clients; this makes {load.clients}"
+        yield _CLIENTS("benchmark.connectionsPerClient", benchmark.connections_per_client, allowed)
     prompts, hours = benchmark.prompts_per_client, expected_seconds(settings) / 3600
     if hours > LONG_HOURS:
         allowed = f"up to {LONG_HOURS:g} hours in total; this benchmark takes about {hours:.0f}"
         yield _LONG("benchmark.promptsPerClient", prompts, allowed)
     if prompts > (most := most_prompts(settings)):
-        load, memory_gib = load_of(settings), pod_memory_gib(benchmark.machine_type)
         # Two significant digits, because it is an estimate.
-        clients, about = ceil(load.clients / load.pods), int(float(f"{most:.1e}"))
-        allowed = f"about {about:,} prompts for each of {clients} clients in a pod of {memory_gib} GiB"
+        about, memory_gib = int(float(f"{most:.1e}")), pod_memory_gib(load.machine_type)
+        allowed = f"about {about:,} prompts for each of {load.clients} clients in a pod of {memory_gib} GiB"
         yield _MEMORY("benchmark.promptsPerClient", prompts, allowed)

@@ -16,11 +16,9 @@ from settings.sections.section import NAMESPACE, Section
 
 RUNG: Final = "flexStartSeconds"
 """The only key outside `engine` whose null is a choice: it removes the rung."""
-_NULL_HAS_A_MEANING: Final = re.compile(
-    rf"{NAMESPACE}:(?:capacity\.{RUNG}|(?:server|rollout\.canary)\.engine\.[A-Za-z0-9]+)"
-)
+_NULL_HAS_A_MEANING: Final = re.compile(rf"{NAMESPACE}:(?:capacity\.{RUNG}|(?:server|rollout)\.engine\.[A-Za-z0-9]+)")
 """In `engine`, null removes a profile's setting."""
-_OWN_VALUES: Final = re.compile(rf"{NAMESPACE}:(?:labels|(?:server|rollout\.canary)\.engine\.extraEnv)\..*", re.DOTALL)
+_OWN_VALUES: Final = re.compile(rf"{NAMESPACE}:(?:labels|(?:server|rollout)\.engine\.extraEnv)\..*", re.DOTALL)
 """Values of the user's own keys: an empty label and an empty variable are common."""
 _EMPTY = Row(
     "empty-key",

@@ -23,7 +23,7 @@ _LOAD_BALANCER = Row(
 )
 _CANARY = Row(
     "ranks-of-a-canary",
-    "`fleet rollout judge` measures one replica through one port, which would be one rank of it",
+    "`fleet bench run --replica canary` measures one replica through one port, which would be one rank of it",
     "remove rankPorts while there is a canary",
 )
 _FIREWALL = Row(
@@ -52,7 +52,7 @@ def rank_problems(settings: Settings) -> Iterator[Finding]:
         yield _UNSEEN(path, True, "true with endpoint.kind inferenceGateway or leastRequest")
     if server.internal_load_balancer:
         yield _LOAD_BALANCER("server.internalLoadBalancer", True, "false with server.rankPorts")
-    if settings.rollout.canary is not None:
-        yield _CANARY(path, True, "false with rollout.canary")
+    if settings.rollout is not None:
+        yield _CANARY(path, True, "false with rollout")
     if settings.has_picker and not settings.owns_platform:
         yield _FIREWALL(path, True, "false behind the gateway of a stack that joins a cluster")

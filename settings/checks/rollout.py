@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _NO_PICKER = Row(
     "canary-weight-without-gateway",
-    "only a gateway with endpoint pickers splits requests; without them a canary is an offline trial, which `fleet rollout judge` measures",
+    "only a gateway with endpoint pickers splits requests; without them a canary is a trial for `fleet bench run --replica canary`",
     "no weight, or gateway: {enabled: true} with endpoint: {kind: inferenceGateway}",
 )
 _PAUSED = Row(
@@ -34,14 +34,8 @@ _IMAGE = Row(
 )
 _SAME = Row(
     "canary-without-difference",
-    "a canary identical to the servers only measures noise",
-    "another engine setting, image or revision",
-    "warning",
-)
-_CHANGED = Row(
-    "canary-after-promotion",
-    "the servers or the canary changed after the promotion",
-    "fleet rollout abort, then a new rollout",
+    "the servers have its release: it only costs a node and measures noise",
+    "remove rollout, once the servers run that release",
     "warning",
 )
 _RESERVED = Row(
@@ -67,9 +61,7 @@ def rollout_problems(settings: Settings, of_servers: Iterable[Finding]) -> Itera
 def with_canarys_keys(problem: Finding) -> Finding:
     """A server's problem with the canary's keys."""
     texts = {
-        name: getattr(problem, name)
-        .replace("server.image", "rollout.canary.image")
-        .replace("server.engine", "rollout.canary.engine")
+        name: getattr(problem, name).replace("server.image", "rollout.image").replace("server.engine", "rollout.engine")
         for name in ("allowed", "why", "write")
     }
     return replace(problem, subject=canary_path(problem.subject), **texts)
@@ -81,19 +73,16 @@ def _identity(problem: Finding) -> tuple[str, str, str, str]:
 
 def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Finding]:
     rollout, capacity = settings.rollout, settings.capacity
-    weight = None if rollout.canary is None else rollout.canary.weight
+    weight = None if rollout is None else rollout.weight
     if weight is not None and not settings.has_picker:
-        yield _NO_PICKER("rollout.canary.weight", weight, "a weight with endpoint.kind inferenceGateway only")
+        yield _NO_PICKER("rollout.weight", weight, "a weight with endpoint.kind inferenceGateway only")
     if settings.server.replicas == 0:
-        yield _PAUSED("server.replicas", 0, "1 or more with rollout.canary")
+        yield _PAUSED("server.replicas", 0, "1 or more with rollout")
     if settings.weights.source == "image" and weights_ending(settings):
         allowed = "left out with weights.source: image"
-        yield _IMAGE("rollout.canary.model", canary.serving.model.revision, allowed)
-    is_same = release(settings) == release(canary)
-    if rollout.promoted is None and is_same:
-        yield _SAME("rollout.canary", None, "a canary that differs from the servers")
-    if rollout.promoted is not None and not is_same:
-        yield _CHANGED("rollout.promoted", rollout.promoted, "servers with the canary's release")
+        yield _IMAGE("rollout.model", canary.serving.model.revision, allowed)
+    if release(settings) == release(canary):
+        yield _SAME("rollout", None, "a canary that differs from the servers")
     if isinstance(capacity, Reservation) and capacity.nodes is None:
         allowed = f"a reservation of {settings.nodes} nodes or more: the servers' and the canary's"
         yield _RESERVED("capacity.name", capacity.name, allowed)

@@ -54,7 +54,7 @@ _NO_PROXY = Row(
 )
 _CANARY = Row(
     "shape-of-a-canary",
-    "a canary has no shape of its own, so `fleet rollout judge` would compare engines of two kinds",
+    "a canary has no shape of its own, so `fleet bench run --replica canary` would compare engines of two kinds",
     "remove shape while there is a canary, or upgrade without a canary",
 )
 _SEATS = Row(
@@ -93,8 +93,8 @@ def split_problems(settings: Settings) -> Iterator[Finding]:
     yield from _set_twice(settings)
     if settings.endpoint_kind != "leastRequest":
         yield _NO_PROXY("endpoint.kind", settings.endpoint_kind, "leastRequest with server.shape")
-    if settings.rollout.canary is not None:
-        yield _CANARY(path, "(set)", "left out with rollout.canary")
+    if settings.rollout is not None:
+        yield _CANARY(path, "(set)", "left out with rollout")
     load, held = server.needs.concurrency_per_replica, settings.seats
     if held and load and load > held:
         allowed = f"up to {held:,}: maxNumSeqs {serving.engine.max_num_seqs} on each engine of decode"

@@ -49,8 +49,9 @@ _STAYS = Row(
 _LASTS = Row("spending-lasts", "at full size the limit lasts so long", "nothing, if that is intended", "note")
 _UNKNOWN = Row(
     "spending-unknown-prices",
-    "the sum is a lower bound, and with onUnknown: pause the fleet is paused immediately",
-    "the missing prices in `prices` and capacity.usdPerNodeHour, or onUnknown: warn",
+    "the sum is a lower bound: the limit is passed before the guard sees it",
+    "the missing prices in `prices` and capacity.usdPerNodeHour",
+    "note",
 )
 _NO_SAVING = Row(
     "spending-pause-saves-nothing",
@@ -80,9 +81,9 @@ def spending_problems(settings: Settings) -> Iterator[Finding]:
     if spending.limit is not None:
         yield from _limit(settings, spending, spending.limit, counted)
     if counted.unknown:
-        stops = spending.on_unknown == "pause"
-        allowed = f"{'warn, or pause' if stops else 'warn, or any'} with the prices of {', '.join(counted.unknown_ids)}"
-        yield _UNKNOWN("spending.onUnknown", spending.on_unknown, allowed, "error" if stops else "note")
+        yield _UNKNOWN(
+            "spending.limit", spending.limit, f"any, best with the prices of {', '.join(counted.unknown_ids)}"
+        )
     pauses = spending.then == "pause"
     if counted.paid_anyway and counted.full is not None and pauses:
         yield _NO_SAVING("spending.then", spending.then, "warn, or capacity that is billed only while it runs")

@@ -45,7 +45,6 @@ _NEEDED: Final[tuple[tuple[tuple[str, ...], str, Callable[[Settings], bool]], ..
     (("monitoring.alerts", "monitoring.dashboard"), "monitoring.enabled", lambda stack: stack.monitoring.enabled),
     (("batch.id",), "batch.template", lambda stack: stack.batch.template is not None),
     (("spending.every",), "spending.limit", lambda stack: stack.spending is None or stack.spending.limit is not None),
-    (("rollout.promoted",), "rollout.canary", lambda stack: stack.rollout.canary is not None),
 )
 """Keys, what they need, and whether a stack has it."""
 _SWITCHED: Final[tuple[tuple[str, str, Callable[[Settings], bool]], ...]] = (

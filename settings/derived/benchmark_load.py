@@ -1,4 +1,4 @@
-"""Distribution of the benchmark's load over client processes and pods, and its duration.
+"""Distribution of the benchmark's load over client processes of one pod, and its duration.
 
 Connections per client determine the number of clients, constants of this module the duration. Nothing depends on the planner's model, so
 that a better fit does not change or rename a Job.
@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts import ledger
-from facts.sizing import benchmark_pods
+from facts.sizing import benchmark_machine
 from facts.workloads import countable_name, named_workload, tokens_per_step
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ class Load:
     """All loads of the sweep."""
 
     points: tuple[LoadPoint, ...]
-    pods: int
 
     @property
     def clients(self) -> int:
@@ -95,6 +94,11 @@ class Load:
         """Requests in flight at the highest load."""
         return max(point.connections for point in self.points)
 
+    @property
+    def machine_type(self) -> str:
+        """Machine of the one pod: the smallest with a vCPU for each client, or the largest."""
+        return benchmark_machine(self.clients)
+
 
 def concurrencies(settings: Settings) -> tuple[int, ...]:
     """Requests in flight per replica, load by load."""
@@ -102,22 +106,18 @@ def concurrencies(settings: Settings) -> tuple[int, ...]:
 
 
 def load_of(settings: Settings) -> Load:
-    """The sweep's loads for every replica, each in as few clients as its connections allow, in as few pods as give each client a
-    vCPU.
-    """
+    """The sweep's loads for every replica, each in as few clients as its connections allow."""
     benchmark, replicas = settings.benchmark, max(1, settings.replicas)
-    points = tuple(
-        LoadPoint(
-            per_replica=per_replica,
-            connections=per_replica * replicas,
-            clients=ceil(per_replica * replicas / benchmark.connections_per_client),
-            request_seconds=_request_seconds(settings, per_replica),
-        )
-        for per_replica in concurrencies(settings)
-    )
     return Load(
-        points=points,
-        pods=max(benchmark_pods(point.clients, point.connections, benchmark.machine_type) for point in points),
+        points=tuple(
+            LoadPoint(
+                per_replica=per_replica,
+                connections=per_replica * replicas,
+                clients=ceil(per_replica * replicas / benchmark.connections_per_client),
+                request_seconds=_request_seconds(settings, per_replica),
+            )
+            for per_replica in concurrencies(settings)
+        )
     )
 
 
@@ -144,7 +144,7 @@ def pod_memory_gib(machine_type: str) -> int:
 
 
 def most_prompts(settings: Settings) -> int:
-    """Maximum prompts per client for a pod's memory, with the maximum number of clients per pod.
+    """Maximum prompts per client for the pod's memory, at the load with most clients.
 
     Requests of a file count like the article's; a chunk has as many accepted drafts as the article measured.
     """
@@ -152,7 +152,7 @@ def most_prompts(settings: Settings) -> int:
     workload = named_workload(countable_name(settings.benchmark.workload))
     chunks = workload.output_tokens.mean / tokens_per_step(engine.speculative_tokens)
     each = REQUEST_BYTES + PROMPT_TOKEN_BYTES * workload.input_tokens.mean + CHUNK_BYTES * chunks
-    free_gib = pod_memory_gib(settings.benchmark.machine_type) / ceil(load.clients / load.pods) - CLIENT_GIB
+    free_gib = pod_memory_gib(load.machine_type) / load.clients - CLIENT_GIB
     return max(0, int(free_gib * 2**30 / each))
 
 

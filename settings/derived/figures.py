@@ -166,8 +166,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         else None,
         download_gib=ceil(weights_gib)
         * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
-        benchmark_machine_type=None if benchmark is None else benchmark.machine_type,
-        benchmark_machines=0 if benchmark is None else load_of(settings).pods,
+        benchmark_machine_type=None if benchmark is None else load_of(settings).machine_type,
         epp_vcpus=gateway.epp.cpu * settings.pickers,
         epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,

@@ -104,12 +104,6 @@ def required_permissions(settings: Settings) -> dict[str, str]:
     return dict(sorted(needed.items()))
 
 
-def host_permissions(settings: Settings) -> dict[str, str]:
-    """Every permission on the host project of a Shared VPC that `pulumi up` of this stack needs, with a role that has it."""
-    host = None if settings.network.existing is None else settings.network.existing.project
-    return {} if host in (None, settings.project) else _network_permissions(settings, host or "")
-
-
 def _network_permissions(settings: Settings, project: str) -> dict[str, str]:
     """Permissions for the network in one project: to make it, or to use an existing one, and to make the proxy-only subnet."""
     needed: dict[str, str] = {}

@@ -36,9 +36,7 @@ class Measurement:
     dataset: Dataset | None = None
     """The file with requests, if the workload uses one."""
     machine_type: str = "c4-standard-16"
-    """Machine type of the client pods, one pod per machine, from settings.derived.benchmark_load.MACHINES."""
-    pods: int = 1
-    """Number of client pods, which run at the same time."""
+    """Machine type of the clients' pod, from settings.derived.benchmark_load.MACHINES."""
     provisioning_minutes: int = PROVISIONING_MINUTES
     """Minutes to wait for a server's node."""
     startup_minutes: int = 30
@@ -62,8 +60,7 @@ def measurement(settings: Settings) -> Measurement:
         bearing=_bearing(settings, load, workload),
         model=settings.serving.model,
         dataset=benchmark.dataset,
-        machine_type=benchmark.machine_type,
-        pods=load.pods,
+        machine_type=load.machine_type,
         provisioning_minutes=settings.placement.provisioning_minutes,
         startup_minutes=settings.server.startup_minutes,
         ready_minutes=ready_minutes(settings),
@@ -92,7 +89,6 @@ def _run(settings: Settings, load: Load, workload: Mapping[str, Any]) -> dict[st
         "points": _points(load),
         "repeats": benchmark.repeats,
         "prompts_per_client": benchmark.prompts_per_client,
-        "pods": load.pods,
         "slo": None if slo is None else slo.model_dump(mode="json"),
         "shape": _shape(settings),
         "cost": None

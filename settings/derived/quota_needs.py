@@ -54,11 +54,6 @@ def quota_needs(settings: Settings) -> tuple[QuotaNeed, ...]:
     return tuple(need for need in (*_gpus(settings), *_cpus(settings), *_disks(settings)) if need.amount > 0)
 
 
-def machine_types(settings: Settings) -> tuple[str, ...]:
-    """Sorted machine types that the stack's zones must offer, including those GKE is expected to choose for writer and picker."""
-    return tuple(sorted({settings.machine.type, *(machine for machine, _ in (*_c4(settings), *_writer(settings)))}))
-
-
 def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
     machine = settings.machine
     if not _bought(settings):
@@ -141,7 +136,7 @@ def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
 
 def _clients(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.benchmark.enabled:
-        yield settings.benchmark.machine_type, load_of(settings).pods
+        yield load_of(settings).machine_type, 1
 
 
 def _picker(settings: Settings) -> Iterator[tuple[str, int]]:

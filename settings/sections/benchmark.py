@@ -75,12 +75,10 @@ class Benchmark(Section):
     repeats: Annotated[int, Field(ge=1, le=20)] = 3
     """Runs of each load. At least three are needed to estimate the spread; each takes minutes of the whole fleet."""
     connections_per_client: Annotated[int, Field(ge=1, le=10_000)] = 1_000
-    """Maximum requests in flight per client process, which determines the number of clients. A process can use one core; the article's
-    clients have 1,000 connections each. Use fewer if responses are faster than the article's: half a core reads 14,000 chunks a
-    second."""
+    """Maximum requests in flight per client process, which determines the number of clients, and with it the machine of their one pod, C4
+    with 16, 32 or 48 vCPU. A process can use one core; the article's clients have 1,000 connections each, on 16 vCPU. Use fewer if
+    responses are faster than the article's: half a core reads 14,000 chunks a second."""
     prompts_per_client: Annotated[int, Field(ge=100, le=1_000_000)] = 5_000
     """Requests per client and run. The default is five rounds of 1,000 connections, two minutes at the article's load."""
-    machine_type: Literal["c4-standard-16", "c4-standard-32", "c4-standard-48"] = "c4-standard-16"
-    """Machine type of the client pods, one machine each. The article uses a 16-vCPU C4."""
     slo: Slo | None = None
     """Limits of a good request, for goodput. Default: none."""

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from facts.names import CANARY_ENDING
 from settings.sections.model import ChosenModel, Model, Repository, Revision, SizeGb
-from settings.sections.section import NAMESPACE, Section, like
+from settings.sections.section import NAMESPACE, Section
 from settings.sections.server import ImageChoice, Server
 
 _OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
@@ -24,7 +24,7 @@ _OF_THE_SERVER: Final = (
     "api_key_secret",
 )
 """What a canary has in common with the servers."""
-_PATH: Final = f"{NAMESPACE}:rollout.canary"
+_PATH: Final = f"{NAMESPACE}:rollout"
 
 
 class CanaryModel(Section):
@@ -38,21 +38,17 @@ class CanaryModel(Section):
     """Size of the repository's files in GB (10**9 bytes). Default: the servers'; the catalog's for another model."""
 
 
-class Canary(Section):
-    """The canary, as differences from `server` and `model`. Guide: docs/rollout.md."""
+class Rollout(Section):
+    """One replica of the next release beside the servers: a canary, as differences from `server` and `model`. Guide: docs/rollout.md."""
 
-    profile: str | None = None
-    """Name of a profile. Default: the servers'."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the servers', e.g. `{version: 0.33.0}`; null restores vLLM's default, as in `server.engine`."""
     image: ImageChoice | None = None
     """The vLLM image, with tag and digest. Default: the image of the canary's `engine.version`, else the servers'."""
     model: CanaryModel | None = None
     """Another revision or model, whose weights get a separate volume."""
-    replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """Pods of the canary. One is enough to compare with one server."""
     weight: Annotated[int, Field(ge=0, le=50)] | None = None
-    """Percent of the users' requests that the gateway sends to the canary; 0 after a halt. Default: an offline trial, without users."""
+    """Percent of the users' requests that the gateway sends to the canary; 0 takes them back. Default: an offline trial, without users."""
 
     def server(self, server: Server) -> Server:
         """The canary's server, from the stack's `server`: without clients and without an autoscaler.
@@ -69,12 +65,7 @@ class Canary(Section):
         elif "version" in self.engine:
             image = ImageChoice(repository=server.image.repository)
         given = {name: getattr(server, name) for name in _OF_THE_SERVER}
-        given |= {
-            "profile": self.profile or server.profile,
-            "replicas": self.replicas,
-            "engine": engine,
-            "image": image,
-        }
+        given |= {"profile": server.profile, "replicas": 1, "engine": engine, "image": image}
         return Server.model_validate({**given, "name": server.name + CANARY_ENDING}, by_alias=False, by_name=True)
 
     def chosen_model(self, own: ChosenModel | None, served: Model) -> ChosenModel | None:
@@ -89,20 +80,11 @@ class Canary(Section):
         return ChosenModel.model_validate(given, by_alias=False, by_name=True)
 
 
-class Rollout(Section):
-    """An upgrade in progress, written and removed by `fleet rollout`."""
-
-    canary: Canary | None = None
-    """Replicas that run the next release. Default: none."""
-    promoted: Annotated[str, like(r"^.{1,500}$", "one line of up to 500 characters")] | None = None
-    """Reason for promoting the canary's release to the servers. `fleet rollout promote` writes it; the canary stays until `--finish`."""
-
-
 def canary_path(path: str) -> str:
-    """The key of `rollout.canary` for a key of `server` or `model`; any other key unchanged."""
+    """The key of `rollout` for a key of `server` or `model`; any other key unchanged."""
     section, _, rest = path.removeprefix(f"{NAMESPACE}:").partition(".")
     if section == "model":
         return ".".join(filter(None, (f"{_PATH}.model", rest)))
-    if section == "server" and rest.partition(".")[0] in ("profile", "engine", "image"):
+    if section == "server" and rest.partition(".")[0] in ("engine", "image"):
         return f"{_PATH}.{rest}"
     return path

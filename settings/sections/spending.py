@@ -36,7 +36,3 @@ class Spending(Section):
     first start."""
     then: Literal["pause", "warn"]
     """`pause` deletes the GPU pods and prevents new ones; `warn` only warns. Required, because pausing must be an explicit choice."""
-    on_unknown: Literal["warn", "pause"] = "warn"
-    """What to do if the sum is unreliable: a price is unknown, the sum was lost, or the guard did not count for more than a day."""
-    warn_at: Annotated[tuple[Annotated[float, Field(gt=0, lt=1)], ...], Field(max_length=10)] = (0.5, 0.8, 0.95)
-    """Shares of the limit that trigger a warning."""

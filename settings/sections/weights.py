@@ -49,8 +49,8 @@ class Weights(Section):
     writer: Writer = Writer()
     """The download Job."""
     name_ending: Annotated[str, like(r"^[0-9a-f]{7}$", "7 hexadecimal digits in lowercase")] = ""
-    """Suffix of the volume's resource names. `fleet rollout promote` writes it, so that the servers take over the canary's volume. Do not
-    set it manually: it creates a second volume with the same weights."""
+    """Suffix of the volume's resource names. Written when a canary's revision goes to the servers, which then take over its
+    volume (docs/rollout.md). Anything else creates a second volume with the same weights."""
 
     @property
     def has_volume(self) -> bool:

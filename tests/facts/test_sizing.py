@@ -13,7 +13,7 @@ from facts.machines import DEFAULT_MACHINE, find
 from facts.sizing import (
     Sizing,
     benchmark_clients,
-    benchmark_pods,
+    benchmark_machine,
     gateway_advice,
     size,
     volume_size_gib,
@@ -38,7 +38,7 @@ def sized(**changes: Any) -> Sizing:
 def test_the_record_takes_the_articles_24_clients_and_96_gpus() -> None:
     found = sized()
     assert (found.benchmark_clients, found.benchmark_connections) == (24, 24_000)
-    assert (found.benchmark_nodes, found.benchmark_machine) == (2, "c4-standard-16")
+    assert found.benchmark_machine == "c4-standard-32"
     assert found.quota_gpus == 96
     assert found.volume_copies == 1
     assert found.ranges.proxy_only_prefix is None
@@ -83,20 +83,17 @@ def test_a_client_has_a_connection_and_no_more_than_it_is_given() -> None:
     assert benchmark_clients(1, 1, 1_000, connections_per_client=250) == 4
 
 
-def test_clients_are_spread_over_machines_by_cores_and_by_ports() -> None:
-    assert benchmark_pods(16, 16_000, "c4-standard-16") == 1
-    assert benchmark_pods(17, 17_000, "c4-standard-16") == 2
-    # Fewer clients than vCPU, and more connections to one address than a pod has ports.
-    assert benchmark_pods(48, 48_000, "c4-standard-48") == 3
-    assert benchmark_pods(1, 10, "c4-standard-48") == 1
+def test_every_client_has_a_vcpu_as_far_as_machines_have_them() -> None:
+    assert [benchmark_machine(clients) for clients in (1, 16, 17, 33, 99)] == [
+        f"c4-standard-{vcpus}" for vcpus in (16, 16, 32, 48, 48)
+    ]
 
 
 def test_the_machines_are_those_that_the_job_asks_for() -> None:
-    from facts.sizing import BENCHMARK_MACHINE, BENCHMARK_MACHINES
+    from facts.sizing import BENCHMARK_MACHINES
     from workloads.benchmark.job import MACHINES
 
     assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES
-    assert BENCHMARK_MACHINE in BENCHMARK_MACHINES
 
 
 def test_no_node_is_no_fleet() -> None:

@@ -38,7 +38,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Callable
     told.write_text(json.dumps(outputs()), encoding="utf-8")
     results = [measured / name for name in ("run.json", f"{RUN}/client-001.json", f"{RUN}/client-001.witness.json")]
     return [
-        *((file, lambda: merge_folder(measured)) for file in (*results, measured / RUN / "pod-0.json")),
+        *((file, lambda: merge_folder(measured)) for file in (*results, measured / RUN / "pod.json")),
         (policies, lambda: read_config(folder, "dev")),
         (told, lambda: stack_outputs.read("dev", folder, told)),
     ]

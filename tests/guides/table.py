@@ -356,24 +356,23 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed(
                 "pulumi up --stack serving",
                 (CREATED,),
-                before=(
-                    f"fleet rollout start --stack serving --engine-version 0.33.0 --image-digest sha256:{'0' * 64}"
-                    " --set engine.enablePrefixCaching=false --set engine.mambaCacheMode=null --set engine.mambaBlockSize=null",
-                ),
+                before=("pulumi config set --path vllm-fleet:rollout.engine.maxNumSeqs 256 --stack serving",),
             ),
-            Typed("pulumi stack output --json --show-secrets --stack serving > outputs.json", look=outputs),
-            Typed("pulumi up --stack serving", (UNCHANGED,)),  # an offline trial: dev has no gateway
+            Typed(ALL_OUTPUTS, look=outputs),
+            LeftOut("pulumi config set --path vllm-fleet:rollout.weight 5 --stack serving", "dev has no gateway"),
+            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
+            LeftOut("pulumi config set --path vllm-fleet:rollout.weight 0 --stack serving", "dev has no gateway"),
+            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
             Typed(
                 "pulumi up --stack serving",
                 (UPDATED,),
-                before=("fleet rollout promote --stack serving --without-verdict 'a quiet week'",),
+                before=("pulumi config set --path vllm-fleet:server.engine.maxNumSeqs 256 --stack serving",),
             ),
             Typed(
                 "pulumi up --stack serving",
                 (r"- \d+ deleted",),
-                before=("fleet rollout promote --finish --stack serving",),
+                before=("pulumi config rm vllm-fleet:rollout --stack serving",),
             ),
-            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
         ),
         copies={"serving": "dev"},
         has={"serving": True},

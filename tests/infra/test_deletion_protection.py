@@ -35,7 +35,7 @@ def test_every_resource_is_deleted_after_it(stack: str) -> None:
 
 
 def test_the_canary_and_its_weights_are_covered() -> None:
-    canary = {"canary": {"model": {"revision": "1" * 40}}}
+    canary = {"model": {"revision": "1" * 40}}
     recording = recorded_platform("preview", serving=True, rollout=canary)
     protection = protection_of(recording)
     assert protection is not None

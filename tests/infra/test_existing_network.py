@@ -8,7 +8,7 @@ import pytest
 
 from facts.finding import Finding
 from settings.checks.platform import platform_problems
-from settings.derived.google_cloud_needs import host_permissions, required_permissions
+from settings.derived.google_cloud_needs import required_permissions
 from tests.support.recorded import GATEWAY, all_of, goes_before, only, recorded_platform
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -101,13 +101,8 @@ def test_a_whole_one_is_none(network: dict[str, Any]) -> None:
 def test_permissions_are_needed_where_the_network_is() -> None:
     ours = make_settings()
     assert "compute.networks.create" in required_permissions(ours)
-    assert host_permissions(ours) == {}
     own = required_permissions(make_settings(network=OWN))
     assert "compute.subnetworks.use" in own
     assert "compute.networks.create" not in own
     shared = make_settings(network=SHARED, gateway=GATEWAY)
     assert not [one for one in required_permissions(shared) if one.startswith("compute.")]
-    assert {"compute.subnetworks.use", "compute.subnetworks.create", "compute.firewalls.create"} <= host_permissions(
-        shared
-    ).keys()
-    assert host_permissions(make_settings(network=WITH_PROXIES, gateway=GATEWAY)).keys() == {"compute.subnetworks.use"}

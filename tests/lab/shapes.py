@@ -59,7 +59,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         **_TRIAL,
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},
-        "rollout": {"canary": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
+        "rollout": {"engine": {"seed": 1}, "model": {"revision": "0123456789abcdef" * 2 + "01234567"}},
         "benchmark": {"enabled": True},
     },
     "weights from the hub": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},

@@ -22,8 +22,7 @@ from tests.lab.control_plane.test_process import within
 from tests.lab.shapes import ROOT
 from workloads.names import SPENDING_APP
 from workloads.spending.guard import QUOTA, ROLE
-from workloads.spending.store import STATE
-from workloads.spending.total import Sum
+from workloads.spending.total import STATE, Sum
 from workloads.spending.verdict import GPU
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def token_of(api: ClusterApi, name: str, namespace: str) -> str:
 def guard(control_plane: ControlPlane, objects: list[Manifest], folder: Path, usd: float) -> Iterator[None]:
     """The guard as its pod runs it, where a guard before it has stored this sum."""
     api = control_plane.api
-    stored = (api.get(CONFIG_MAP, STATE, HOME) or {}).get("data") or {"state": Sum(since=None).text()}
+    stored = (api.get(CONFIG_MAP, STATE, HOME) or {}).get("data") or {"state": Sum().text()}
     state = {**json.loads(stored["state"]), "usd": usd, "at": time.time()}
     api.patch(CONFIG_MAP, STATE, HOME, {"data": {"state": json.dumps(state)}})
     cluster = json.loads(control_plane.kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]

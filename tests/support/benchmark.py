@@ -1,4 +1,4 @@
-"""A benchmark on this machine with vLLM's own client: the pods' programs as processes, against one simulated server and bucket."""
+"""A benchmark on this machine with vLLM's own client: the pod's programs as processes, against one simulated server and bucket."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,6 @@ class Load:
     output_tokens: int
     connections: int
     clients: int
-    pods: int
     requests_per_client: int
     repeats: int = 1
 
@@ -69,7 +68,6 @@ class Load:
             "points": [{"connections": self.connections, "clients": self.clients}],
             "repeats": self.repeats,
             "prompts_per_client": self.requests_per_client,
-            "pods": self.pods,
             "shape": {
                 "model": node.model,
                 "engine_version": f"stand-in for {node.version}",
@@ -89,12 +87,10 @@ def write_tokenizer(folder: Path) -> None:
     subprocess.run([VLLM_PYTHON, word_tokenizer.__file__, folder], check=True, timeout=120)
 
 
-def measure(
-    load: Load, node: Node, url: str, room: Path, look: Callable[[], None] = lambda: None
-) -> tuple[Path, list[int]]:
-    """Run the pods to their end and fetch what they stored; `look` is called again and again meanwhile.
+def measure(load: Load, node: Node, url: str, room: Path, look: Callable[[], None] = lambda: None) -> tuple[Path, int]:
+    """Run the pod to its end and fetch what it stored; `look` is called again and again meanwhile.
 
-    Returns the measurement's folder and the pods' exit codes.
+    Returns the measurement's folder and the pod's exit code.
     """
     # As in a pod, only these programs can be imported.
     programs = room / "scripts" / PACKAGE
@@ -104,15 +100,14 @@ def measure(
     (room / "run.json").write_text(json.dumps(load.asked(node)), encoding="utf-8")
     write_tokenizer(room / "tokenizer")
     with LocalBucket() as bucket, ExitStack() as stack:
-        pods = [_start(number, room, url, bucket) for number in range(load.pods)]
-        for pod in pods:
-            stack.callback(_end, pod)
-        _wait(pods, look)
+        pod = _start(room, url, bucket)
+        stack.callback(_end, pod)
+        _wait(pod, look)
         Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{JOB}-{UID}/", room / "measurement")
-    return room / "measurement", [pod.returncode for pod in pods]
+    return room / "measurement", pod.returncode
 
 
-def _start(number: int, room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]:
+def _start(room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]:
     options = {
         "run": room / "run.json",
         "endpoint": url,
@@ -120,11 +115,10 @@ def _start(number: int, room: Path, url: str, bucket: LocalBucket) -> subprocess
         "tokenizer": room / "tokenizer",
         "server-pods": url.removeprefix("http://"),
         "wait-minutes": 1,
-        "results": room / f"results-{number}",
+        "results": room / "results",
         "storage-url": bucket.url,
         "metadata-url": bucket.url,
         "start-margin-seconds": 2,
-        "poll-seconds": 0.1,
         "progress-seconds": 2,
     }
     environment = {
@@ -133,19 +127,17 @@ def _start(number: int, room: Path, url: str, bucket: LocalBucket) -> subprocess
         "PYTHONPATH": str(room / "scripts"),
         "JOB_NAME": JOB,
         "JOB_UID": UID,
-        "JOB_COMPLETION_INDEX": str(number),
-        "NODE_NAME": "loopback",
     }
     command = [str(VLLM_PYTHON), "-m", f"{PACKAGE}.launch_clients"]
     command += [f"--{name}={value}" for name, value in options.items()]
-    with (room / f"pod-{number}.log").open("wb") as log:
+    with (room / "pod.log").open("wb") as log:
         return subprocess.Popen(command, env=environment, cwd=room, stdout=log, stderr=log, start_new_session=True)
 
 
-def _wait(pods: Sequence[subprocess.Popen[bytes]], look: Callable[[], None]) -> None:
+def _wait(pod: subprocess.Popen[bytes], look: Callable[[], None]) -> None:
     until = time.monotonic() + END_SECONDS
-    while any(pod.poll() is None for pod in pods):
-        assert time.monotonic() < until, "the benchmark's pods have not ended"
+    while pod.poll() is None:
+        assert time.monotonic() < until, "the benchmark's pod has not ended"
         look()
         time.sleep(0.1)
 

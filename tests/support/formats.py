@@ -10,9 +10,9 @@ from fleet.report import as_html, as_json, as_markdown, as_text
 from fleet.report.terminal import Paper
 
 
-def text_of(*outcomes: Outcome, width: int = 100, styled: bool = False) -> str:
+def text_of(*outcomes: Outcome, width: int = 100, details: bool = False) -> str:
     out = StringIO()
-    as_text.print_text(Paper(stream=out, width=width, styled=styled), preview_outline(*outcomes))
+    as_text.print_text(Paper(stream=out, width=width, styled=False), preview_outline(*outcomes), details=details)
     return out.getvalue()
 
 

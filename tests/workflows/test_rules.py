@@ -16,7 +16,7 @@ import yaml
 
 from facts.names import stack_names
 from fleet.doctor import code_owners
-from fleet.preview.compare.judge_files import judging_files
+from fleet.preview.judging_files import judging_files
 from tests.workflows.steps import ACTION, ATTEMPTS, ROOT, UP_MINUTES, WORKFLOWS, read, workflow, workflows
 
 FILES = [*sorted(WORKFLOWS.glob("*.yml")), ACTION]

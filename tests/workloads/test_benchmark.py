@@ -95,9 +95,9 @@ def test_every_object_would_be_accepted(mode: Mode, sections: dict[str, Any]) ->
     assert recording.diagnostics == ()
 
 
-def test_the_job_is_indexed_runs_all_pods_at_once_and_never_repeats_half_a_run() -> None:
+def test_the_job_is_one_pod_and_never_repeats_half_a_run() -> None:
     spec = manifest(job(record()))["spec"]
-    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", 2, 2)
+    assert not spec.keys() & {"completionMode", "completions", "parallelism"}
     assert spec["backoffLimit"] == 0
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
     # A stopped pod still stores what it has.
@@ -124,7 +124,7 @@ def test_the_other_workload_is_a_third_longer_and_says_so() -> None:
 
 def test_a_shared_prefix_comes_before_what_is_drawn() -> None:
     workload = asked_of(make_settings(benchmark={"enabled": True, "workload": "shared-prefix-512"}))["workload"]
-    assert workload["kind"] == "shared-prefix"
+    assert workload["kind"] == "random"
     assert workload["arguments"]["random-prefix-len"] == "512"
 
 
@@ -133,7 +133,7 @@ def test_answers_end_when_the_model_ends_them_only_where_lengths_are_recorded() 
         (run := asked_of(make_settings(benchmark={"enabled": True, **one}))["workload"])["kind"]: run["ignore_eos"]
         for one in FOR_EVERY_WORKLOAD
     }
-    assert ends == {"random": True, "shared-prefix": True, "sharegpt": False, "trace": True}
+    assert ends == {"random": True, "sharegpt": False, "trace": True}
 
 
 def test_a_measurement_says_which_file_its_requests_come_from() -> None:
@@ -152,7 +152,7 @@ def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, An
     settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
     plain = asked_of(settings)
     model = Asked.model_validate(plain, strict=False)
-    # Nothing is lost or made up on the way but what the pods add.
+    # Nothing is lost or made up on the way but what the pod adds.
     assert as_json(model) == {**plain, "name": "", "created": ""}
     assert model.shape.workload == model.workload.name == settings.benchmark.workload
     assert len(model.points) == len(settings.benchmark.concurrency or (1,))
@@ -161,7 +161,7 @@ def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, An
 
 
 @pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
-def test_the_pods_read_what_they_are_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
+def test_the_pod_reads_what_it_is_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
     settings = make_settings(benchmark={"enabled": True, **benchmark})
     file = tmp_path / "run.json"
     file.write_text(
@@ -172,7 +172,7 @@ def test_the_pods_read_what_they_are_asked(benchmark: dict[str, Any], tmp_path: 
     plan = read_plan(file, "benchmark-x-01234567")
     points = len(settings.benchmark.concurrency or (1,))
     assert len(plan.runs) == points * settings.benchmark.repeats
-    assert plan.workload == settings.benchmark.workload
+    assert plan.workload["name"] == settings.benchmark.workload
 
 
 def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
@@ -189,9 +189,8 @@ def test_the_cost_is_the_bills() -> None:
     bill = figures(settings).bill
     cost = asked_of(settings)["cost"]
     assert cost == {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
-    # Two pods are two machines, and both are paid for.
     (line,) = (item for item in bill.items if item.id == "benchmark")
-    assert line.quantity == 2
+    assert line.quantity == 1
 
 
 def test_an_answer_to_a_changed_copy_of_the_settings_is_the_copys() -> None:
@@ -307,9 +306,10 @@ def test_the_tokenizer_is_fetched_at_the_served_revision_before_the_clients_run(
     ]
 
 
-@pytest.mark.parametrize("machine", sorted(MACHINES))
-def test_a_pods_requests_leave_its_machine_and_no_smaller_one(machine: str) -> None:
-    spec = manifest(job(record(benchmark={"enabled": True, "machineType": machine})))["spec"]["template"]["spec"]
+@pytest.mark.parametrize(("each", "machine"), list(zip((2_000, 1_000, 500), MACHINES, strict=True)))
+def test_the_pods_requests_leave_its_machine_and_no_smaller_one(each: int, machine: str) -> None:
+    recorded = record(benchmark={"enabled": True, "connectionsPerClient": each})
+    spec = manifest(job(recorded))["spec"]["template"]["spec"]
     assert spec["nodeSelector"] == {
         "cloud.google.com/compute-class": "Performance",
         "cloud.google.com/machine-family": "c4",
@@ -390,7 +390,6 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
         {"benchmark": {"enabled": True, "connectionsPerClient": 500}},
         {"benchmark": {"enabled": True, "concurrency": [1000]}},
         {"benchmark": {"enabled": True, "repeats": 4}},
-        {"benchmark": {"enabled": True, "machineType": "c4-standard-32"}},
         {"gateway": {"enabled": True}},
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from facts import ledger
+from facts.sizing import benchmark_machine
 from settings.derived.benchmark_load import expected_seconds, load_of
 from settings.load import check
 from settings.sections.benchmark import Benchmark
@@ -58,21 +59,19 @@ def test_every_example_can_be_pasted_into_a_stack_file(example: str) -> None:
 
 def test_the_clients_of_the_table_are_those_that_are_counted() -> None:
     table = rows("Sweeps and repeats")
-    assert len(table) == 4
-    for stack, load, clients, pods in table:
+    assert len(table) == 3
+    for stack, load, clients, machine in table:
         found = re.search(r"(\d+) nodes?", stack)
         assert found is not None
-        swept = re.search(r"concurrency: \[(\d+)\]", stack)
-        sweep = {"concurrency": [int(swept[1])]} if swept else {}
         counted = load_of(
             make_settings(
                 server={"replicas": int(found[1])},
                 gateway={"enabled": "gateway" in stack},
-                benchmark={"enabled": True, **sweep},
+                benchmark={"enabled": True},
             )
         )
-        said = (load.removesuffix(" in flight"), clients.partition(":")[0], pods)
-        assert said == (f"{counted.connections:,}", str(counted.clients), str(counted.pods))
+        said = (load.removesuffix(" in flight"), clients, machine.strip("`"))
+        assert said == (f"{counted.connections:,}", str(counted.clients), benchmark_machine(counted.clients))
 
 
 def test_one_request_at_a_time_takes_the_hours_that_the_guide_names() -> None:

@@ -183,7 +183,7 @@ def test_the_policies_wait_for_the_pool_they_are_attached_to() -> None:
 
 def with_canary(weight: int | None) -> dict[str, RecordedResource]:
     canary = {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})
-    config = make_config(gateway={"enabled": True}, rollout={"canary": canary})
+    config = make_config(gateway={"enabled": True}, rollout=canary)
     return objects(
         record_program(ROOT, project="vllm-fleet", stack="test", config=config, secret_keys=(), mode="known")
     )

@@ -258,7 +258,7 @@ def test_clients_are_let_in_by_label_and_strangers_are_not() -> None:
 
 
 def test_clients_of_routers_reach_no_canary_around_them() -> None:
-    canary = {"server": {"replicas": 2}, "rollout": {"canary": {"engine": {"seed": 1}}}, "benchmark": {"enabled": True}}
+    canary = {"server": {"replicas": 2}, "rollout": {"engine": {"seed": 1}}, "benchmark": {"enabled": True}}
     pods = pod(app="qwen35-server-canary")
     for endpoint, reached in ({}, True), ({"endpoint": {"kind": "leastRequest"}}, False):
         made = specs(make_settings(**canary, **endpoint))

@@ -18,11 +18,11 @@ SHAPES: dict[str, dict[str, Any]] = {
         "apiKey": "notakey-notakey",
         "hfToken": "notatoken",
         "benchmark": {"enabled": True},
-        "rollout": {"canary": {"model": {"revision": "0123456789abcdef" * 2 + "01234567"}}},
+        "rollout": {"model": {"revision": "0123456789abcdef" * 2 + "01234567"}},
     },
     "canary among users": {
         "gateway": {"enabled": True},
-        "rollout": {"canary": {"engine": {"seed": 1}, "weight": 5}},
+        "rollout": {"engine": {"seed": 1}, "weight": 5},
     },
     "huggingface": {"weights": {"source": "huggingface"}, "server": {"replicas": 1}},
 }

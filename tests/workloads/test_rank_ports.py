@@ -88,7 +88,7 @@ def test_health_checks_and_scrapes_ask_for_all_ranks() -> None:
         ({"server": {"internalLoadBalancer": True}}, "ranks-behind-load-balancer"),
         ({"server": {"engine": {"dataParallelSize": 1, "tensorParallelSize": 8}}}, "rank-ports-of-one"),
         ({"server": {"engine": {"apiServerCount": 4}}}, "rank-ports-with-api-servers"),
-        ({"rollout": {"canary": {"replicas": 1}}}, "ranks-of-a-canary"),
+        ({"rollout": {"engine": {"seed": 1}}}, "ranks-of-a-canary"),
         ({"platform": {"stack": "acme/vllm-fleet/base"}}, "ranks-behind-anothers-firewall"),
     ],
 )

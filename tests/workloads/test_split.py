@@ -163,7 +163,7 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
         ({"model": {"id": "Qwen/Qwen3.5-35B-A3B-FP8"}}, "shape-of-experts"),
         ({"endpoint": {}}, "shape-without-proxy"),
         ({"gateway": {"enabled": True}, "endpoint": {}}, "shape-without-proxy"),
-        ({"rollout": {"canary": {"replicas": 1}}}, "shape-of-a-canary"),
+        ({"rollout": {"engine": {"seed": 1}}}, "shape-of-a-canary"),
     ],
 )
 def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) -> None:

@@ -1,4 +1,4 @@
-"""The benchmark Job as plain data: run.json, ConfigMap, pods. No resource is created here.
+"""The benchmark Job as plain data: run.json, ConfigMap, pod. No resource is created here.
 
 `pulumi up` and `fleet bench run` make the same Job from these functions. Where namespace, endpoint, bucket and image are plain text,
 everything returned is plain text too; where one is a pulumi Output, what it goes into is one.
@@ -86,21 +86,17 @@ def job_manifest(
     server_pods: str | None = None,
     status_port: int = names.HTTP_PORT,
 ) -> dict[str, Any]:
-    """The Job whose pods run every load and every repeat, one after another. Its ConfigMap has the same name.
+    """The Job whose pod runs every load and every repeat, one after another. Its ConfigMap has the same name.
 
     `server`: the servers' Service; `key_store`: where their API key is; `endpoint`: URL that the clients call, without a path;
     `bucket`: the results bucket; `image`: the servers' image with its registry; `server_pods`: HOST:PORT of the servers whose metrics
     are read, by default all; `status_port`: of a server's metrics. No retry: a run that lost a client measured another load.
     """
-    pods = measurement.pods
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(name, namespace, labels),
         "spec": {
-            "completionMode": "Indexed",
-            "completions": pods,
-            "parallelism": pods,
             "backoffLimit": 0,
             "activeDeadlineSeconds": deadline_seconds(measurement),
             # No ttlSecondsAfterFinished: the next `pulumi up` would run a removed Job again.
@@ -143,7 +139,7 @@ stored. Assumed: a run's files are a few hundred MB at most."""
 def _pod_spec(
     measurement: Measurement, *, config_map: str, image: Text, key: SecretStore | None, options: list[Text]
 ) -> dict[str, Any]:
-    """One pod on each C4 node; init containers fetch tokenizer and dataset."""
+    """One pod on a C4 node; init containers fetch tokenizer and dataset."""
     token = measurement.hf_token
     volumes: list[dict[str, Any]] = [
         {"name": "scripts", "configMap": {"name": config_map, "items": _files()}},
@@ -265,8 +261,6 @@ def _identity() -> list[dict[str, Any]]:
             "name": "JOB_UID",
             "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.kubernetes.io/controller-uid']"}},
         },
-        # Clients of several pods may share one node's clock.
-        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": "HF_HUB_OFFLINE", "value": "1"},  # the tokenizer is in the pod
     ]
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 ANSWER_SECONDS: Final = 20.0
-# A list is read in pages of so many objects, or fewer where they are larger: memory grows with neither number nor size of pods.
+# A list is read in pages of so many objects: memory does not grow with the number of pods.
 PAGE: Final = 100
-PAGE_BYTES: Final = 2 * 2**20
 
 
 class Api:
@@ -39,35 +38,13 @@ class Api:
 
     def ask(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """The response, or None if the object does not exist. Raises OSError if refused or unreachable."""
-        text = self._read(method, path, None if body is None else json.dumps(body).encode(), kind)
-        return None if text is None else json.loads(text)
-
-    def each(self, path: str) -> Iterator[Any]:
-        """The objects of a list, which is read page by page. Raises OSError."""
-        size, after = PAGE, ""
-        while True:
-            query = f"{'&' if '?' in path else '?'}limit={size}&continue={after}"
-            text = self._read("GET", f"{path}{query}", None, "", PAGE_BYTES if size > 1 else -1)
-            if text is None:
-                raise OSError(f"{path} is not there")
-            if size > 1 and len(text) > PAGE_BYTES:
-                size //= 2
-                continue
-            page = json.loads(text)
-            del text
-            yield from page["items"]
-            after = urllib.parse.quote(page["metadata"].get("continue") or "")
-            if not after:
-                return
-
-    def _read(self, method: str, path: str, data: bytes | None, kind: str, most: int = -1) -> bytes | None:
-        """The response's text, up to one byte more than `most`."""
         headers = {"Authorization": f"Bearer {(self._account / 'token').read_text().strip()}", "Content-Type": kind}
+        data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - one fixed host
         try:
             with self._opener.open(request, timeout=ANSWER_SECONDS) as answer:
                 self._see(answer.headers)
-                return bytes(answer.read() if most < 0 else answer.read(most + 1))
+                return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             self._see(error.headers)
             if error.code == 404:
@@ -76,6 +53,18 @@ class Api:
             with contextlib.suppress(ValueError, TypeError, KeyError, OSError, http.client.HTTPException):
                 error.msg = str(json.loads(error.read())["message"])[:500]
             raise
+
+    def each(self, path: str) -> Iterator[Any]:
+        """The objects of a list, which is read page by page. Raises OSError."""
+        after = ""
+        while True:
+            page = self.ask("GET", f"{path}{'&' if '?' in path else '?'}limit={PAGE}&continue={after}")
+            if page is None:
+                raise OSError(f"{path} is not there")
+            yield from page["items"]
+            after = urllib.parse.quote(page["metadata"].get("continue") or "")
+            if not after:
+                return
 
     def _see(self, headers: Any) -> None:
         if headers["Date"]:

@@ -21,8 +21,7 @@ from workloads.names import SPENDING_APP, once_created, own_labels, selector, st
 from workloads.namespace import pod_security_labels
 from workloads.small_pod import small_pod
 from workloads.spending.guard import ALIVE, QUOTA, ROLE
-from workloads.spending.store import STATE
-from workloads.spending.total import Terms
+from workloads.spending.total import STATE, Terms
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import PodSpecArgsDict
@@ -126,7 +125,7 @@ class SpendingGuard(pulumi.ComponentResource):
             metadata=own,
             spec={
                 "replicas": 1,
-                # Two guards would block each other's writes.
+                # Two guards would each write a sum of their own.
                 "strategy": {"type": "Recreate"},
                 "selector": {"match_labels": selector(SPENDING_APP)},
                 "template": {"metadata": {"labels": labels}, "spec": _pod(args)},
@@ -170,9 +169,6 @@ def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
         },
         # Pod names are generated, so this cannot be limited by name.
         {"api_groups": [""], "resources": ["pods"], "verbs": pods},
-        {"api_groups": ["apps"], "resources": ["replicasets"], "verbs": ["list"]},
-        # Status only: permission to write a ReplicaSet would allow running any pod.
-        {"api_groups": ["apps"], "resources": ["replicasets/status"], "verbs": ["patch"]},
     ]
 
 
@@ -187,8 +183,6 @@ def terms(args: SpendingGuardArgs) -> Terms:
         until=spending.until,
         since=spending.since,
         then=spending.then,
-        on_unknown=spending.on_unknown,
-        warn_at=spending.warn_at,
         usd_per_hour_fixed=round(rates.fixed, 6),
         usd_per_machine_hour=round(rates.per_machine, 6),
         usd_per_rung_hour={rung: round(usd, 6) for rung, usd in rates.per_rung.items()},
@@ -203,9 +197,7 @@ def terms(args: SpendingGuardArgs) -> Terms:
 
 def program() -> str:
     """The guard's program, each file after those that it imports."""
-    return pod_programs.joined_program(
-        *(f"spending/{name}.py" for name in ("total", "api", "store", "verdict", "guard"))
-    )
+    return pod_programs.joined_program(*(f"spending/{name}.py" for name in ("total", "api", "verdict", "guard")))
 
 
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:

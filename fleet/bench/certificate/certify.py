@@ -1,25 +1,28 @@
-"""The verdict: every check, a headline, and the reason."""
+"""The verdict: every row, a headline, and the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from fleet.bench.certificate import client_checks, data_checks, run_checks, server_checks
-from fleet.bench.certificate.subject import RUN_COMMAND, Subject
+from fleet.bench.certificate.rows import ROWS, Row, Unit
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Certificate, Check, Estimate, Measurement, Point
 
-_FIRST = ("complete", "clocks")
-"""Checks that all others rely on."""
 OPENINGS: Final[Mapping[str, str]] = {
-    "limit": "A client was the limit, so the servers may be faster than this figure",
-    "client": "The clients were overloaded",
-    "server": "The servers were faulty",
+    "client": "A client was the limit, so the servers may be faster than this figure",
+    "data": "The results are incomplete or of another load",
     "run": "The run did not go as planned",
-    "data": "The results are unreliable",
+    "server": "The servers were faulty, the clients were not",
 }
-"""First words of the reason: whom the failed checks blame, in order of precedence."""
+"""First words of the reason, by whom the first failed check blames."""
+_UNITS: Final[Mapping[Unit, Callable[[float], str]]] = {
+    "share": lambda value: f"{100 * value:,.2f} %",
+    "cores": lambda value: f"{value:.2f} of a core",
+    "ms": lambda value: f"{value:,.1f} ms",
+    "s": lambda value: f"{value:,.1f} s",
+    "count": lambda value: f"{value:,.0f}",
+}
 
 
 def certify(measurement: Measurement, point: int | None = None) -> Certificate:
@@ -27,88 +30,65 @@ def certify(measurement: Measurement, point: int | None = None) -> Certificate:
 
     Certified: every required check passed, and no check failed. Raises BenchmarkError for a point that is not there.
     """
-    subject = _subject(measurement, point)
-    checks = (
-        *client_checks.checks(subject),
-        *run_checks.checks(subject),
-        *data_checks.checks(subject),
-        *server_checks.checks(subject),
-    )
-    failed = [check for check in checks if check.verdict == "failed"]
-    gaps = [check for check in checks if check.verdict == "not measured" and check.required]
-    name = measurement.asked.name if measurement.asked else ""
-    return Certificate(
-        verdict="not certified" if failed or gaps else "certified",
-        headline=_headline(subject, failed, gaps, len(checks)),
-        reason=_failed(subject, failed) if failed else _missing(subject, gaps) if gaps else "",
-        checks=checks,
-        run=name or None,
-    )
-
-
-def _subject(measurement: Measurement, point: int | None) -> Subject:
-    if point is None:
-        return Subject(measurement, measurement.runs, measurement.points)
-    points = tuple(one for one in measurement.points if one.point == point)
-    runs = tuple(run for run in measurement.runs if run.point == point)
-    if not points or not runs:
+    points = tuple(one for one in measurement.points if point in (None, one.point))
+    if not points:
         there = ", ".join(str(one.point) for one in measurement.points)
         raise BenchmarkError(f"point {point} is not in this measurement; it has {there}")
-    return Subject(measurement, runs, points)
-
-
-def _headline(subject: Subject, failed: Sequence[Check], gaps: Sequence[Check], checks: int) -> str:
-    if failed:
-        return f"Not certified: {len(failed)} of {checks} checks failed."
-    if gaps:
-        return f"Not certified: {len(gaps)} of {checks} checks not measured."
-    best = max(subject.points, key=lambda one: one.total_tokens_per_s.mean)
-    what = format_rates(best)
-    return (
-        f"Certified: {what}."
-        if len(subject.points) == 1
-        else f"Certified, {len(subject.points)} loads: at most {what}."
+    checks = tuple(_check(row, measurement, points) for row in ROWS)
+    prevents = [check for check in checks if check.prevents]
+    failed = [check for check in prevents if check.verdict == "failed"]
+    if not prevents:
+        return Certificate(verdict="certified", headline=_certified(points), checks=checks)
+    decided = (failed or prevents)[0]
+    opening = OPENINGS[decided.blames] if failed else "Not measured"
+    return Certificate(
+        verdict="not certified",
+        headline=f"Not certified: {len(prevents)} of {len(checks)} checks failed or were not measured.",
+        reason=f"{opening} ({decided.id}): {decided.found}.",
+        checks=checks,
     )
 
 
-def _missing(subject: Subject, gaps: Sequence[Check]) -> str:
-    if subject.asked is None:
-        return f"run.json, witnesses and the servers' metrics are missing; {RUN_COMMAND} collects them."
-    if [check.id for check in gaps] == ["repeats"]:
-        return "Too few repeats: set benchmark.repeats to 3 or more and run it again."
-    which = ", ".join(check.id for check in gaps)
-    return f"Not measured: {which}. {'First of them' if len(gaps) > 1 else 'Why'}: {gaps[0].found}."
-
-
-def _failed(subject: Subject, failed: Sequence[Check]) -> str:
-    if subject.saturated:
-        return f"{OPENINGS['limit']}: {subject.saturated}."
-    unsound = next((check for check in failed if check.id in _FIRST), None)
-    if unsound is not None:
-        return f"{OPENINGS['data']} ({unsound.id}): {unsound.found.partition('; ')[0]}."
-    # Engines that were not read cannot be compared.
-    unread = any(check.id == "scrapes" or (check.id, check.blames) == ("foreign-traffic", "data") for check in failed)
-    counted = [check for check in failed if not (unread and check.id == "engine-balance")]
-    for blamed, words in OPENINGS.items():
-        check = next((check for check in counted if check.blames == blamed), None)
-        if check is not None:
-            if blamed == "server":
-                words += ", the clients were not" if _clients_seen(subject) else ", according to the results"
-            return f"{words} ({check.id}): {check.found.partition('; ')[0]}."
-    raise AssertionError("a failed check blames one of the four")
-
-
-def _clients_seen(subject: Subject) -> bool:
-    return all(
-        client.cpu_share_mean is not None and client.loop_lag_p99_ms is not None for _, client in subject.clients()
+def _check(row: Row, measurement: Measurement, points: Sequence[Point]) -> Check:
+    of_points = {point.point for point in points}
+    parts = (
+        [(f"load {point.point + 1}", point) for point in points]
+        if row.of == "load"
+        else [(run.title, run) for run in measurement.runs if run.point in of_points]
+    )
+    judge: Any = row.figures
+    judged = [(title, list(judge(measurement, part))) for title, part in parts]
+    figures = [(title, one) for title, found in judged for one in found]
+    beyond = [
+        (title, one)
+        for title, one in figures
+        if not (one.value >= one.bound if row.is_least else one.value <= one.bound)
+    ]
+    unmeasured = [title for title, found in judged if not found]
+    found = f"no figure of {unmeasured[0]}" if unmeasured else ""
+    if beyond or (figures and not unmeasured):
+        title, worst = max(beyond or figures, key=lambda one: -one[1].excess if row.is_least else one[1].excess)
+        value, bound = (_UNITS[row.unit](number) for number in (worst.value, worst.bound))
+        where = ", ".join(filter(None, (title, worst.where)))
+        found = f"{where}: {value}, {'least' if row.is_least else 'most'} {bound}"
+    return Check(
+        id=row.id,
+        title=row.title,
+        verdict="failed" if beyond else "not measured" if unmeasured else "passed",
+        found=found,
+        allowed=row.allowed,
+        why=row.why,
+        blames=row.blames,
+        required=row.required,
     )
 
 
-def format_rates(point: Point) -> str:
-    """Total and output tokens a second of one load, with their interval."""
+def _certified(points: Sequence[Point]) -> str:
+    best = max(points, key=lambda one: one.total_tokens_per_s.mean)
+    loads = "" if len(points) == 1 else f", {len(points)} loads"
     return (
-        f"{format_estimate(point.total_tokens_per_s)} total tok/s, {format_estimate(point.output_tokens_per_s)} output tok/s "
-        f"at {point.connections:,} requests in flight, {point.total_tokens_per_s.repeats} repeats"
+        f"Certified{loads}: {format_estimate(best.total_tokens_per_s)} total tok/s, {format_estimate(best.output_tokens_per_s)} output "
+        f"tok/s at {best.connections:,} requests in flight, {best.total_tokens_per_s.repeats} repeats."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from fleet.bench.folder import DcgmSeries
-from fleet.bench.measurement import GpuReading, Gpus, GpuTimeline
+from fleet.bench.measurement import GpuReading, Gpus
 from fleet.bench.merge.client_data import Floats
 
 POWER: Final = "power_watts"
@@ -60,9 +60,8 @@ def gpus_of_run(
     series: Sequence[GpuSeries],
     *,
     window: tuple[float, float],
-    whole: tuple[float, float],
     total_tokens_per_s: float,
-    expected: int | None,
+    expected: int,
     problem: str | None,
 ) -> Gpus | None:
     """Readings in one run's window (epoch seconds), or None when nothing at all was collected.
@@ -93,23 +92,12 @@ def gpus_of_run(
     energy = None
     if power is not None and total_tokens_per_s > 0:
         count = len(power)
-        if expected is not None and count != expected:
+        if count != expected:
             problems.append(f"power is known of {count} of {expected} GPUs, so energy per token is unknown")
         else:
             energy = sum(float(inside.mean()) for _, inside in power) / 3600.0 / total_tokens_per_s * 1e6
     return Gpus(
         readings=tuple(readings),
-        timeline=_timeline([one for one, _ in power], whole) if power else None,
         watt_hours_per_million_tokens=energy,
         problem="; ".join(problems) or None,
     )
-
-
-def _timeline(power: Sequence[GpuSeries], whole: tuple[float, float]) -> GpuTimeline | None:
-    """Sum of all GPUs at every moment at which one was read, the others at their nearest in between."""
-    moments = np.unique(np.concatenate([one.at for one in power]))
-    moments = moments[(moments >= whole[0]) & (moments <= whole[1])]
-    if not len(moments):
-        return None
-    watts = sum(np.interp(moments, one.at, one.values) for one in power)
-    return GpuTimeline(at=tuple((moments - whole[0]).tolist()), watts=tuple(np.asarray(watts).tolist()))

@@ -20,48 +20,28 @@ ARRIVED_SHARE: Final = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
-    """One client's requests on the common clock, seconds since the run's origin."""
-
-    data: ClientData
-    start: Floats
-
-    @property
-    def end(self) -> Floats:
-        """Last chunk of each request."""
-        return self.start + self.data.ended_after
-
-
-@dataclass(frozen=True, kw_only=True)
 class Totals:
     """Sums in each of a row of windows."""
 
     output_tokens: Floats
     input_tokens: Floats
     requests: Floats
-    good_output_tokens: Floats
     good_requests: Floats
 
 
-def totals(clients: Sequence[Placed], edges: Sequence[float], good: Sequence[Floats] | None = None) -> Totals:
+def totals(clients: Sequence[ClientData], edges: Floats, good: Sequence[Floats] | None = None) -> Totals:
     """Sums between consecutive edges. `good`: of each client's requests 1.0 or 0.0, for goodput."""
-    bounds = np.asarray(edges, dtype=np.float64)
-    cells = len(bounds) - 1
-    sums = np.zeros((5, cells))
-    for number, client in enumerate(clients):
-        data = client.data
-        of = _cell(bounds, np.repeat(client.start, data.chunks) + data.chunk_offset)
+    sums = np.zeros((4, len(edges) - 1))
+    for number, data in enumerate(clients):
+        of = _cell(edges, np.repeat(data.start, data.chunks) + data.chunk_offset)
         each = data.output_tokens / data.chunks
         _add(sums[0], of, np.repeat(each, data.chunks))
-        _add(sums[1], _cell(bounds, client.start + data.first_after), data.input_tokens)
-        ended = _cell(bounds, client.end)
+        _add(sums[1], _cell(edges, data.start + data.first_after), data.input_tokens)
+        ended = _cell(edges, data.end)
         _add(sums[2], ended, np.ones(len(ended)))
         if good is not None:
-            _add(sums[3], of, np.repeat(each * good[number], data.chunks))
-            _add(sums[4], ended, good[number])
-    return Totals(
-        output_tokens=sums[0], input_tokens=sums[1], requests=sums[2], good_output_tokens=sums[3], good_requests=sums[4]
-    )
+            _add(sums[3], ended, good[number])
+    return Totals(output_tokens=sums[0], input_tokens=sums[1], requests=sums[2], good_requests=sums[3])
 
 
 def _cell(bounds: Floats, moments: Floats) -> Ints:
@@ -90,59 +70,24 @@ def rates(sums: Totals, cells: slice, began: float, ended: float, origin: float)
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Steady:
-    """The steady window in seconds since the run's origin, or None; and why."""
-
-    window: tuple[float, float] | None
-    why: str
-
-
 def steady_window(
-    clients: Sequence[Placed],
-    *,
-    intended: int,
-    common: tuple[float, float] | None,
-    median_request_s: float,
-    limited: bool,
-) -> Steady:
+    clients: Sequence[ClientData], *, intended: int, common: tuple[float, float] | None, median_request_s: float
+) -> tuple[float, float] | None:
     """The common window from one median request after the arrival at 95 % of the intended requests in flight, until they
     fall below for good. The first wave runs in lock-step (all prefill, then all decode), so it is cut as warm-up.
+
+    None: clients were never all active, never arrived, or what is left is shorter than a median request.
     """
-    if common is None:
-        return Steady(window=None, why="the clients were never all active at the same time")
     moments, flying = in_flight(clients)
-    wanted = ARRIVED_SHARE * intended
-    full = np.flatnonzero(flying >= wanted)
-    share = f"{100 * ARRIVED_SHARE:.0f} % of the {intended:,} intended requests in flight"
-    if not len(full):
-        slow = "; a limited request rate does not fill the connections" if limited else ""
-        return Steady(
-            window=None, why=f"never steady: at most {int(flying.max()):,} requests were in flight, below {share}{slow}"
-        )
-    arrived, left = (
-        float(moments[full[0]]),
-        float(moments[full[-1] + 1]) if full[-1] + 1 < len(moments) else float(moments[-1]),
-    )
+    full = np.flatnonzero(flying >= ARRIVED_SHARE * intended)
+    if common is None or not len(full):
+        return None
+    arrived, left = float(moments[full[0]]), float(moments[min(full[-1] + 1, len(moments) - 1)])
     began, ended = max(arrived, common[0]) + median_request_s, min(left, common[1])
-    times = (
-        f"{share} were reached {arrived - common[0]:+.1f} s after the last client's start; one median request "
-        f"({median_request_s:.1f} s) more is warm-up, since the first wave runs in lockstep"
-    )
-    if ended - began < median_request_s:
-        return Steady(
-            window=None,
-            why=f"never steady: {times}; that leaves {max(ended - began, 0.0):.1f} s before the load drops, less than one "
-            "median request: raise benchmark.promptsPerClient",
-        )
-    if left < common[1]:
-        until = f"the tail begins {common[1] - left:.1f} s before the first client's last answer"
-    else:
-        until = "the tail begins with the first client's last answer"
-    return Steady(window=(began, ended), why=f"{times}; {until}")
+    return (began, ended) if ended - began >= median_request_s else None
 
 
-def in_flight(clients: Sequence[Placed]) -> tuple[Floats, Floats]:
+def in_flight(clients: Sequence[ClientData]) -> tuple[Floats, Floats]:
     """Moments of change, sorted, and the number of requests in flight from each on."""
     starts = np.concatenate([client.start for client in clients])
     ends = np.concatenate([client.end for client in clients])
@@ -152,7 +97,7 @@ def in_flight(clients: Sequence[Placed]) -> tuple[Floats, Floats]:
     return moments[order], np.cumsum(changes[order])
 
 
-def in_flight_means(clients: Sequence[Placed], edges: Floats) -> Floats:
+def in_flight_means(clients: Sequence[ClientData], edges: Floats) -> Floats:
     """Mean number in flight between consecutive edges."""
     moments, flying = in_flight(clients)
     area = np.concatenate([[0.0], np.cumsum(flying[:-1] * np.diff(moments))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any, Final
 
@@ -13,9 +13,8 @@ import yaml
 
 from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.folder import Asked, AskedWorkload
+from fleet.bench.folder import AskedWorkload
 from fleet.bench.measurement import Certificate, Distribution, Estimate, Latencies, Measurement, Point, Run
-from fleet.bench.repeats import WALL_CLOCK
 
 ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RAW: Final = re.compile(r"(https|gs)://[A-Za-z0-9\[][^\s/]*(/\S*)?")
@@ -56,32 +55,24 @@ def entry_of(
 ) -> Entry:
     """The entry for one load of a measurement. `results`: digest of all its files.
 
-    Raises BenchmarkError for bare results, for a load that is not certified, for a sweep without a named load, and for
-    an id, a title or a place of raw results that a ledger cannot keep.
+    Raises BenchmarkError for a load that is not certified, for a sweep without a named load, and for an id, a title or a place of raw
+    results that a ledger cannot keep.
     """
     _check_names(id_, title)
     _check_raw(raw)
     asked = measurement.asked
-    if asked is None:
-        raise BenchmarkError(
-            "run.json is missing, so the measured stack is unknown; measure with `fleet bench run --stack STACK`"
-        )
     chosen = one_point(measurement, point)
     certificate = certify(measurement, chosen.point)
     if certificate.verdict != "certified":
-        failing = [
-            check.id
-            for check in certificate.checks
-            if check.verdict != "passed" and (check.required or check.verdict == "failed")
-        ]
+        failing = [check.id for check in certificate.checks if check.prevents]
         raise BenchmarkError(
             f"the ledger accepts certified measurements only. {certificate.headline} Checks: {', '.join(failing)}; "
-            "`fleet bench merge DIR` shows what each found and how to fix it"
+            "`fleet bench report DIR` shows what each found and how to fix it"
         )
     runs = [run for run in measurement.runs if run.point == chosen.point]
     fields: dict[str, Any] = {
         "title": title,
-        "date": _date(asked, runs),
+        "date": datetime.fromtimestamp(min(run.whole.began for run in runs), UTC).date(),
         "source": SOURCE,
         "certificate": certificate.verdict,
         "measurement": asked.name or "unnamed",
@@ -146,22 +137,6 @@ def _check_raw(raw: str | None) -> None:
             f"--raw {raw!r} must be an https:// or gs:// URL, for example gs://my-results/runs/bench-20261121; omit it for the "
             "path in the stack's results bucket"
         )
-
-
-def _date(asked: Asked, runs: list[Run]) -> date:
-    """Day of the measurement, UTC."""
-    try:
-        created = datetime.fromisoformat(asked.created)
-        return (created.astimezone(UTC) if created.tzinfo else created).date()
-    except ValueError:
-        pass
-    # Without it: the first request's moment, if that is by the wall clock.
-    began = min(run.whole.began for run in runs)
-    if not began > WALL_CLOCK:
-        raise BenchmarkError(
-            f"run.json: created is {asked.created!r}, and no client recorded the time; write the date, for example 2026-11-21"
-        )
-    return datetime.fromtimestamp(began, UTC).date()
 
 
 def _rate(estimate: Estimate, digits: int = 0) -> dict[str, float | None]:

@@ -1,356 +1,179 @@
-"""A judged measurement as an outline: verdict, checks, figures, plots, servers, what was measured and how to measure it again.
-
-The certificate's `Check` is a stored format; here it becomes a finding.
-"""
+"""Measurements as an outline: verdicts, three tables, four plots, the certificate's sixteen rows, and how to measure again."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from facts.finding import Finding, Severity
 from facts.texts import plural
-from fleet.bench.report import against, article, captions, configuration, headline, tables, tables_each
-from fleet.bench.report.shown import shown
-from fleet.bench.report.texts import TEXTS
-from fleet.report.charts import drawing
-from fleet.report.outline import (
-    Code,
-    Element,
-    Figure,
-    Findings,
-    Folding,
-    Items,
-    Next,
-    Outline,
-    Prose,
-    Section,
-    Tiles,
-    some,
-)
-from fleet.report.words import sentence
+from fleet.bench.certificate import certify
+from fleet.bench.measurement import Certificate, Check, Measurement, Point, Run
+from fleet.bench.merge import merge_folder
+from fleet.bench.report import article, plots, tables
+from fleet.bench.report.article import Published
+from fleet.report.outline import Box, Code, Element, Figure, Findings, Items, Outline, Prose, Section, some
 
-if TYPE_CHECKING:
-    from fleet.bench.folder import Asked
-    from fleet.bench.measurement import Check, Judged, Measurement
-    from fleet.bench.report.article import Published
-    from fleet.bench.report.shown import Shown
-    from fleet.report.charts import Plot
-    from fleet.report.outline import Medium
-    from fleet.report.table import Table
-
-_PAGES: Final[tuple[Medium, ...]] = ("markdown", "html")
-_BLAMES: Final[Mapping[str, str]] = {
-    "client": "the clients",
-    "server": "the servers",
-    "run": "the run",
-    "data": "the data",
-}
-_FOLDING: Final[Mapping[str, Folding]] = {"failed": "open", "not measured": "always", "passed": "always"}
+_SEVERITIES: Final[Mapping[str, Severity]] = {"passed": "passed", "failed": "error", "not measured": "unknown"}
 
 
-def outline(
-    judged: Judged,
-    plots: Sequence[Plot] = (),
-    *,
-    source: Path,
-    entry: str | None = None,
-    how_to_record: str = "",
-    written: Path | None = None,
-) -> Outline:
-    """The whole report. `source` is the measurement's folder as the user named it; `entry` the entry for the claims ledger;
-    `written` a file that has everything.
-    """
-    measurement, certificate = judged.measurement, judged.certificate
-    found, published = shown(measurement), article.published(measurement.asked)
-    drawn = {plot.id: plot for plot in plots}
-    compared = against.outcome(judged.comparisons)
-    certified = certificate.verdict == "certified"
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One folder, merged and judged."""
+
+    folder: Path
+    """As the user named it."""
+    measurement: Measurement
+    certificate: Certificate
+
+    @property
+    def is_certified(self) -> bool:
+        """The verdict."""
+        return self.certificate.verdict == "certified"
+
+    @property
+    def best(self) -> Point:
+        """The load with the highest rate, which the plots and tables of latencies and GPUs show."""
+        return max(self.measurement.points, key=lambda point: point.total_tokens_per_s.mean)
+
+    @property
+    def run(self) -> Run:
+        """The repeat of that load whose rate is nearest to their mean."""
+        runs = [run for run in self.measurement.runs if run.point == self.best.point]
+        mean = self.best.total_tokens_per_s.mean
+        return min(runs, key=lambda run: abs(run.looked_at.total_tokens_per_s - mean))
+
+
+def measured(folder: Path) -> Measured:
+    """The measurement in a folder with its certificate. Raises BenchmarkError."""
+    merged = merge_folder(folder)
+    return Measured(folder, merged, certify(merged))
+
+
+def outline(found: Sequence[Measured]) -> Outline:
+    """The report on one measurement or several."""
+    certified = sum(one.is_certified for one in found)
+    first = found[0]
+    alone = len(found) == 1
+    together = [one.measurement for one in found]
     return Outline(
-        title=headline.title(judged),
-        verdict=f"{'✓' if certified else '✗'} {sentence(certificate.headline)}",
-        tone="good" if certified else "bad",
+        title=f"Benchmark of {', '.join(dict.fromkeys(one.measurement.asked.stack for one in found))}",
+        verdict=first.certificate.headline if alone else f"{certified} of {len(found)} measurements are certified",
+        tone="good" if certified == len(found) else "bad",
         head=some(
-            Prose(certificate.reason) if certificate.reason else None,
-            Prose(f"{'✓' if compared.held else '✗'} {compared.words}", "plain" if compared.held else "bad")
-            if compared
-            else None,
-            Prose(headline.subtitle(measurement), "soft"),
+            Box(body=(Prose(f"{first.certificate.reason} Do not quote these figures."),), title="Not certified")
+            if alone and not first.is_certified
+            else None
         ),
         body=(
-            *_certificate(certificate.checks),
-            *some(
-                Section(
-                    title="Against the baseline",
-                    remark=judged.comparisons[0].baseline,
-                    body=(against.comparisons(judged.comparisons),),
-                    id="baseline",
-                )
-                if judged.comparisons
-                else None,
-                _figures(judged, found, published),
-                _nodes(drawn, found, published),
-                _load(drawn, found) if len(measurement.points) > 1 else None,
-                _latency(drawn, found, published),
-                _time(drawn, found),
-                _clients(drawn, found),
-                _engines(drawn, found),
-                _power(drawn, found),
-                _configuration(measurement, found),
-                _left_out(measurement),
-                Section(title=f"Remarks ({len(measurement.remarks)})", body=(Items(measurement.remarks),), id="remarks")
-                if measurement.remarks
-                else None,
-                _ledger(entry, how_to_record),
-                _again(measurement.asked, source),
-                Next(str(written), "has everything") if written else None,
-            ),
+            _loads(together, article.published(first.measurement.asked)),
+            *(_sections(first) if alone else (Section(title=_title(one), body=_sections(one)) for one in found)),
         ),
-        footer=()
-        if written
-        else (f"Made by `fleet bench report` from `{source}`. How to read it: `docs/benchmark-report.md`.",),
+        footer=("How to read it: `docs/benchmark-report.md`.",),
+        data={"measurements": [_data(one) for one in found]},
     )
 
 
-# Checks ---------------------------------------------------------------------------------------------------------------
+def _title(one: Measured) -> str:
+    asked = one.measurement.asked
+    return f"{asked.stack}: {plural(asked.shape.replicas, 'node')}"
+
+
+def _data(one: Measured) -> dict[str, object]:
+    measurement = one.measurement
+    return {
+        "folder": str(one.folder),
+        "asked": measurement.asked.model_dump(mode="json", by_alias=True),
+        "certificate": one.certificate.model_dump(mode="json"),
+        "points": [point.model_dump(mode="json") for point in measurement.points],
+        "missing": list(measurement.missing),
+        "remarks": list(measurement.remarks),
+    }
+
+
+def _loads(together: Sequence[Measurement], published: Published) -> Section:
+    points = [point for one in together for point in one.points]
+    return Section(
+        title="Throughput",
+        body=(
+            Prose(
+                "Rates are of the steady window, without warm-up and tail, with the 95 % interval of the repeats. The article's way is the "
+                "sum of each client's rate over its own time: compare only it with the article's rows."
+            ),
+            tables.loads(together),
+            *some(
+                Figure(drawn=plots.by_nodes(together, published), caption="By nodes, beside the article's rows."),
+                Prose(published.why_not, "soft") if published.why_not else None,
+                Figure(drawn=plots.by_load(points), caption="By requests in flight.") if len(points) > 1 else None,
+            ),
+        ),
+        id="throughput",
+    )
+
+
+def _sections(one: Measured) -> tuple[Section, ...]:
+    measurement, run = one.measurement, one.run
+    asked, published = measurement.asked, article.published(measurement.asked)
+    told = (*measurement.missing, *measurement.remarks)
+    gpus: list[Element] = [tables.gpus(run, asked.shape.machine_type)]
+    problem = (
+        "`fleet bench fetch` reads DCGM's series from managed Prometheus." if run.gpus is None else run.gpus.problem
+    )
+    if problem:
+        gpus.append(Prose(problem, "soft"))
+    which = f"Shown is {run.title}, at {one.best.connections:,} requests in flight: the repeat nearest to the mean of the fastest load."
+    return (
+        *_certificate(one.certificate.checks),
+        Section(
+            title="Over time",
+            body=(Prose(which), Figure(drawn=plots.over_time(run), caption="Only what is not shaded counts.")),
+        ),
+        Section(
+            title="Latency",
+            body=(
+                Figure(
+                    drawn=plots.distributions(one.best.latencies, published),
+                    caption="The percent that were as fast or faster; dots: p50 and p99, open squares: the article's.",
+                ),
+                tables.latency(one.best, published),
+            ),
+        ),
+        Section(title="GPU activity", body=tuple(gpus)),
+        *some(Section(title="Remarks", body=(Items(told),)) if told else None),
+        Section(title="Measure again", body=(Code(tuple(_commands(one)), "sh"),)),
+    )
 
 
 def _certificate(checks: Sequence[Check]) -> Iterator[Section]:
-    for verdict, folding in _FOLDING.items():
-        these = [check for check in checks if check.verdict == verdict]
+    sound = [check for check in checks if not check.prevents]
+    for title, these in (
+        ("Certificate", [check for check in checks if check.prevents]),
+        ("Certificate: passed", sound),
+    ):
         if these:
             yield Section(
-                title=f"{plural(len(these), 'check')} {verdict}",
-                remark="; ".join(one.title for one in these) if verdict == "not measured" else "",
+                title=title,
+                remark=plural(len(these), "row"),
                 body=(Findings(tuple(map(finding, these)), explains_passed=True),),
-                id=f"{verdict.replace(' ', '-')}-checks",
-                tone="bad" if verdict == "failed" else "plain",
-                folding=folding,
+                folding="always" if these is sound else "open",
             )
 
 
 def finding(check: Check) -> Finding:
-    """A check of the certificate. One that is not required warns where it failed."""
-    failed: Severity = "error" if check.required else "warning"
-    severities: Mapping[str, Severity] = {"passed": "passed", "failed": failed, "not measured": "unknown"}
-    cause = f" Cause: {_BLAMES[check.blames]}." if check.verdict == "failed" else ""
-    needed = "" if check.required else " Not required."
+    """A row of the certificate."""
     return Finding(
         id=check.id,
         subject=check.title,
-        severity=severities[check.verdict],
+        severity=_SEVERITIES[check.verdict],
         found=check.found,
         allowed=check.allowed,
-        why=f"{check.why}{cause}{needed}",
+        why=check.why,
     )
 
 
-# Sections -------------------------------------------------------------------------------------------------------------
-
-
-def _plot(drawn: Mapping[str, Plot], name: str, caption: str = "", words: str = "") -> tuple[Element, ...]:
-    """The plot, if there is one; `words` in its place where nothing is drawn."""
-    said = (Prose(words),) if words else ()
-    if name not in drawn:
-        return said
-    return (Figure(drawn=partial(drawing, drawn[name]), caption=caption, words=said),)
-
-
-def _fold(title: str, table: Table, *, folding: Folding = "always") -> Section:
-    return Section(title=title, body=(table,), folding=folding)
-
-
-def _missing(name: str) -> Prose:
-    return Prose(TEXTS[name], "soft")
-
-
-def _figures(judged: Judged, found: Shown, published: Published) -> Section:
-    measurement = judged.measurement
-    asked = measurement.asked
-    gap = None
-    if asked is None:
-        gap = _missing("not_asked")
-    elif not asked.cost:
-        gap = _missing("no_cost")
-    failed = any(run.errors for run in measurement.runs)
-    return Section(
-        title="Figures",
-        body=(
-            Prose(headline.figures_of(judged, found)),
-            Tiles(tuple(headline.numbers(judged, found, published))),
-            Prose(headline.articles_way(found)),
-            _fold("The shown run, counted in four ways", tables.windows(found.run), folding="page"),
-            *some(
-                gap,
-                Section(title="Failed requests", body=(tables.errors(measurement.runs),), tone="warn")
-                if failed
-                else None,
-            ),
-        ),
-        id="figures",
-    )
-
-
-def _nodes(drawn: Mapping[str, Plot], found: Shown, published: Published) -> Section:
-    body: tuple[Element, ...] = (Prose(published.why_not, "soft"),)
-    if "throughput-nodes" in drawn and found.nodes is not None:
-        caption = captions.nodes_caption(found, published)
-        table = tables.nodes(found, published, found.nodes)
-        body = (*_plot(drawn, "throughput-nodes", caption), _fold("The plot as a table", table))
-    return Section(title="Throughput against nodes", body=body, id="nodes", only=_PAGES)
-
-
-def _load(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    plot = _plot(drawn, "throughput-load", captions.load_caption(found))
-    return Section(title="Throughput against requests in flight", body=(*plot, tables.points(found)), id="load")
-
-
-def _latency(drawn: Mapping[str, Plot], found: Shown, published: Published) -> Section:
-    latencies = found.point.latencies
-    no_limits = not any(run.goodput is not None for run in found.runs)
-    return Section(
-        title="Latency",
-        body=(
-            *_plot(drawn, "latency", captions.latency_caption(found, published)),
-            tables.latency(found, published),
-            *some(
-                None if latencies.tpot and latencies.itl else _missing("no_chunks"),
-                _missing("no_limits")
-                if no_limits
-                else Section(
-                    title="Requests within the limits", body=(Prose(captions.limits(found)), tables.goodput(found))
-                ),
-            ),
-        ),
-        id="latency",
-    )
-
-
-def _time(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    body: tuple[Element, ...] = (_missing("no_timeline"),)
-    if "throughput-time" in drawn:
-        body = (
-            *_plot(drawn, "throughput-time", captions.time_caption(found)),
-            *_plot(drawn, "in-flight", "Below the dashed line, clients were too slow to send or prompts ran out."),
-        )
-    every = _plot(drawn, "runs", captions.runs_caption(found))
-    runs = plural(len(found.measurement.runs), "run")
-    return Section(
-        title="Over time",
-        body=(
-            Prose(captions.format_run(found)),
-            *body,
-            *some(Section(title="Every run", body=every) if every else None),
-            _fold(f"{runs} as a table", tables.runs(found)),
-        ),
-        id="time",
-        only=_PAGES,
-    )
-
-
-def _clients(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    caption = "One bar for each client of this run. A client near a full core measures itself instead of the server."
-    witnessed = any(client.cpu_share_peak is not None for client in found.run.clients)
-    clients = plural(len(found.run.clients), "client")
-    return Section(
-        title="The clients",
-        body=(
-            *_plot(drawn, "clients", caption),
-            *some(None if witnessed else _missing("no_witness")),
-            _fold(f"{clients} as a table", tables_each.clients(found.run)),
-        ),
-        id="clients",
-        only=_PAGES,
-    )
-
-
-def _engines(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    server = found.run.server
-    if server is None or not server.engines:
-        return Section(title="The engines", body=(_missing("no_metrics"),), id="engines")
-    caption = captions.engines_caption(found)
-    tiles = tuple(headline.server_numbers(server))
-    with_mfu = any(engine.tflops_mean is not None for engine in server.engines)
-    queue = _plot(drawn, "cache-queue", "Sampled every second from every server.")
-    engines = plural(len(server.engines), "engine")
-    return Section(
-        title="The engines",
-        body=(
-            *_plot(drawn, "engines", caption, caption),
-            *some(Tiles(tiles) if tiles else None),
-            _fold(f"{engines} as a table", tables_each.engines(found.run, server)),
-            _missing("mfu" if with_mfu else "no_mfu"),
-            *some(Section(title="KV cache and queue over time", body=queue) if queue else None),
-        ),
-        id="engines",
-    )
-
-
-def _power(drawn: Mapping[str, Plot], found: Shown) -> Section:
-    gpus = found.run.gpus
-    body: tuple[Element, ...]
-    if gpus is None or not gpus.readings:
-        body = (_missing("no_gpus"),)
-    else:
-        caption = captions.power_caption(found)
-        body = (
-            *_plot(drawn, "power", caption, caption),
-            tables_each.gpus(found.run, gpus),
-            *some(_missing("no_power") if drawn and "power" not in drawn else None),
-        )
-    problem = Prose(gpus.problem, "warn") if gpus is not None and gpus.problem else None
-    return Section(title="The GPUs", body=(*body, *some(problem)), id="power")
-
-
-def _configuration(measurement: Measurement, found: Shown) -> Section:
-    asked = measurement.asked
-    what: tuple[Element, ...] = (_missing("not_asked"),)
-    if asked is not None:
-        what = (
-            configuration.stack(asked),
-            Section(title="Workload and load", body=(configuration.load(measurement, asked),)),
-            _fold("vLLM's options and environment", configuration.flags(asked)),
-        )
-    return Section(
-        title="What was measured",
-        body=(
-            *what,
-            Section(title="How", body=(configuration.method(found),)),
-            Section(title="Validity", body=(Prose(captions.holds_for(found)),)),
-        ),
-        id="configuration",
-        only=_PAGES,
-    )
-
-
-def _left_out(measurement: Measurement) -> Section:
-    excluded = tuple(f"`{one.file}`: {one.why}" for one in measurement.excluded)
-    body = Items(excluded) if excluded else Prose("Nothing was left out.", "soft")
-    return Section(title="Left out", remark=f"{len(excluded)}" if excluded else "", body=(body,), id="left-out")
-
-
-def _ledger(entry: str | None, how_to_record: str) -> Section:
-    return Section(
-        title="For the claims ledger",
-        body=(Prose(how_to_record), *some(Code(tuple(entry.rstrip().split("\n")), "yaml") if entry else None)),
-        id="ledger",
-        only=_PAGES,
-    )
-
-
-def _again(asked: Asked | None, source: Path) -> Section:
-    body: list[Element] = []
-    if asked is not None:
-        body += [
-            Prose(f"Below `config:` in `Pulumi.{asked.stack}.yaml`:"),
-            Code(tuple(configuration.settings_block(asked).split("\n")), "yaml"),
-            Prose("Measure again, into a new folder:"),
-            Code((configuration.measure_again(asked),), "sh"),
-        ]
-    body += [
-        Prose("Make this page again from the same results:"),
-        Code((configuration.report_again(source),), "sh"),
-    ]
-    return Section(title="Measure it again", body=tuple(body), id="again", only=_PAGES)
+def _commands(one: Measured) -> Iterator[str]:
+    yield f"fleet bench run --stack {shlex.quote(one.measurement.asked.stack)}"
+    yield f"fleet bench report {shlex.quote(str(one.folder))}"

@@ -1,273 +1,132 @@
-"""Tables of the measurement: the figures behind every plot, and every run."""
+"""The three tables: every load, the latency percentiles, and what the GPUs and engines did."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from facts.machines import MACHINES
 from facts.texts import plural
-from fleet.bench.measurement import Distribution, Estimate, Rates, Run, SummedRates
-from fleet.bench.report.article import SERIES, Published, series_of
-from fleet.bench.report.plots_latency import QUANTITIES
-from fleet.bench.report.shown import Shown, errors_by_kind, has_steady, summed_total
-from fleet.bench.report.words import interval, rate
-from fleet.report.table import Cell, Column, Table, numbers, texts
-from fleet.report.words import (
-    NOTHING,
-    format_elapsed,
-    format_milliseconds,
-    format_number,
-    format_percent,
-    format_usd,
+from fleet.bench.measurement import Distribution, GpuReading, Measurement, Point, Run
+from fleet.bench.report.article import Published
+from fleet.bench.report.plots import QUANTITIES, article_way
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import NOTHING, format_milliseconds, format_number, format_percent, format_usd
+
+GPU_ROWS: Final = (
+    ("sm_active_share", "SM active", "share"),
+    ("tensor_active_share", "tensor cores active", "share"),
+    ("dram_active_share", "DRAM active", "share"),
+    ("nvlink_sent_bytes_per_s", "NVLink sent", " B/s"),
+    ("nvlink_received_bytes_per_s", "NVLink received", " B/s"),
+    ("power_watts", "power", " W"),
+    ("temperature_celsius", "temperature", " °C"),
 )
+"""Readings of DCGM that the table always names, with their units."""
 
 
-def windows(run: Run) -> Table:
-    """One run, counted in four ways."""
+def loads(measured: Sequence[Measurement]) -> Table:
+    """Every load of every measurement: rates with their intervals, latencies, price."""
     return Table(
-        id="windows-table",
-        caption="The shown run, counted in four ways",
-        columns=(*texts("counted over"), *numbers("seconds", "total tok/s", "output tok/s", "requests/s")),
-        rows=tuple(_windows(run)),
-        chosen=0 if run.steady is not None else None,
-    )
-
-
-def _windows(run: Run) -> Iterator[tuple[Cell, ...]]:
-    yield _window("steady window", run.steady, run.steady_why)
-    common = "while every client was active"
-    yield _window(
-        "common window",
-        run.common,
-        common if run.common else "none: the clients were never all active together",
-    )
-    yield _window("whole run", run.whole, "from the first request to the last answer")
-    summed: SummedRates = run.summed
-    yield (
-        Cell("the article's way", note="sum of each client's rate over its own time"),
-        Cell(NOTHING),
-        *(
-            Cell(format_number(one))
-            for one in (summed.total_tokens_per_s, summed.output_tokens_per_s, summed.requests_per_s)
-        ),
-    )
-
-
-def _window(name: str, found: Rates | None, note: str) -> tuple[Cell, ...]:
-    if found is None:
-        return (Cell(name, note=note), *(Cell(NOTHING),) * 4)
-    values = (found.total_tokens_per_s, found.output_tokens_per_s, found.requests_per_s)
-    return (Cell(name, note=note), Cell(f"{found.seconds:.1f}"), *(Cell(format_number(value)) for value in values))
-
-
-def runs(shown: Shown) -> Table:
-    """Every run of the measurement."""
-    ordered = sorted(shown.measurement.runs, key=lambda run: (run.connections, run.point, run.repeat))
-    return Table(
-        id="runs-table",
-        caption="Every run",
+        id="loads-table",
+        caption="Every load",
         columns=numbers(
+            "nodes",
             "in flight",
-            "repeat",
-            "steady total tok/s",
-            "steady output tok/s",
-            "window s",
-            "article's way tok/s",
-            "answered",
-            "failed",
-            "start skew s",
+            "total tok/s",
+            "output tok/s",
+            "a node",
+            "article's way",
+            "in limits",
+            "TTFT p50, p99",
+            "TPOT p50, p99",
+            "a million tokens",
         ),
-        rows=tuple(
-            (
-                Cell(f"{run.connections:,}"),
-                Cell(str(run.repeat + 1)),
-                Cell(rate(None if run.steady is None else run.steady.total_tokens_per_s)),
-                Cell(rate(None if run.steady is None else run.steady.output_tokens_per_s)),
-                Cell(NOTHING if run.steady is None else f"{run.steady.seconds:.1f}"),
-                Cell(format_number(run.summed.total_tokens_per_s)),
-                Cell(f"{run.completed:,}"),
-                Cell(f"{run.failed:,}", style="lost" if run.failed else ""),
-                Cell(f"{run.start_skew_s:.2f}"),
-            )
-            for run in ordered
-        ),
-        chosen=ordered.index(shown.run) if len(ordered) > 1 else None,
+        rows=tuple(_load(one, point) for one in measured for point in one.points),
     )
 
 
-def points(shown: Shown) -> Table:
-    """Every load of a sweep."""
-    ordered = sorted(shown.measurement.points, key=lambda point: point.connections)
-    return Table(
-        id="points-table",
-        caption="Every load of the sweep",
-        columns=(
-            *numbers("in flight", "total tok/s", "output tok/s"),
-            *numbers("requests/s", is_optional=True),
-            *numbers("TTFT p50"),
-            *numbers("TTFT p99", is_optional=True),
-            *numbers("TPOT p50"),
-            *numbers("TPOT p99", is_optional=True),
-            *numbers("USD a million tokens"),
-        ),
-        rows=tuple(
-            (
-                Cell(f"{point.connections:,}"),
-                *(
-                    _estimate(one, known=has_steady(shown.measurement, point))
-                    for one in (point.total_tokens_per_s, point.output_tokens_per_s, point.requests_per_s)
-                ),
-                *(
-                    Cell(NOTHING if one is None else format_milliseconds(getattr(one, name)))
-                    for one in (point.latencies.ttft, point.latencies.tpot)
-                    for name in ("p50", "p99")
-                ),
-                Cell(NOTHING if point.usd_per_million_tokens is None else format_usd(point.usd_per_million_tokens)),
-            )
-            for point in ordered
-        ),
-        chosen=ordered.index(shown.point),
-    )
-
-
-def _estimate(one: Estimate, *, known: bool) -> Cell:
-    if not known:
-        return Cell(NOTHING, note="no steady window")
-    note = "" if one.low is None or one.high is None else f"{format_number(one.low)} to {format_number(one.high)}"
-    return Cell(format_number(one.mean), note=note)
-
-
-def nodes(shown: Shown, published: Published, count: int) -> Table:
-    """The measurement and the published rows, by nodes."""
-    summed = summed_total(shown)
-    rows: list[tuple[int, bool, tuple[Cell, ...]]] = []
-    for figure in published.rows:
-        total = figure.total_tokens_per_s or 0
-        note = f"{figure.label}{'; rounded in the article' if figure.approximate else ''}"
-        rows.append(
-            (
-                figure.shape.replicas,
-                False,
-                _node_row(
-                    figure.shape.replicas,
-                    SERIES[series_of(figure)].title.removeprefix("published, "),
-                    note,
-                    total,
-                    figure.output_tokens_per_s,
-                ),
-            )
-        )
-    if shown.is_steady:
-        point = shown.point
-        note = interval(point.total_tokens_per_s)
-        rows.append(
-            (
-                count,
-                True,
-                _node_row(
-                    count,
-                    "this measurement, steady window",
-                    note,
-                    point.total_tokens_per_s.mean,
-                    point.output_tokens_per_s.mean,
-                ),
-            )
-        )
-    output = sum(run.summed.output_tokens_per_s for run in shown.runs) / len(shown.runs)
-    rows.append((count, False, _node_row(count, "this measurement, the article's way", "", summed, output)))
-    rows.sort(key=lambda row: row[0])
-    return Table(
-        id="nodes-table",
-        caption="Throughput by nodes",
-        columns=(*numbers("nodes"), *texts("which"), *numbers("total tok/s", "a node", "output tok/s")),
-        rows=tuple(cells for _, _, cells in rows),
-        chosen=next((index for index, row in enumerate(rows) if row[1]), None),
-    )
-
-
-def _node_row(count: int, which: str, note: str, total: float, output: float | None) -> tuple[Cell, ...]:
+def _load(measurement: Measurement, point: Point) -> tuple[Cell, ...]:
+    nodes, total = measurement.asked.shape.replicas, point.total_tokens_per_s
+    good = [run.goodput.share for run in measurement.runs if run.point == point.point and run.goodput is not None]
+    interval = "" if total.low is None else f"{format_number(total.low)} to {format_number(total.high or 0)}"
+    least = "at least " if measurement.asked.cost is not None and measurement.asked.cost.at_least else ""
     return (
-        Cell(f"{count:,}"),
-        Cell(which, note=note),
-        Cell(format_number(total)),
-        Cell(format_number(total / count)),
-        Cell(rate(output)),
+        Cell(f"{nodes:,}"),
+        Cell(f"{point.connections:,}"),
+        Cell(format_number(total.mean), note=interval),
+        Cell(format_number(point.output_tokens_per_s.mean)),
+        Cell(format_number(total.mean / nodes)),
+        Cell(format_number(article_way(measurement, point))),
+        Cell(format_percent(sum(good) / len(good)) if good else NOTHING),
+        *(
+            Cell(NOTHING if one is None else f"{format_milliseconds(one.p50)}, {format_milliseconds(one.p99)}")
+            for one in (point.latencies.ttft, point.latencies.tpot)
+        ),
+        Cell(NOTHING if point.usd_per_million_tokens is None else least + format_usd(point.usd_per_million_tokens)),
     )
 
 
-def latency(shown: Shown, published: Published) -> Table:
-    """Percentiles over every answered request of the shown load, with the article's."""
+def latency(point: Point, published: Published) -> Table:
+    """Percentiles over every answered request of one load, with the article's."""
     return Table(
         id="latency-table",
         caption="Latency percentiles",
-        columns=(
-            *texts("quantity"),
-            *numbers("mean", is_optional=True),
-            *numbers("p50", "p90"),
-            *numbers("p95", is_optional=True),
-            *numbers("p99", "p99.9"),
-            *numbers("longest", "values", is_optional=True),
-        ),
-        rows=tuple(_latency_rows(shown, published)),
+        columns=(*texts("quantity"), *numbers("mean", "p50", "p90", "p99", "p99.9", "longest", "values")),
+        rows=tuple(_latency_rows(point, published)),
     )
 
 
-def _latency_rows(shown: Shown, published: Published) -> Iterator[tuple[Cell, ...]]:
+def _latency_rows(point: Point, published: Published) -> Iterator[tuple[Cell, ...]]:
     for name, title in QUANTITIES.items():
-        one: Distribution | None = getattr(shown.point.latencies, name)
+        one: Distribution | None = getattr(point.latencies, name)
         if one is None:
-            yield (Cell(title, note="not measured"), *(Cell(NOTHING),) * 8)
+            yield (Cell(title), *(Cell(NOTHING),) * 7)
             continue
-        values = (one.mean, one.p50, one.p90, one.p95, one.p99, one.p999, one.max)
+        values = (one.mean, one.p50, one.p90, one.p99, one.p999, one.max)
         yield (Cell(title), *(Cell(format_milliseconds(value)) for value in values), Cell(f"{one.count:,}"))
         figure = published.latency
         theirs = {} if figure is None else figure.details.get(f"{name}_ms", {})
         if figure is not None and theirs:
-            note = f"second run, {plural(figure.shape.replicas, 'node')}, {figure.label}"
-            known = [theirs.get(key) for key in ("mean", "median", "", "", "p99", "", "")]
+            known = [theirs.get(key) for key in ("mean", "median", "", "p99", "", "")]
             cells = (Cell("" if value is None else format_milliseconds(value)) for value in known)
-            yield (Cell("article", note=note), *cells, Cell(""))
+            yield (Cell("article", note=plural(figure.shape.replicas, "node")), *cells, Cell(""))
 
 
-def goodput(shown: Shown) -> Table:
-    """Requests within the limits, for each run of the shown load."""
-    found = [(run, run.goodput) for run in shown.runs if run.goodput is not None]
+def gpus(run: Run, machine_type: str) -> Table:
+    """What DCGM read of the GPUs and vLLM of its engines, over the run's steady window. Rows without data stay."""
+    found = {} if run.gpus is None else {reading.name: reading for reading in run.gpus.readings}
     return Table(
-        id="goodput-table",
-        caption="Requests within the limits",
-        columns=numbers("repeat", "within the limits", "share of all requests", "requests/s", "output tok/s"),
-        rows=tuple(
-            (
-                Cell(str(run.repeat + 1)),
-                Cell(f"{one.requests:,}"),
-                Cell(format_percent(one.share)),
-                Cell(format_number(one.requests_per_s)),
-                Cell(format_number(one.output_tokens_per_s)),
-            )
-            for run, one in found
+        id="gpus-table",
+        caption="GPU activity",
+        columns=(*texts("quantity"), *numbers("mean", "peak")),
+        rows=(
+            *(_gpu_row(title, found.get(name), unit) for name, title, unit in GPU_ROWS),
+            *_engine_rows(run, machine_type),
         ),
     )
 
 
-def errors(found: Sequence[Run]) -> Table:
-    """Failed requests by kind, over all runs."""
-    return Table(
-        id="errors-table",
-        caption="Failed requests by kind",
-        columns=(*texts("kind"), *numbers("requests"), Column(title="for example")),
-        rows=tuple(
-            (Cell(one.kind), Cell(f"{one.count:,}"), Cell(one.example or NOTHING)) for one in errors_by_kind(found)
-        ),
+def _gpu_row(title: str, reading: GpuReading | None, unit: str) -> tuple[Cell, ...]:
+    if reading is None:
+        return (Cell(title), Cell(NOTHING), Cell(NOTHING))
+    values = (reading.mean, reading.peak)
+    return (
+        Cell(title, note=plural(reading.gpus, "GPU")),
+        *(Cell(format_percent(value) if unit == "share" else f"{format_number(value)}{unit}") for value in values),
     )
 
 
-def format_clocks(run: Run) -> str:
-    """How clients' times were aligned."""
-    ways = {
-        "witness": "by the wall clock, which each client recorded",
-        "one node": "by the monotonic clock of the one node of all clients",
-        "end date": "by the end date in each file, to a second",
-    }
-    off = run.clock_uncertainty_s
-    if off < 1e-5:
-        return f"{ways[run.clock]}; uncertain by less than {format_milliseconds(0.01)}"
-    return f"{ways[run.clock]}; uncertain by {format_elapsed(off) if off >= 0.1 else format_milliseconds(off * 1_000)}"
+def _engine_rows(run: Run, machine_type: str) -> Iterator[tuple[Cell, ...]]:
+    engines = () if run.server is None else run.server.engines
+    flops = [engine.tflops_mean for engine in engines if engine.tflops_mean is not None]
+    machine = MACHINES.get(machine_type)
+    peak = None if machine is None else machine.gpu.fp8_flop_per_s
+    mfu = format_percent(1e12 * sum(flops) / len(flops) / peak) if flops and peak else NOTHING
+    yield (Cell("MFU", note="vLLM's estimate over the GPU's FP8 peak"), Cell(mfu), Cell(NOTHING))
+    for title, key in (("requests running, an engine", "running"), ("requests waiting, an engine", "waiting")):
+        means, peaks = ([getattr(engine, f"{key}_{kind}") for engine in engines] for kind in ("mean", "peak"))
+        cells = (format_number(sum(means) / len(means)), format_number(max(peaks))) if engines else (NOTHING, NOTHING)
+        yield (Cell(title), *map(Cell, cells))
+    fullest = format_percent(max(engine.kv_peak for engine in engines)) if engines else NOTHING
+    yield (Cell("KV cache in use, fullest engine"), Cell(NOTHING), Cell(fullest))

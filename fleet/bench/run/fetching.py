@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 RUNS: Final = "runs/"
 LATEST: Final = "latest"
-_PROGRESS: Final = ".progress/"
+_PROGRESS: Final = ".progress/pod.json"
 _AT_ONCE: Final = 8
 """Requests to the bucket. Assumed."""
 SILENT_SECONDS: Final = 120.0
-"""Source: the pods write every 10 s (workloads/benchmark/pods/progress.py); a pod silent for twelve times as long has ended."""
+"""Source: the pod writes every 10 s (workloads/benchmark/pods/progress.py); one silent for twelve times as long has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,29 +96,25 @@ def _content(folder: Path, allowed: str) -> frozenset[str]:
     return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
 
 
-def progress_of(bucket: Bucket, name: str) -> tuple[dict[str, Any], ...]:
-    """Last progress report of each pod. Raises LiveError."""
-    objects = bucket.list_all(f"{RUNS}{name}/{_PROGRESS}")
-    return tuple(_parsed(side_by_side(lambda one: bucket.read(one.name), objects, _AT_ONCE)))
+def progress_of(bucket: Bucket, name: str) -> dict[str, Any] | None:
+    """Last progress report of the pod. Raises LiveError."""
+    return _parsed(bucket.read(f"{RUNS}{name}/{_PROGRESS}"))
 
 
 def going_on(bucket: Bucket, name: str, now: float) -> State | None:
-    """State of a measurement whose pods still report; None when it has ended. Raises LiveError."""
+    """State of a measurement whose pod still reports; None when it has ended. Raises LiveError."""
     told = progress_of(bucket, name)
-    newest = max((pod["at"] for pod in told if isinstance(pod.get("at"), int | float)), default=0.0)
-    if newest < now - SILENT_SECONDS or all(pod.get("state") in ENDED for pod in told):
+    if told is None or told.get("at", 0.0) < now - SILENT_SECONDS or told.get("state") in ENDED:
         return None
     return state_of(told)
 
 
-def _parsed(contents: Iterable[bytes | None]) -> Iterable[dict[str, Any]]:
-    for content in contents:
-        try:
-            found = strict_json.loads(content or b"")
-        except ValueError:
-            continue
-        if isinstance(found, dict):
-            yield found
+def _parsed(content: bytes | None) -> dict[str, Any] | None:
+    try:
+        found = strict_json.loads(content or b"")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _stored(bucket: Bucket) -> list[Stored]:
@@ -134,7 +130,7 @@ def _stored(bucket: Bucket) -> list[Stored]:
 
 
 def _asked(bucket: Bucket, name: str) -> dict[str, Any]:
-    return next(iter(_parsed([bucket.read(f"{RUNS}{name}/{RUN_FILE}")])), {})
+    return _parsed(bucket.read(f"{RUNS}{name}/{RUN_FILE}")) or {}
 
 
 def _there_are(found: list[Stored], bucket: Bucket) -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from facts import strict_json
 from facts.files import write_whole
-from fleet.bench.folder import DCGM_FILE, RUN_FOLDER, DcgmOne, DcgmSeries, as_json
+from fleet.bench.folder import DCGM_FILE, POD_FILE, DcgmOne, DcgmSeries, PodCourse, as_json
 
 if TYPE_CHECKING:
     from fleet.clients.prometheus import ManagedPrometheus, Servers
@@ -30,7 +28,7 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
         return None
     found = span(folder)
     if found is None:
-        return "pod-N.json is missing, so the time of the measurement is unknown and DCGM was not read"
+        return "pod.json is missing, so the time of the measurement is unknown and DCGM was not read"
     began, ended = found
     series, problem = prometheus.gpus(
         outputs.cluster, outputs.region, servers, began - AROUND_SECONDS, min(ended + AROUND_SECONDS, time.time())
@@ -45,20 +43,9 @@ def add_dcgm(folder: Path, prometheus: ManagedPrometheus, outputs: StackOutputs,
 
 
 def span(folder: Path) -> tuple[float, float] | None:
-    """First and last step of any pod in any run, seconds since 1970; None without pod-N.json."""
-    moments = sorted(moment for path in sorted(folder.iterdir()) if path.is_dir() for moment in _steps(path))
-    return (moments[0], moments[-1]) if moments else None
-
-
-def _steps(path: Path) -> Iterator[float]:
-    if not RUN_FOLDER.fullmatch(path.name):
-        return
-    for file in path.glob("pod-*.json"):
-        try:
-            steps = strict_json.read(file)["steps"]
-            yield from [float(step["at"]) for step in steps]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # the merge reports damaged files
+    """Begin of the first run and end of the last, seconds since 1970; None without a pod.json."""
+    courses = [PodCourse.model_validate_json(file.read_bytes()) for file in folder.glob(f"*/{POD_FILE}")]
+    return (min(one.began for one in courses), max(one.ended for one in courses)) if courses else None
 
 
 def _read(file: Path) -> DcgmSeries | None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from fleet.jobs.cluster_view import ClusterView, Stage
 
 _WORDS: Final[Mapping[Stage, str]] = {
-    "no pods": "waiting for the Job's pods",
-    "unscheduled": "waiting for benchmark machines",
-    "starting": "pods are starting",
-    "preparing": "pods download tokenizer and dataset",
-    "running": "pods are running",
-    "ended": "pods have ended",
+    "no pods": "waiting for the Job's pod",
+    "unscheduled": "waiting for the benchmark's machine",
+    "starting": "the pod is starting",
+    "preparing": "the pod downloads tokenizer and dataset",
+    "running": "the pod is running",
+    "ended": "the pod has ended",
 }
 
 

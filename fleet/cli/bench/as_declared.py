@@ -29,7 +29,7 @@ def require_as_declared(kubectl: Kubectl, settings: Settings) -> None:
         checks_service.version(facts, settings),
     )
     where: dict[str, int] = {}
-    for one in (one for check in checks for one in check[1:] if one.blocks):
+    for one in (one for check in checks if check for one in check[1:] if one.blocks):
         what = f"{one.subject.partition(' · ')[2]} is {one.found}, in the file {one.allowed}"
         where[what] = where.get(what, 0) + 1
     if where:

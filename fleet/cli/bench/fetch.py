@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import terminal
 from fleet.cli.options import OneStack, Outputs
@@ -31,6 +31,7 @@ def fetch(
     require_benchmark_packages()
     from fleet.bench.run.fetching import choose, going_on
     from fleet.bench.run.session import google_of, gpu_servers
+    from fleet.cli.bench.report import shown as shown_report
     from fleet.clients import stack_outputs
     from fleet.jobs.display import shown
     from settings.load import parse
@@ -49,4 +50,4 @@ def fetch(
             at = ": ".join(filter(None, (state.phase, state.detail)))
             display.note(f"{measurement} is still running ({at}); downloading what is stored so far")
         bring(google, measurement, target, given, gpu_servers(settings), display)
-    return judge(target)
+    return shown_report([target])

@@ -1,16 +1,11 @@
-"""What `fleet bench run` and `fetch` share: a measurement's folder, its download, its verdict."""
+"""What `fleet bench run` and `fetch` share: a measurement's folder and its download."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-
-from fleet.cli.bench.merge import exit_code
-from fleet.cli.bench.report import FOLDER
-from fleet.cli.documents import show
 
 if TYPE_CHECKING:
     from fleet.bench.run.session import Google
@@ -47,20 +42,3 @@ def bring(
     display.state(State("reading GPU metrics from managed Prometheus", "the last samples arrive a minute or two late"))
     if problem := add_dcgm(folder, google.prometheus, outputs, servers):
         display.note(f"DCGM: {problem}")
-
-
-def judge(folder: Path) -> int:
-    """Merge, certify and report the folder; the exit code of `fleet bench merge`."""
-    from fleet.bench.folder import MERGED_FILE
-    from fleet.bench.judged import judge as judged_of
-    from fleet.bench.judged import write
-    from fleet.bench.merge import MergeOptions
-    from fleet.bench.report.outline import outline
-    from fleet.bench.report.write import write_report
-
-    judged = judged_of(folder, MergeOptions(), None)
-    write(judged, folder / MERGED_FILE)
-    show(outline(judged, source=folder, written=folder / MERGED_FILE), "text")
-    page = write_report(judged, folder / FOLDER, source=folder)
-    sys.stdout.write(f"page: {page}\n")
-    return exit_code(judged)

@@ -30,15 +30,15 @@ def record(
 ) -> int:
     """Print a certified measurement as an entry of the claims ledger, facts/data/measured.yaml.
 
-    Merges and certifies DIR again instead of reading merged.json. Uncertified and bare results are refused, and an id that the ledger
-    has. A stack of exactly that shape shows the entry once it is in the ledger.
+    Uncertified measurements are refused, and an id that the ledger has.
+    A stack of exactly that shape shows the entry once it is in the ledger.
     """
     require_benchmark_packages()
     from facts.figures import measured_figures
     from fleet.bench.errors import BenchmarkError
     from fleet.bench.merge import merge_folder
-    from fleet.bench.recomputed import digest_of_all
     from fleet.bench.record import as_yaml, entry_of
+    from fleet.bench.record.digest import digest_of_all
 
     if id_ in {figure.id.partition(".")[2] for figure in measured_figures()}:
         raise BenchmarkError(f"--id {id_}: facts/data/measured.yaml has an entry with this id; pass another --id")

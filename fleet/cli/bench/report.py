@@ -1,39 +1,48 @@
-"""`fleet bench report`: one page."""
+"""`fleet bench report`: raw results merged, certified and shown."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fleet.cli.exits import CLEAN
+from fleet.cli.documents import show
+from fleet.cli.exits import CLEAN, FINDINGS
+from fleet.cli.options import Format
 from fleet.doctor.packages import require_benchmark_packages
-
-FOLDER = "report"
-"""Default folder of the report, inside the measurement's."""
 
 
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the measurement.", file_okay=True)],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of measurements.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="Write the report here. Default: DIR/report.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="FILE", dir_okay=False, help="The page. Default: report.html in the first DIR."
+        ),
     ] = None,
+    format_: Format = "text",
 ) -> int:
-    """Write report.html, the page of a measurement.
+    """Merge the raw results of one or several measurements, certify each, print the report and write it as a page.
 
-    Reads DIR/merged.json if it is newer than all other files of DIR; otherwise merges and certifies DIR in memory. The page needs
-    no network and no script. Exits with 0 whatever the verdict.
+    The page needs no network and no script. Exits with 0 when every measurement is certified, with 1 when not.
     """
     require_benchmark_packages()
-    from fleet.bench.report.against import outcome
-    from fleet.bench.report.source import judged_of
-    from fleet.bench.report.write import write_report
+    return shown(folders, out, format_)
 
-    judged = judged_of(folder)
-    written = write_report(judged, folder / FOLDER if out is None else out, source=folder)
-    compared = outcome(judged.comparisons)
-    lines = (judged.certificate.headline, judged.certificate.reason, compared.words if compared else "")
-    sys.stdout.write("\n".join(line for line in lines if line) + f"\n\n{written}\n")
-    return CLEAN
+
+def shown(folders: Sequence[Path], out: Path | None = None, format_: str = "text") -> int:
+    """Print and write the report; the exit code."""
+    from fleet.bench.report.outline import measured, outline
+    from fleet.bench.report.write import PAGE, write_page
+
+    found = [measured(folder) for folder in folders]
+    made = outline(found)
+    page = out or folders[0] / PAGE
+    write_page(made, page)
+    show(made, format_)
+    if format_ == "text":
+        sys.stdout.write(f"\npage: {page}\n")
+    return CLEAN if all(one.is_certified for one in found) else FINDINGS

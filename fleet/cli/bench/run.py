@@ -9,14 +9,15 @@ import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.wanted import Changes, require_the_same_stack, settings_for
 from fleet.cli.bench.as_declared import require_as_declared
-from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring, judge
+from fleet.cli.bench.measurement import DEFAULT_FOLDER, Out, bring
+from fleet.cli.bench.report import shown as shown_report
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
@@ -40,6 +41,12 @@ class Wishes:
     """How a run goes on, and where its results go."""
 
     out: Out = None
+    replica: Annotated[
+        Literal["servers", "canary"] | None,
+        typer.Option(
+            help="One replica of the servers, or the canary, at its pod with one replica's load, for `fleet bench compare`."
+        ),
+    ] = None
     detach: Annotated[
         bool, typer.Option("--detach", help="Start it and exit; `fleet bench fetch` downloads the results.")
     ] = False
@@ -81,6 +88,7 @@ def _prepared(root: Path, stack: str, changes: Changes, outputs: Path | None) ->
 def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishes, fetch_options: str) -> int:
     """Start the Job and wait for it. `fetch_options`: those that a later `fleet bench fetch` needs, too."""
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
+    from fleet.bench.run.replica import replica
     from fleet.bench.run.servers import require_idle, require_ready, server_pods
     from fleet.bench.run.session import google_of, require_bucket
     from fleet.jobs.display import shown
@@ -94,15 +102,19 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             _say(display, "checking the servers")
             require_prepared(kubectl, settings)
             require_no_other(kubectl, settings)
-            pods = server_pods(kubectl, settings)
-            require_ready(pods, settings)
-            require_as_declared(kubectl, settings)
+            one = None if wishes.replica is None else replica(kubectl, settings, wishes.replica)
+            pods = server_pods(kubectl, settings) if one is None else (one.pod,)
+            measured = settings if one is None else one.settings
+            if one is None:
+                require_ready(pods, settings)
+            require_as_declared(kubectl, measured)
             if trouble := require_idle(kubectl, pods, settings.status_port):
                 display.note(f"could not check whether the servers are idle: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
-        agree(price_of(settings), settings, yes=wishes.yes)
-        launched = launch(kubectl, settings, outputs, fetch_options=fetch_options)
+        agree(price_of(measured), settings, yes=wishes.yes)
+        asked, pod = (None, None) if one is None else (one.asked, one.address)
+        launched = launch(kubectl, settings, outputs, fetch_options=fetch_options, asked=asked, pod=pod)
         folder = wishes.out or DEFAULT_FOLDER / launched.measurement
         began = time.monotonic()
         try:
@@ -158,9 +170,9 @@ def _finish(
     except LiveError as error:
         raise CommandError(f"{error}\n{stored}") from None
     try:
-        return judge(folder)
+        return shown_report([folder])
     except (KeyboardInterrupt, SystemExit) as stop:
-        sys.stdout.write(f"\nThe results are in {folder}: fleet bench merge {shlex.quote(str(folder))}\n")
+        sys.stdout.write(f"\nThe results are in {folder}: fleet bench report {shlex.quote(str(folder))}\n")
         return code_of(stop)
 
 
@@ -182,9 +194,7 @@ def _failed(kubectl: Kubectl, google: Google, launched: Launched, over: Ended, f
         lines.append(f"  later: {launched.how_to_fetch()}")
         return "\n".join(lines)
     if runs:
-        lines.append(
-            f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench merge {shlex.quote(str(folder))} --allow-missing"
-        )
+        lines.append(f"Saved in {folder}: {', '.join(runs)}. Next: fleet bench report {shlex.quote(str(folder))}")
     else:
         lines.append(f"No run has results. Stored logs are in {folder}.")
     display.note("the Job has failed")

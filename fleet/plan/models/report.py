@@ -53,11 +53,11 @@ def outline(rows: tuple[Listed, ...]) -> Outline:
         caption="GPUs that each model needs at its format",
         columns=(
             *texts("model"),
-            *numbers("B", "active", is_optional=True),
-            Column(title="weights", is_optional=True),
-            Column(title="vLLM", is_optional=True),
+            *numbers("B", "active"),
+            Column(title="weights"),
+            Column(title="vLLM"),
             *numbers(*map(_gpu, types)),
-            Column(title="gated", is_optional=True),
+            Column(title="gated"),
         ),
         rows=tuple(tuple(map(Cell, _row(row))) for row in rows),
     )

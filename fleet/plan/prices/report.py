@@ -57,7 +57,7 @@ def outline(found: Known) -> Outline:
         columns=(
             *numbers("USD"),
             *texts("region", "mode", "zones", "price of"),
-            Column(title="source", is_optional=True),
+            Column(title="source"),
         ),
         rows=tuple(tuple(map(Cell, _row(price, found.today))) for price in found.prices),
     )

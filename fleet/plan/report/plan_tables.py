@@ -44,9 +44,7 @@ def performance(plan: Plan) -> Table:
     if plan.performance == plan.maximum:
         loads = [("full load", plan.maximum)]
     columns = [
-        column
-        for index, (title, _) in enumerate(loads)
-        for column in (*numbers(title), *numbers("low to high", is_optional=index > 0))
+        column for index, (title, _) in enumerate(loads) for column in (*numbers(title), *numbers("low to high"))
     ]
     return Table(
         id="performance-table",
@@ -65,7 +63,7 @@ def performance(plan: Plan) -> Table:
 def _reading(estimate: Estimate, format_: _Words) -> tuple[Cell, Cell]:
     """The value and its interval, or "given" where the goal states it."""
     span = "given" if estimate.low == estimate.high else format_span(estimate, format_)
-    return Cell(format_(estimate.value)), Cell(span, style="dim")
+    return Cell(format_(estimate.value)), Cell(span)
 
 
 def apis(plan: Plan) -> Table:
@@ -75,8 +73,8 @@ def apis(plan: Plan) -> Table:
         caption="API prices and break-even load",
         columns=(
             *texts("API"),
-            Column(title="provider", is_optional=True),
-            *numbers("per million in", "per million out", is_optional=True),
+            Column(title="provider"),
+            *numbers("per million in", "per million out"),
             *numbers("this mix", "break-even load"),
             *(numbers("the same tokens") if plan.batch is not None else ()),
         ),
@@ -106,12 +104,12 @@ def _of_batch(plan: Plan, usd_per_million: float) -> tuple[Cell, ...]:
 
 
 def _price(price: float | None) -> Cell:
-    return Cell("unknown", style="unknown") if price is None else Cell(format_usd(price))
+    return Cell("unknown") if price is None else Cell(format_usd(price))
 
 
 def _break_even(share: float | None) -> Cell:
     if share is None:
-        return Cell("unknown", "no price of a node-hour", style="unknown")
+        return Cell("unknown", "no price of a node-hour")
     if share > 1:
         return Cell("never", f"at {share:.1f} times full load")
     return Cell(f"{100 * share:.1f} % of full load")

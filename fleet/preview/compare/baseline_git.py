@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -24,9 +25,7 @@ from fleet.clients.scratch import scratch
 from fleet.preview import children
 from fleet.preview.compare.baseline import Baseline, BaselineError
 from fleet.preview.compare.baseline_process import result_name
-from fleet.preview.judges import Tree
 from fleet.preview.record.recording import Recording
-from fleet.preview.record.recording_json import from_json
 from settings.checks.placeholders import PLACEHOLDER_PROJECT, STAND_IN_PROJECT
 from settings.problems import SettingsError
 from settings.sections.section import NAMESPACE
@@ -53,7 +52,7 @@ class GitBaseline:
         self._cleanup = contextlib.ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._commit = commit = _resolve(reference, root)
+            commit = _resolve(reference, root)
             self._label = commit[:_SHORT] if reference == commit else f"{reference} ({commit[:_SHORT]})"
             self._begin(commit, self._cleanup.enter_context(scratch("against")))
         except BaseException:
@@ -67,11 +66,6 @@ class GitBaseline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cleanup.close()
-
-    @property
-    def tree(self) -> Tree:
-        """The reference's files, in the temporary folder."""
-        return Tree(folder=self._checkout, label=self._label, commit=self._commit)
 
     def _begin(self, commit: str, folder: Path) -> None:
         self._folder, self._checkout = folder, folder / "checkout"
@@ -96,18 +90,16 @@ class GitBaseline:
             )
             remark = f"{self._label} has no Pulumi.{stack}.yaml: everything is new."
             return Baseline(recording=nothing, label=self._label, remarks=(remark,))
-        failed, _, recorded = self._result(stack).partition("\n")
-        if failed:
-            raise BaselineError(
-                f"the program of {self._label} could not be recorded: {_hidden(json.loads(failed), config)}"
-            )
+        recorded = pickle.loads(self._result(stack))  # noqa: S301 - by a process of ours, of our own dataclasses
+        if isinstance(recorded, str):
+            raise BaselineError(f"the program of {self._label} could not be recorded: {_hidden(recorded, config)}")
         remarks = (
             *_differing_pins(self._checkout, self._root, self._label),
             *_sealed_anew(self._checkout, self._root, stack, self._label),
         )
-        return Baseline(recording=from_json(recorded), label=self._label, remarks=remarks)
+        return Baseline(recording=recorded, label=self._label, remarks=remarks)
 
-    def _result(self, stack: str) -> str:
+    def _result(self, stack: str) -> bytes:
         """Waits for the process's result for the stack."""
         assert self._process is not None, "a stack that can be read has been asked for"
         file = self._folder / result_name(stack)
@@ -119,7 +111,7 @@ class GitBaseline:
             if time.monotonic() > deadline:
                 raise BaselineError(f"the program of {self._label} was not recorded within {_SECONDS:.0f} s")
             time.sleep(_LOOK_SECONDS)
-        return file.read_text(encoding="utf-8")
+        return file.read_bytes()
 
     def _complaint(self, process: subprocess.Popen[bytes]) -> str:
         _, said = process.communicate()

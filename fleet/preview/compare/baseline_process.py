@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def result_name(stack: str) -> str:
-    """Result file of a stack: a line with the error or nothing, then the recording."""
-    return f"result.{stack}.json"
+    """Result file of a stack: the pickled recording, or the text of an error."""
+    return f"result.{stack}.pickle"
 
 
 def main(folder: str) -> None:
@@ -31,7 +32,6 @@ def main(folder: str) -> None:
     # All that records: what is imported after `_forget` is the other version's.
     from fleet.preview.record import recorder, stack_references  # noqa: F401
     from fleet.preview.record.recording import ProgramError
-    from fleet.preview.record.recording_json import to_json
 
     job = json.loads((Path(folder) / "job.json").read_text(encoding="utf-8"))
     if program_folder(Path(job["root"])) != CODE:
@@ -40,12 +40,11 @@ def main(folder: str) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     for stack in job["stacks"]:
         try:
-            text = "\n" + to_json(_record(job, stack, None))
+            result: Recording | str = _record(job, stack, None)
         except Exception as error:
-            told = error.message if isinstance(error, ProgramError) else f"{type(error).__name__}: {error}"
-            text = json.dumps(told) + "\n"
+            result = error.message if isinstance(error, ProgramError) else f"{type(error).__name__}: {error}"
         unfinished = Path(folder) / f"{stack}.unfinished"
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_bytes(pickle.dumps(result))
         unfinished.rename(Path(folder) / result_name(stack))
     os._exit(0)
 

@@ -23,7 +23,14 @@ _CALLED: Final[Mapping[str, tuple[str, ...]]] = {
     "kubernetes:gateway.networking.k8s.io/v1:HTTPRoute": ("spec.hostnames", "spec.parentRefs"),
 }
 """Properties of a gateway that decide under which address, name and port its clients reach it."""
-_BUCKET: Final = "gcp:storage/bucket:Bucket"
+_LOSSES: Final[Mapping[str, tuple[str, str, str]]] = {
+    CLUSTER: ("cluster", "Cluster", "all its workloads and volumes are lost"),
+    NAMESPACE: ("namespace", "Namespace", "Kubernetes deletes all its objects"),
+    "gcp:storage/bucket:Bucket": ("bucket", "Bucket", "its results are lost, or block the deletion"),
+    **dict.fromkeys(VOLUMES, ("weights", "Volume", "the weights on it are lost")),
+}
+"""Of a resource that goes: the danger's kind, its noun, and what is lost."""
+_DELETED_FIRST: Final = "its weights are deleted first, and no pod starts until they are written again"
 
 
 def dangers(
@@ -83,34 +90,13 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
     causes = [f"of {reason.path}" if reason.path else reason.source for reason in one.reasons]
     because = f", because {' and '.join(causes)}" if causes else ""
     guess = " (a guess)" if one.guessed else ""
-    if one.type == CLUSTER:
+    if one.type in _LOSSES:
+        kind, noun, loss = _LOSSES[one.type]
+        if kind == "weights" and one.operation == "replace":
+            loss = _DELETED_FIRST if one.delete_first else "a new one is written first, then the old one is deleted"
         yield Danger(
-            id=f"cluster-{one.operation}d",
-            message=f"Cluster {one.name} {verb}{guess}{because}: all its workloads and volumes are lost.",
-            urns=(one.urn,),
-        )
-    elif one.type in VOLUMES:
-        if one.operation == "delete":
-            order = "the weights on it are lost"
-        elif one.delete_first:
-            order = "its weights are deleted first, and no pod starts until they are written again"
-        else:
-            order = "a new one is written first, then the old one is deleted"
-        yield Danger(
-            id=f"weights-{one.operation}d",
-            message=f"Volume {one.name} {verb}{guess}{because}: {order}.",
-            urns=(one.urn,),
-        )
-    elif one.type == NAMESPACE:
-        yield Danger(
-            id=f"namespace-{one.operation}d",
-            message=f"Namespace {one.name} {verb}{guess}{because}: Kubernetes deletes all its objects.",
-            urns=(one.urn,),
-        )
-    elif one.type == _BUCKET:
-        yield Danger(
-            id=f"bucket-{one.operation}d",
-            message=f"Bucket {one.name} {verb}{guess}{because}: its results are lost, or block the deletion.",
+            id=f"{kind}-{one.operation}d",
+            message=f"{noun} {one.name} {verb}{guess}{because}: {loss}.",
             urns=(one.urn,),
         )
 

@@ -1,4 +1,4 @@
-"""Tree of changed resources below their parents; unchanged ones are counted."""
+"""Tree of created or changed resources below their parents; unchanged ones are counted."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from facts.texts import plural
+from fleet.preview.compare.changes import ResourceChange
 from fleet.preview.compare.wording import (
     MARKS,
     PROPERTY_MARKS,
@@ -23,7 +25,7 @@ from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
 from fleet.report.outline import Branch, Edit
 
 if TYPE_CHECKING:
-    from fleet.preview.compare.changes import Changes, PropertyChange, ResourceChange
+    from fleet.preview.compare.changes import Changes, PropertyChange
     from fleet.preview.record.recording import RecordedResource, Recording
 
 _BENCHMARK: Final = "Benchmark"
@@ -34,8 +36,37 @@ _MOST_LINES: Final = 12
 _LONGEST_VALUE: Final = 240
 """Characters shown of a value, around where it differs."""
 _HASH: Final = re.compile(r"\b[0-9a-f]{6,16}\b")
-GROUP_FROM = 4
+GROUP_FROM: Final = 4
 """Minimum of siblings with equal changes that are grouped on one line."""
+_SAY_THEMSELVES: Final = ("projects.Service", "projects.IAMMember")
+"""Kinds of which an API or a role says more than the resource's name."""
+
+
+def created_tree(recording: Recording) -> Branch:
+    """The stack with all that a first update creates below it."""
+    return _planter(recording).tree()
+
+
+def folded_tree(recording: Recording, most: int) -> Branch:
+    """The stack with the largest of what is directly below it, each as one line, and the number of the others."""
+    return _planter(recording).folded(most)
+
+
+def _planter(recording: Recording) -> _Planter:
+    created = [
+        ResourceChange(
+            urn=one.urn,
+            old_urn="",
+            type=one.type,
+            name=one.name,
+            parent=one.parent,
+            custom=one.custom,
+            operation="create",
+        )
+        for one in recording.resources
+        if one.type != STACK_REFERENCE_TYPE
+    ]
+    return _Planter(created, recording)
 
 
 def change_tree(changes: Changes, recording: Recording) -> Branch | None:
@@ -69,6 +100,14 @@ class _Planter:
         strays = [one for one in self._tops if one is not top]
         self._below.setdefault(top.urn, []).extend(strays)
         return self._node(top)
+
+    def folded(self, most: int) -> Branch:
+        (top,) = self._tops
+        below = self._below.get(top.urn, [])
+        largest = sorted(below, key=self._size, reverse=True)[:most]
+        lines = [self._line([one], (), 0, False) for one in below if one in largest]
+        rest = len(below) - len(lines)
+        return self._line([top], (*lines, *([Branch(name=f"… {rest} more", mark="+")] if rest else [])), 0, False)
 
     def _place(self, change: ResourceChange) -> tuple[bool, str, int, str]:
         """In program order, deletes last."""
@@ -108,6 +147,15 @@ class _Planter:
             return change.urn
         return repr((change.type, change.operation, change.properties, change.options, change.reasons))
 
+    def _told(
+        self, changes: Sequence[ResourceChange], recorded: Sequence[RecordedResource | None], names: Sequence[str]
+    ) -> Sequence[str]:
+        if kind_of(changes[0].type) not in _SAY_THEMSELVES:
+            return names
+        return [
+            ", ".join(facts_of(one)) if one is not None else name for one, name in zip(recorded, names, strict=True)
+        ]
+
     def _line(
         self, changes: Sequence[ResourceChange], children: tuple[Branch, ...], unchanged: int, of_benchmark: bool
     ) -> Branch:
@@ -117,11 +165,13 @@ class _Planter:
             cloud_name(resource) if resource is not None else change.name
             for change, resource in zip(changes, recorded, strict=True)
         ]
-        facts: Sequence[str] = [", ".join(sorted(names))]
+        facts: Sequence[str] = [", ".join(sorted(dict.fromkeys(self._told(changes, recorded, names))))]
         name = f"× {len(changes)}"
         if len(changes) == 1:
             name = names[0]
             facts = facts_of(recorded[0]) if recorded[0] is not None and first.operation == "create" else ()
+            if not first.custom and first.operation == "create" and self._size(first) > 1:
+                facts = [plural(self._size(first) - 1, "resource")]
         told = (format_fate(first), *facts, f"{unchanged} below unchanged" if unchanged else "")
         kind = kind_of(first.type)
         # What forces a replacement comes first, so that a long list never leaves it out.

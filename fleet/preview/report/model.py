@@ -1,14 +1,14 @@
-"""The preview's report as plain data, the source of the text, Markdown, HTML and JSON reports."""
+"""The preview's report as plain data."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from facts.figures import Routing
 from facts.finding import Finding
-from facts.texts import plural
 from fleet.preview.policy_config import STOPS
 from fleet.preview.record.recording import (
     STACK_REFERENCE_TYPE,
@@ -19,8 +19,6 @@ from fleet.preview.record.recording import (
     Recording,
 )
 from fleet.preview.record.redact import Redactor
-from fleet.preview.report.resource_facts import cloud_name, facts_of, kind_of
-from fleet.report.outline import Branch
 from fleet.report.words import LADDERS_RESERVATION
 from settings.derived.spending import bounds
 from settings.sections.capacity import Calendar, Ladder, Reservation
@@ -30,24 +28,11 @@ if TYPE_CHECKING:
 
     from fleet.plan.modelled import Modelled
     from fleet.preview.compare.changes import Changes
-    from fleet.preview.judges import Judge, JudgeChange
     from fleet.preview.policy import Violation
+    from fleet.preview.policy_config import PolicyState
     from settings.derived.figures import Figures
     from settings.derived.spending import Bound
     from settings.stack import Settings
-
-GROUP_FROM = 4
-"""Minimum of siblings without children that are grouped on one line."""
-
-Operation = Literal["create"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Planned operation on one resource; without a comparison, a create."""
-
-    operation: Operation
-    urn: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +80,10 @@ class Policies:
     state: Literal["none", "skipped", "judged"]
     """`none`: the project has no pack. `skipped`: --no-policy. `judged`: see the violations."""
     violations: tuple[Violation, ...] = ()
-    judges: tuple[Judge, ...] = ()
-    """Who judged: the baseline's pack and limits, if they differ, then the checkout's."""
-    changes: tuple[JudgeChange, ...] = ()
-    """What differs between them, and files that judge or start the judge."""
+    states: tuple[PolicyState, ...] = ()
+    """Every policy as the stack's configuration leaves it."""
+    file: str = ""
+    """Path of that configuration."""
 
     @property
     def mandatory(self) -> tuple[Violation, ...]:
@@ -111,8 +96,6 @@ class Report:
     """A whole preview of a stack."""
 
     recording: Recording
-    tree: Branch
-    changes: tuple[Change, ...]
     remarks: tuple[str, ...]
     """What the reader should know about this preview itself."""
     diagnostics: tuple[Diagnostic, ...]
@@ -139,12 +122,14 @@ class Report:
         return self.recording.mode
 
     @property
+    def created(self) -> tuple[RecordedResource, ...]:
+        """What a first update creates: all but the stack references, which are only read."""
+        return tuple(one for one in self.recording.resources if one.type != STACK_REFERENCE_TYPE)
+
+    @property
     def counted(self) -> Mapping[str, int]:
         """Resources by sort: cloud resources, components, providers, the stack."""
-        counts = dict.fromkeys(("resource", "component", "provider", "stack"), 0)
-        for resource in _registered(self.recording):
-            counts[_sort(resource)] += 1
-        return counts
+        return Counter(map(_sort, self.created))
 
 
 def build_report(
@@ -174,8 +159,6 @@ def build_report(
     notices = tuple(one for one in problems if one.severity == "note")
     return Report(
         recording=recording,
-        tree=_tree(recording, redactor),
-        changes=tuple(Change(operation="create", urn=one.urn) for one in _registered(recording)),
         remarks=tuple(map(redactor.text, remarks)),
         diagnostics=tuple(
             replace(diagnostic, message=redactor.text(diagnostic.message))
@@ -260,9 +243,8 @@ def _shape(settings: Settings) -> str:
 def _canary(settings: Settings) -> str:
     if settings.canary is None:
         return ""
-    promoted = "promoted " if settings.rollout.promoted is not None else ""
     what = f"vLLM {settings.canary.image.tag.removeprefix('v')} @ {settings.canary.model.revision[:12]}"
-    return f"{settings.canary_replicas} of the replicas a {promoted}canary ({what})"
+    return f"1 of the replicas a canary ({what})"
 
 
 def _capacity(settings: Settings) -> str:
@@ -317,76 +299,9 @@ def _remarks(
         yield LADDERS_RESERVATION
 
 
-def _registered(recording: Recording) -> Iterator[RecordedResource]:
-    """Resources to create, without the stack references, which are only read."""
-    return (resource for resource in recording.resources if resource.type != STACK_REFERENCE_TYPE)
-
-
 def _sort(resource: RecordedResource) -> str:
     if resource.type == STACK_TYPE:
         return "stack"
     if not resource.custom:
         return "component"
     return "provider" if resource.type.startswith("pulumi:providers:") else "resource"
-
-
-def _tree(recording: Recording, redactor: Redactor) -> Branch:
-    below: dict[str, list[RecordedResource]] = {}
-    top: RecordedResource | None = None
-    for resource in _registered(recording):
-        if resource.type == STACK_TYPE:
-            top = resource
-        else:
-            below.setdefault(resource.parent, []).append(resource)
-    if top is None:
-        raise ValueError("the recording has no stack resource")
-    for siblings in below.values():
-        siblings.sort(key=_place)
-    return redactor.whole(_node(top, below))
-
-
-def _place(resource: RecordedResource) -> tuple[str, int]:
-    """Sort key: the line of the program that creates the resource."""
-    file, _, line = resource.source_position.rpartition(":")
-    return file, int(line) if line.isdigit() else 0
-
-
-def _node(resource: RecordedResource, below: Mapping[str, list[RecordedResource]]) -> Branch:
-    facts = " · ".join(facts_of(resource))
-    if not resource.custom and (count := _count(resource.urn, below)):
-        facts = plural(count, "resource")
-    return Branch(
-        kind=kind_of(resource.type),
-        name=cloud_name(resource),
-        mark="+",
-        facts=facts,
-        is_group=not resource.custom,
-        children=tuple(_grouped(below.get(resource.urn, ()), below)),
-    )
-
-
-def _count(urn: str, below: Mapping[str, list[RecordedResource]]) -> int:
-    return sum(1 + _count(one.urn, below) for one in below.get(urn, ()))
-
-
-def _grouped(siblings: Sequence[RecordedResource], below: Mapping[str, list[RecordedResource]]) -> Iterator[Branch]:
-    """Children in the given order, with many leaves of one kind grouped."""
-    by_kind: dict[str, list[RecordedResource]] = {}
-    for sibling in siblings:
-        if sibling.urn not in below:
-            by_kind.setdefault(sibling.type, []).append(sibling)
-    for sibling in siblings:
-        kin = by_kind.get(sibling.type, [])
-        if sibling.urn in below or len(kin) < GROUP_FROM:
-            yield _node(sibling, below)
-        elif sibling is kin[0]:
-            yield _group(kin)
-
-
-def _group(kin: Sequence[RecordedResource]) -> Branch:
-    kind = kind_of(kin[0].type)
-    # An API or a role is more informative than the resource's name.
-    says_itself = kind in ("projects.Service", "projects.IAMMember")
-    names = [", ".join(facts_of(one)) if says_itself else cloud_name(one) for one in kin]
-    facts = ", ".join(sorted(dict.fromkeys(name for name in names if name)))
-    return Branch(kind=kind, name=f"× {len(kin)}", mark="+", facts=facts)

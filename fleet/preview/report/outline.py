@@ -1,4 +1,4 @@
-"""The report on one or several stacks, as an outline that every medium renders."""
+"""The report on one or several stacks: a first screen, and folded sections with the rest."""
 
 from __future__ import annotations
 
@@ -7,35 +7,43 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.texts import plural
-from fleet.preview.report.change_sections import change_sections, effects, number_section
-from fleet.preview.report.judges import changes_of_all
-from fleet.preview.report.policies import changed_judges, judge_section, policy_section, verdict_of, without_told
-from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, refusals_of, reports_of, stack_of
-from fleet.preview.report.stack_list import StackLine, line_of
-from fleet.preview.report.stack_sections import (
+from fleet.preview.compare.engine_words import engine_words
+from fleet.preview.compare.wording import format_after, format_before
+from fleet.preview.record.redact import Redactor
+from fleet.preview.report.policies import format_gaps, verdict_of
+from fleet.preview.report.sections import (
     about_section,
-    cost_section,
+    bill_section,
+    change_sections,
+    effects,
+    every_finding,
     finding_sections,
+    largest_costs,
     next_section,
-    resource_section,
-    stack_section,
+    resource_sections,
     throughput_section,
     what_it_is,
 )
-from fleet.preview.report.wording import format_nature
-from fleet.report.outline import Box, Code, Element, Folding, Outline, Prose, Section, Tone, some
+from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, refusals_of, reports_of, stack_of
+from fleet.preview.report.wording import format_nature, format_rate
+from fleet.report.as_json import plain
+from fleet.report.outline import Box, Code, Element, Outline, Prose, Section, Tone, some
 from fleet.report.table import Cell, Table, texts
 
 if TYPE_CHECKING:
+    from fleet.preview.compare.changes import Changes, Delta
     from fleet.preview.report.model import Report
     from fleet.preview.report.several_stacks import Outcome
 
 _MOST_DANGERS: Final = 30
+_MOST_EFFECTS: Final = 5
+"""Of one row in the table of stacks."""
 _MOST_LINES: Final = 40
 """Of the message of a refused stack."""
 _LONGEST_LINE: Final = 500
 _ROOM_FOR_MESSAGES: Final = 30_000
 """Characters that the messages of all refused stacks share, about half of a comment."""
+_ELSEWHERE: Final = "See `--details`."
 
 
 def preview_outline(*outcomes: Outcome, with_data: bool = False) -> Outline:
@@ -44,27 +52,10 @@ def preview_outline(*outcomes: Outcome, with_data: bool = False) -> Outline:
     return replace(outline, data=_data(outcomes)) if with_data else outline
 
 
-def _data(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """One stack's document; of several: `stacks`, a list of such documents, and `refused`."""
-    from fleet.preview.report.json_document import as_document
-
-    if len(outcomes) == 1 and not isinstance(outcomes[0], Refusal):
-        return as_document(outcomes[0])
-    return {
-        "stacks": [
-            {**as_document(one), "findings": [finding.as_json() for finding in _of_one(one).findings]}
-            for one in reports_of(outcomes)
-        ],
-        "refused": [{"stack": one.stack, "message": one.message} for one in refusals_of(outcomes)],
-    }
-
-
 def _of_one(outcome: Outcome) -> Outline:
-    elsewhere = f"See `fleet preview --stack {stack_of(outcome)}`, or `--format html` and `json`."
     if isinstance(outcome, Refusal):
-        verdict = "cannot be previewed"
         body = (Code(tuple(_message(outcome, _ROOM_FOR_MESSAGES))),)
-        return Outline(title=outcome.stack, verdict=verdict, tone="bad", body=body, elsewhere=elsewhere)
+        return Outline(title=outcome.stack, verdict="cannot be previewed", tone="bad", body=body, elsewhere=_ELSEWHERE)
     changes = outcome.comparison
     verdict, tone = _verdict(outcome)
     return Outline(
@@ -73,56 +64,54 @@ def _of_one(outcome: Outcome) -> Outline:
         verdict=verdict,
         tone=tone,
         head=tuple(_head(outcome)),
-        body=tuple(_body(outcome, alone=True)),
-        footer=(f"Offline preview. {format_nature([outcome])}",),
-        elsewhere=elsewhere,
+        body=tuple(_body(outcome)),
+        elsewhere=_ELSEWHERE,
     )
 
 
 def _verdict(report: Report) -> tuple[str, Tone]:
-    """Blocked or not, by what; then how much a first preview creates."""
+    """Blocked or not, by what; then how much changes."""
     verdict, is_blocked = verdict_of(report)
     changes = report.comparison
     dangers = len(report.dangers) + (len(changes.dangers) if changes is not None else 0)
-    parts = [verdict, *([plural(dangers, "danger")] if dangers else [])]
-    if changes is None:
-        parts.append(f"{len(report.changes)} to create")
-    elif not changes.pending:
-        parts.append("no changes")
-    tone: Tone = "bad" if is_blocked else "warn" if dangers else "good" if verdict == "not blocked" else "plain"
+    gaps = format_gaps(report.policies)
+    parts = [verdict, *([plural(dangers, "danger")] if dangers else []), *([gaps] if gaps else [])]
+    if changes is not None:
+        parts.append(f"against {changes.against}" if changes.pending else f"no changes against {changes.against}")
+    tone: Tone = "bad" if is_blocked else "warn" if dangers or gaps else "good"
     return ", ".join(parts), tone
 
 
 def _head(report: Report, *, dangers_are_told: bool = False) -> Iterator[Element]:
-    if report.comparison is not None:
-        yield from effects(report.comparison, dangers_are_told=dangers_are_told)
-        return
-    yield from what_it_is(report)
-
-
-def _body(report: Report, *, alone: bool) -> Iterator[Section]:
-    """The sections in order: who judges and their verdict stand above the resources.
-
-    Throughput and bill are folded where they are beside the point: below a change, and for one of several stacks.
-    """
-    changes, policies = report.comparison, without_told(report.policies, (*report.findings, *report.notices))
-    folding: Folding = "open" if alone and changes is None else "page"
-    figures = (replace(one, folding=folding) for one in (throughput_section(report), cost_section(report)))
-    if changes is None:
-        yield policy_section(policies)
-        yield from finding_sections(report)
-        yield from figures
-        yield resource_section(report)
+    if report.comparison is None:
+        yield from what_it_is(report)
     else:
-        yield from some(judge_section(report.policies))  # type: ignore[misc]
-        yield policy_section(policies)
-        yield from some(number_section(report, changes))  # type: ignore[misc]
-        yield from change_sections(report, changes)
-        yield stack_section(report)
-        yield from finding_sections(report)
-        yield from figures
-    yield about_section(report)
-    yield next_section(report)
+        yield from effects(report.comparison, dangers_are_told=dangers_are_told)
+
+
+def _body(report: Report) -> Iterator[Section]:
+    """The first screen, then the folded sections with the rest."""
+    changes = report.comparison
+    if changes is None:
+        sections: tuple[Section | None, ...] = (
+            largest_costs(report),
+            *finding_sections(report),
+            *resource_sections(report),
+            next_section(report),
+            throughput_section(report),
+        )
+    else:
+        stack = Section(title="The stack", body=tuple(what_it_is(report)), folding="always", rank=1)
+        sections = (
+            *finding_sections(report),
+            next_section(report),
+            *change_sections(report, changes),
+            stack,
+            throughput_section(report),
+        )
+    shown = (one for one in (*sections, bill_section(report), about_section(report)) if one is not None)
+    # What is folded comes last.
+    yield from sorted(shown, key=lambda section: section.folding != "open")
 
 
 # Several stacks -------------------------------------------------------------------------------------------------------
@@ -138,19 +127,10 @@ def _of_several(outcomes: Sequence[Outcome]) -> Outline:
         kind="offline preview",
         verdict=verdict,
         tone=tone,
-        head=some(
-            _dangers(reports),
-            changed_judges(changes_of_all(reports)),
-            Section(title="Stacks", body=(_table(outcomes),), only=("markdown", "html"), id="list-of-stacks"),
-            Prose(compared) if against else None,
-        ),
-        body=(
-            *(_stack(outcome, number, len(refusals)) for number, outcome in enumerate(outcomes, start=1)),
-            # A terminal shows its end.
-            Section(title="Stacks", body=(_list(outcomes),), only=("text",)),
-        ),
-        footer=(f"Offline preview. {format_nature(reports)}",),
-        elsewhere="See `fleet preview --stack STACK`, or `--format html` and `json`.",
+        head=some(_dangers(reports), _table(outcomes), Prose(compared) if against else None),
+        body=tuple(_stack(outcome, len(refusals)) for outcome in outcomes),
+        footer=(format_nature(reports),),
+        elsewhere=_ELSEWHERE,
     )
 
 
@@ -165,7 +145,7 @@ def _worst(reports: Sequence[Report], refused: Sequence[str]) -> tuple[str, Tone
         return ", ".join(worst), "bad"
     compared = [report.comparison for report in reports if report.comparison is not None]
     if not compared:
-        warned = [stack_of(report) for report in reports if line_of(report).warns]
+        warned = [stack_of(report) for report in reports if _warns(report)]
         return (
             (f"warnings in {plural(len(warned), 'stack')} ({', '.join(warned)})", "warn")
             if warned
@@ -175,6 +155,10 @@ def _worst(reports: Sequence[Report], refused: Sequence[str]) -> tuple[str, Tone
     if not changing:
         return "no stack changes", "good"
     return f"{len(changing)} of {plural(len(compared), 'stack')} changed: {', '.join(changing)}", "plain"
+
+
+def _warns(report: Report) -> bool:
+    return bool(report.dangers) or any(one.severity == "warning" for one in every_finding(report))
 
 
 def _dangers(reports: Sequence[Report]) -> Box | None:
@@ -192,71 +176,60 @@ def _dangers(reports: Sequence[Report]) -> Box | None:
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
-    """A row for each stack, where there is room for five columns."""
-    lines = [line_of(outcome) for outcome in outcomes]
     return Table(
         id="stacks",
         caption="Verdict, changes, price and throughput of every stack",
         columns=texts("stack", "verdict", "what changes", "price", "throughput"),
-        rows=tuple(
-            (
-                Cell(line.stack, link=f"stack-{number}", style="changed" if _is_changed(outcome) else ""),
-                Cell(f"{_mark(line)} {line.verdict}"),
-                Cell(_change(outcome, line)),
-                Cell(line.price),
-                Cell(line.rate),
-            )
-            for number, (outcome, line) in enumerate(zip(outcomes, lines, strict=True), start=1)
-        ),
+        rows=tuple(tuple(map(Cell, row_of(outcome))) for outcome in outcomes),
     )
 
 
-def _list(outcomes: Sequence[Outcome]) -> Table:
-    """The same for a terminal: what changes, price and rate stand below the verdict."""
-    lines = [line_of(outcome) for outcome in outcomes]
-    return Table(
-        id="list-of-stacks",
-        caption="Verdict, changes, price and throughput of every stack",
-        columns=texts("stack", "verdict"),
-        rows=tuple(
-            (
-                Cell(line.stack, note=_change(outcome, line)),
-                Cell(f"{_mark(line)} {line.verdict}", note=" · ".join(filter(None, (line.price, line.rate)))),
-            )
-            for outcome, line in zip(outcomes, lines, strict=True)
-        ),
+def row_of(outcome: Outcome) -> tuple[str, str, str, str, str]:
+    """One stack: its name, verdict, changes, price, and rate with its label."""
+    if isinstance(outcome, Refusal):
+        return outcome.stack, "✗ cannot be previewed", outcome.message.partition("\n")[0], "", ""
+    changes = outcome.comparison
+    verdict, tone = _verdict(replace(outcome, comparison=None))
+    mark = "✗" if tone == "bad" else "!" if tone == "warn" or _warns(outcome) else "✓"
+    price, rate = _moved(changes, "usd-per-hour"), _moved(changes, "tokens-per-second")
+    return (
+        stack_of(outcome),
+        f"{mark} {verdict}",
+        f"{len(outcome.created)} to create" if changes is None else "; ".join(_changed(outcome, changes)),
+        f"{format_before(price)} → {format_after(price)} an hour"
+        if price is not None
+        else outcome.figures.bill.format_hourly_total(),
+        f"{format_before(rate)} → " * (rate is not None and rate.before is not None) + format_rate(outcome)
+        if rate is not None
+        else format_rate(outcome),
     )
 
 
-def _mark(line: StackLine) -> str:
-    return "✗" if line.stops else "!" if line.warns else "✓"
+def _changed(report: Report, changes: Changes) -> tuple[str, ...]:
+    """What changes in the servers, then the effects."""
+    if is_quiet(report):
+        return ("no changes",)
+    words = engine_words(changes.resources)
+    return (*([words] if words else []), *changes.effects, *changes.aftermath)[:_MOST_EFFECTS]
 
 
-def _change(outcome: Outcome, line: StackLine) -> str:
-    return "no changes" if is_quiet(outcome) else "; ".join(line.change)
+def _moved(changes: Changes | None, id_: str) -> Delta | None:
+    """A number that changes."""
+    return next((one for one in (changes.deltas if changes else ()) if one.id == id_ and one.changed), None)
 
 
-def _is_changed(outcome: Outcome) -> bool:
-    return not isinstance(outcome, Refusal) and outcome.comparison is not None and bool(outcome.comparison.changed)
-
-
-def _stack(outcome: Outcome, number: int, refused: int) -> Section:
-    """One of several stacks; those without changes are folded, and to a terminal only listed."""
-    id_ = f"stack-{number}"
+def _stack(outcome: Outcome, refused: int) -> Section:
+    """One of several stacks; those without changes are folded."""
     if isinstance(outcome, Refusal):
         message = Code(tuple(_message(outcome, _ROOM_FOR_MESSAGES // refused)))
-        return Section(title=outcome.stack, remark="cannot be previewed", body=(message,), id=id_, tone="bad")
-    verdict, tone = _verdict(outcome)
+        return Section(title=outcome.stack, remark="cannot be previewed", body=(message,), tone="bad")
     is_folded = is_quiet(outcome)
     return Section(
         title=stack_of(outcome),
-        remark=verdict,
-        body=(*_head(outcome, dangers_are_told=True), *_body(outcome, alone=False)),
-        id=id_,
-        tone="warn" if tone in ("warn", "bad") else "plain",
-        folding="page" if is_folded else "open",
+        remark=_verdict(outcome)[0],
+        body=(*_head(outcome, dangers_are_told=True), *_body(outcome)),
+        folding="always" if is_folded else "open",
         rank=2 if is_folded else 0,
-        only=("markdown", "html") if is_folded else ("text", "markdown", "html"),
     )
 
 
@@ -269,3 +242,67 @@ def _message(refusal: Refusal, room: int) -> Iterator[str]:
             yield f"({plural(len(lines) - number, 'more line')})"
             return
         yield line
+
+
+# The JSON document ----------------------------------------------------------------------------------------------------
+
+
+def _data(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """One stack's document; of several: `stacks`, a list of such documents, and `refused`."""
+    if len(outcomes) == 1 and not isinstance(outcomes[0], Refusal):
+        return _document(outcomes[0])
+    return {
+        "stacks": [
+            {**_document(one), "findings": [finding.as_json() for finding in every_finding(one)]}
+            for one in reports_of(outcomes)
+        ],
+        "refused": [plain(one) for one in refusals_of(outcomes)],
+    }
+
+
+def _document(report: Report) -> dict[str, Any]:
+    """The report's data. Secrets read `[secret]`, unknown values `[unknown]`."""
+    recording, figures, changes = report.recording, report.figures, report.comparison
+    redacted = Redactor(recording.plaintexts).value
+    return dict(
+        redacted(
+            {
+                "project": recording.project,
+                "stack": recording.stack,
+                "mode": recording.mode,
+                "resources": [_resource(one) for one in recording.resources],
+                "outputs": recording.outputs,
+                "violations": [{**plain(one), **one.finding.as_json()} for one in report.policies.violations],
+                "changes": None
+                if changes is None
+                else {
+                    **plain(replace(changes, resources=changes.changed)),
+                    "summary": changes.summary,
+                    "pending": changes.pending,
+                    "engine": engine_words(changes.resources),
+                    "headline": changes.headline,
+                },
+                "plan": {
+                    "fleet": plain(report.fleet),
+                    "usdPerHour": figures.bill.usd_per_hour,
+                    "usdPerHourIsAtLeast": bool(figures.bill.unknown),
+                    "usdPerMillionTokens": figures.usd_per_million_tokens,
+                    "usdPerMillionOutputTokens": figures.usd_per_million_output_tokens,
+                    "tokensPerSecond": figures.total_tokens_per_s,
+                    "bill": plain(figures.bill),
+                    "match": {"kind": figures.match.kind, "reason": figures.match.reason, **plain(figures.match)},
+                    "modelled": plain(report.modelled),
+                    "bounds": plain(report.bounds),
+                    "dangers": report.dangers,
+                    "remarks": report.remarks,
+                    "policies": plain(report.policies.states),
+                },
+            }
+        )
+    )
+
+
+def _resource(one: Any) -> dict[str, Any]:
+    """The fields of a recorded resource that docs/preview.md lists; its values keep their marks of secrets."""
+    names = ("urn", "type", "name", "parent", "provider", "dependencies", "protect", "inputs")
+    return {name: getattr(one, name) for name in names}

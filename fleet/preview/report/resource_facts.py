@@ -1,29 +1,51 @@
-"""The important properties of a resource, formatted. One function per kind."""
+"""The important properties of a resource: for each kind a table of paths."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from facts.texts import plural
 from fleet.preview.record.recording import RecordedResource
 from fleet.preview.record.values import UNKNOWN, Secret
 
 Facts = Iterator[str]
+Row = tuple[str, str]
+"""A path, `*` for every item of a list, and how its values are shown."""
 
 
 def facts_of(resource: RecordedResource) -> tuple[str, ...]:
     """Facts to show beside the resource's name; empty for self-explanatory kinds."""
-    read = _FACTS.get(kind_of(resource.type))
-    facts = list(read(resource.inputs)) if read is not None else []
-    if "spec.replicas" in resource.ignore_changes and at(resource.inputs, "spec.replicas") is not None:
+    kind, inputs = kind_of(resource.type), resource.inputs
+    facts = [*(_SPECIAL[kind](inputs) if kind in _SPECIAL else ()), *_of_rows(_ROWS.get(kind, ()), inputs)]
+    if "spec.replicas" in resource.ignore_changes and at(inputs, "spec.replicas") is not None:
         facts[0] = f"{facts[0]} at first, then managed externally"
     if resource.protect:
         facts.append("protected")
     if resource.retain_on_delete:
         facts.append("kept on destroy")
     return tuple(facts)
+
+
+def _of_rows(rows: Sequence[Row], inputs: Any) -> Facts:
+    for path, shown in rows:
+        found = (str(value) for value in _every(inputs, path.split(".")))
+        values = [value.removeprefix("roles/").removesuffix(".googleapis.com") for value in found]
+        if values:
+            yield shown.format(", ".join(values))
+
+
+def _every(value: Any, parts: Sequence[str]) -> Iterator[Any]:
+    """The known texts and numbers at a path."""
+    if not parts:
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield value
+    elif parts[0] == "*":
+        for item in _items(value):
+            yield from _every(item, parts[1:])
+    else:
+        yield from _every(at(value, parts[0]), parts[1:])
 
 
 def kind_of(type_: str) -> str:
@@ -70,25 +92,23 @@ def _map(value: Any, path: str) -> Mapping[str, Any]:
     return {key: item for key, item in found.items() if _known(item) is not None}
 
 
-def _items(value: Any, path: str) -> Sequence[Any]:
-    found = at(value, path)
-    return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
 
 
-def _ports(ports: Sequence[Any]) -> str:
-    return ", ".join(str(at(port, "port")) for port in ports if at(port, "port") is not None)
+_POD: Final = "spec.template.spec"
 
 
-def _pod(spec: Any) -> Facts:
-    """Resource requests of one pod."""
-    requests = _map(spec, "containers.0.resources.requests")
+def _pod(inputs: Any) -> Facts:
+    """Resource requests of one pod, and where it runs."""
+    requests = _map(inputs, f"{_POD}.containers.0.resources.requests")
     if gpus := requests.get("nvidia.com/gpu"):
         yield f"{gpus} GPU{'' if str(gpus) == '1' else 's'}"
     if requests.get("cpu"):
         yield f"{requests['cpu']} CPU"
     if requests.get("memory"):
         yield str(requests["memory"])
-    for key, value in _map(spec, "nodeSelector").items():
+    for key, value in _map(inputs, f"{_POD}.nodeSelector").items():
         name = key.rpartition("/")[2]
         if name in ("gke-accelerator", "machine-family", "reservation-name"):
             yield str(value)
@@ -104,62 +124,12 @@ def _deployment(inputs: Any) -> Facts:
         yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
         yield "replicas managed externally"
-    yield from _pod(at(inputs, "spec.template.spec"))
-    grace = at(inputs, "spec.template.spec.terminationGracePeriodSeconds")
-    if grace is not None:
-        yield f"{grace} s grace"
-
-
-def _job(inputs: Any) -> Facts:
-    completions = at(inputs, "spec.completions")
-    if completions is not None and completions != 1:
-        yield f"{completions} pods"
-    yield from _pod(at(inputs, "spec.template.spec"))
-
-
-def _service(inputs: Any) -> Facts:
-    headless = at(inputs, "spec.clusterIP") == "None"
-    yield "headless" if headless else str(at(inputs, "spec.type") or "ClusterIP")
-    yield f"port {_ports(_items(inputs, 'spec.ports'))}"
-
-
-def _claim(inputs: Any) -> Facts:
-    for path in ("spec.resources.requests.storage", "spec.storageClassName"):
-        if (found := at(inputs, path)) is not None:
-            yield str(found)
-    yield from map(str, _items(inputs, "spec.accessModes"))
-
-
-def _volume(inputs: Any) -> Facts:
-    if (size := at(inputs, "spec.capacity.storage")) is not None:
-        yield str(size)
-    yield from map(str, _items(inputs, "spec.accessModes"))
-
-
-def _storage_class(inputs: Any) -> Facts:
-    for key, value in _map(inputs, "parameters").items():
-        if key == "type":
-            yield str(value)
-        elif "throughput" in key:
-            # The CSI driver reads "4800Mi" as 4800 MiB/s.
-            yield f"{str(value).removesuffix('Mi')} MiB/s"
-
-
-def _snapshot_class(inputs: Any) -> Facts:
-    if (kind := at(inputs, "parameters.snapshot-type")) is not None:
-        yield str(kind)
-    if (policy := at(inputs, "deletionPolicy")) is not None:
-        yield f"{str(policy).lower()} with its object" if policy == "Delete" else "outlives its object"
-
-
-def _snapshot_content(inputs: Any) -> Facts:
-    if (handle := at(inputs, "spec.source.snapshotHandle")) is not None:
-        yield str(handle)
+    yield from _pod(inputs)
 
 
 def _rules(inputs: Any) -> Facts:
-    groups = _items(inputs, "spec.groups")
-    yield plural(sum(len(_items(group, "rules")) for group in groups), "rule")
+    groups = _items(at(inputs, "spec.groups"))
+    yield plural(sum(len(_items(at(group, "rules"))) for group in groups), "rule")
 
 
 def _quota(inputs: Any) -> Facts:
@@ -168,25 +138,14 @@ def _quota(inputs: Any) -> Facts:
 
 
 def _network_policy(inputs: Any) -> Facts:
-    types = _items(inputs, "spec.policyTypes")
-    ingress, egress = _items(inputs, "spec.ingress"), _items(inputs, "spec.egress")
+    spec = at(inputs, "spec")
+    types, ingress, egress = (_items(at(spec, name)) for name in ("policyTypes", "ingress", "egress"))
     if types and not ingress and not egress:
         yield "denies all " + " and ".join(str(type_).lower() for type_ in types)
     for direction, rules in (("from", ingress), ("to", egress)):
-        ports = _ports([port for rule in rules for port in _items(rule, "ports")])
+        ports = ", ".join(map(str, _every(rules, ("*", "ports", "*", "port"))))
         if rules:
             yield f"{plural(len(rules), 'rule')} {direction} others" + (f", port {ports}" if ports else "")
-
-
-def _disruption_budget(inputs: Any) -> Facts:
-    for key in ("maxUnavailable", "minAvailable"):
-        if (value := at(inputs, f"spec.{key}")) is not None:
-            yield f"{key} {value}"
-
-
-def _namespace(inputs: Any) -> Facts:
-    if level := _map(inputs, "metadata.labels").get("pod-security.kubernetes.io/enforce"):
-        yield f"pod security: {level}"
 
 
 def _config_map(inputs: Any) -> Facts:
@@ -197,7 +156,7 @@ def _config_map(inputs: Any) -> Facts:
     yield ", ".join(sorted(data)) if len(data) <= _MOST_KEYS else f"{len(data)} files"
 
 
-_MOST_KEYS = 6
+_MOST_KEYS: Final = 6
 """Maximum of ConfigMap keys listed. Assumed: longer lists are not useful."""
 
 
@@ -216,150 +175,85 @@ def _benchmark_run(text: str) -> Facts:
     yield f"{repeats} repeat{'s' * (repeats != 1)}"
 
 
-def _gateway(inputs: Any) -> Facts:
-    if (name := at(inputs, "spec.gatewayClassName")) is not None:
-        yield str(name)
-    yield f"port {_ports(_items(inputs, 'spec.listeners'))}"
-
-
 def _route(inputs: Any) -> Facts:
-    backends = [one for rule in _items(inputs, "spec.rules") for one in _items(rule, "backendRefs")]
+    rules = _items(at(inputs, "spec.rules"))
+    backends = [one for rule in rules for one in _items(at(rule, "backendRefs"))]
     if len(backends) > 1:
         yield ", ".join(f"{at(one, 'weight')} % of requests to {at(one, 'name')}" for one in backends)
 
 
-def _backend_policy(inputs: Any) -> Facts:
-    if (seconds := at(inputs, "spec.default.timeoutSec")) is not None:
-        yield f"{seconds} s timeout"
-
-
-def _release(inputs: Any) -> Facts:
-    chart = str(at(inputs, "chart") or "").rpartition("/")[2]
-    yield f"chart {chart} {at(inputs, 'version') or ''}".strip()
-    cpu = at(inputs, "values.inferenceExtension.resources.requests.cpu")
-    if cpu is not None:
-        yield f"endpoint picker {cpu} CPU"
-
-
-def _pool(inputs: Any) -> Facts:
-    ports = [at(port, "number") for port in _items(inputs, "spec.targetPorts")]
-    yield f"port{'s' if len(ports) > 1 else ''} {', '.join(map(str, ports))}"
-    yield f"picker {at(inputs, 'spec.endpointPickerRef.name')}"
-
-
-def _pod_monitoring(inputs: Any) -> Facts:
-    for endpoint in _items(inputs, "spec.endpoints"):
-        yield f"{at(endpoint, 'port')} every {at(endpoint, 'interval')}"
+_RUNGS: Final = {"reservations": "reservation", "flexStart": "flex-start", "spot": "spot"}
 
 
 def _compute_class(inputs: Any) -> Facts:
-    rungs = []
-    for rung in _items(inputs, "spec.priorities"):
-        if at(rung, "reservations") is not None:
-            rungs.append("reservation")
-        elif at(rung, "flexStart") is not None:
-            rungs.append("flex-start")
-        elif at(rung, "spot"):
-            rungs.append("spot")
+    rungs = [_RUNGS[key] for rung in _items(at(inputs, "spec.priorities")) for key in _RUNGS if at(rung, key)]
     if rungs:
         yield ", then ".join(rungs)
 
 
-def _api(inputs: Any) -> Facts:
-    if (service := at(inputs, "service")) is not None:
-        yield str(service).removesuffix(".googleapis.com")
-
-
 def _subnetwork(inputs: Any) -> Facts:
-    if (cidr := at(inputs, "ipCidrRange")) is not None:
-        yield str(cidr)
-    for one in _items(inputs, "secondaryIpRanges"):
+    yield from map(str, _every(inputs, ("ipCidrRange",)))
+    for one in _items(at(inputs, "secondaryIpRanges")):
         yield f"{at(one, 'rangeName')} {at(one, 'ipCidrRange')}"
     if at(inputs, "purpose") == "REGIONAL_MANAGED_PROXY":
         yield "proxies only"
 
 
-def _nat(inputs: Any) -> Facts:
-    low, high = at(inputs, "minPortsPerVm"), at(inputs, "maxPortsPerVm")
-    if low is not None:
-        yield f"{low} to {high} ports per node" if high is not None else f"{low} ports per node"
-
-
-def _firewall(inputs: Any) -> Facts:
-    sources = ", ".join(map(str, _items(inputs, "sourceRanges")))
-    ports = ", ".join(str(port) for rule in _items(inputs, "allows") for port in _items(rule, "ports"))
-    yield " ".join(part for part in (f"from {sources}" if sources else "", f"port {ports}" if ports else "") if part)
-
-
 def _cluster(inputs: Any) -> Facts:
     if at(inputs, "enableAutopilot"):
         yield "Autopilot"
-    for path in ("location", "releaseChannel.channel"):
-        if (found := at(inputs, path)) is not None:
-            yield str(found)
     if at(inputs, "privateClusterConfig.enablePrivateNodes"):
         yield "private nodes"
     if at(inputs, "deletionProtection") is False:
         yield "no deletion protection"
 
 
-def _member(inputs: Any) -> Facts:
-    role = str(at(inputs, "role") or "").removeprefix("roles/")
-    if role:
-        yield role
-
-
-def _repository(inputs: Any) -> Facts:
-    for path in ("format", "mode"):
-        if (found := at(inputs, path)) is not None:
-            yield str(found).lower().removesuffix("_repository")
-
-
-def _bucket(inputs: Any) -> Facts:
-    if (location := at(inputs, "location")) is not None:
-        yield str(location).lower()
-    if (days := at(inputs, "lifecycleRules.0.condition.age")) is not None:
-        yield f"objects deleted after {days} days"
-
-
-def _budget(inputs: Any) -> Facts:
-    if (units := at(inputs, "amount.specifiedAmount.units")) is not None:
-        yield f"${int(units):,} a month"
-
-
-_FACTS: Mapping[str, Callable[[Any], Facts]] = {
+_SPECIAL: Final[Mapping[str, Callable[[Any], Facts]]] = {
     "Deployment": _deployment,
-    "Job": _job,
-    "Service": _service,
-    "PersistentVolumeClaim": _claim,
-    "PersistentVolume": _volume,
-    "StorageClass": _storage_class,
-    "VolumeSnapshotClass": _snapshot_class,
-    "VolumeSnapshotContent": _snapshot_content,
+    "Job": _pod,
     "Rules": _rules,
     "ResourceQuota": _quota,
     "NetworkPolicy": _network_policy,
-    "PodDisruptionBudget": _disruption_budget,
-    "Namespace": _namespace,
     "ConfigMap": _config_map,
-    "Gateway": _gateway,
     "HTTPRoute": _route,
-    "GCPBackendPolicy": _backend_policy,
-    "Release": _release,
-    "InferencePool": _pool,
-    "PodMonitoring": _pod_monitoring,
     "ComputeClass": _compute_class,
-    "projects.Service": _api,
     "compute.Subnetwork": _subnetwork,
-    "compute.RouterNat": _nat,
-    "compute.Firewall": _firewall,
     "container.Cluster": _cluster,
-    "projects.IAMMember": _member,
-    "serviceaccount.IAMMember": _member,
-    "storage.BucketIAMMember": _member,
-    "artifactregistry.RepositoryIamMember": _member,
-    "secretmanager.SecretIamMember": _member,
-    "artifactregistry.Repository": _repository,
-    "storage.Bucket": _bucket,
-    "billing.Budget": _budget,
+}
+_MEMBER: Final[tuple[Row, ...]] = (("role", "{}"),)
+_ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
+    "Deployment": ((f"{_POD}.terminationGracePeriodSeconds", "{} s grace"),),
+    "Job": (("spec.completions", "{} completions"),),
+    "Service": (("spec.type", "{}"), ("spec.ports.*.port", "port {}")),
+    "PersistentVolumeClaim": (
+        ("spec.resources.requests.storage", "{}"),
+        ("spec.storageClassName", "{}"),
+        ("spec.accessModes.*", "{}"),
+    ),
+    "PersistentVolume": (("spec.capacity.storage", "{}"), ("spec.accessModes.*", "{}")),
+    "StorageClass": (("parameters.type", "{}"),),
+    "VolumeSnapshotClass": (("deletionPolicy", "deletion policy {}"),),
+    "VolumeSnapshotContent": (("spec.source.snapshotHandle", "{}"),),
+    "PodDisruptionBudget": (("spec.maxUnavailable", "maxUnavailable {}"), ("spec.minAvailable", "minAvailable {}")),
+    "Gateway": (("spec.gatewayClassName", "{}"), ("spec.listeners.*.port", "port {}")),
+    "GCPBackendPolicy": (("spec.default.timeoutSec", "{} s timeout"),),
+    "Release": (
+        ("chart", "chart {}"),
+        ("version", "{}"),
+        ("values.inferenceExtension.resources.requests.cpu", "endpoint picker {} CPU"),
+    ),
+    "InferencePool": (("spec.targetPorts.*.number", "port {}"), ("spec.endpointPickerRef.name", "picker {}")),
+    "PodMonitoring": (("spec.endpoints.*.port", "port {}"), ("spec.endpoints.*.interval", "every {}")),
+    "projects.Service": (("service", "{}"),),
+    "compute.RouterNat": (("minPortsPerVm", "from {} ports per node"), ("maxPortsPerVm", "to {}")),
+    "compute.Firewall": (("sourceRanges.*", "from {}"), ("allows.*.ports.*", "port {}")),
+    "container.Cluster": (("location", "{}"), ("releaseChannel.channel", "{}")),
+    "projects.IAMMember": _MEMBER,
+    "serviceaccount.IAMMember": _MEMBER,
+    "storage.BucketIAMMember": _MEMBER,
+    "artifactregistry.RepositoryIamMember": _MEMBER,
+    "secretmanager.SecretIamMember": _MEMBER,
+    "artifactregistry.Repository": (("format", "{}"), ("mode", "{}")),
+    "storage.Bucket": (("location", "{}"), ("lifecycleRules.0.condition.age", "objects deleted after {} days")),
+    "billing.Budget": (("amount.specifiedAmount.units", "${} a month"),),
 }

@@ -96,6 +96,12 @@ def format_no_figure(report: Report) -> str:
     return f"{reason}; the article has figures for {format_list(map(str, nodes))} nodes of its own model and machine."
 
 
+def format_hourly(bill: Bill) -> str:
+    """The price, with the size of an autoscaled fleet: the bill tells how much is unknown."""
+    total = bill.format_hourly_total()
+    return total if bill.usd_per_hour is None else total.partition(" (")[0]
+
+
 def format_per_million(figures: Figures) -> str:
     """Price of a million tokens at the published or measured rate, or why it is unknown."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
@@ -112,16 +118,12 @@ def format_per_million(figures: Figures) -> str:
 
 
 def format_rate(report: Report) -> str:
-    """The rate with its origin: published, measured, or estimated by the planner's model."""
-    figures = report.figures
-    if figures.total_tokens_per_s:
-        return f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
-    if report.modelled is not None:
-        rate = report.modelled.total_tokens_per_s
-        bound = rate.basis == "upper bound"
-        most, origin = ("at most ", "by the roofline") if bound else ("", "estimated")
-        return f"{most}{rate.value:,.0f} tok/s {origin}, no published figure"
-    return "no published figure"
+    """The rate with its label: published, measured, or estimated by the planner's model."""
+    figures, figure = report.figures, report.figures.match.figure
+    if figures.total_tokens_per_s and figure is not None:
+        output = f", {figures.output_tokens_per_s:,} output" if figures.output_tokens_per_s else ""
+        return f"{figures.total_tokens_per_s:,} tok/s total{output} ({figure.label})"
+    return f"{report.modelled.short()}, no published figure" if report.modelled is not None else "no published figure"
 
 
 def rate_origin(figures: Figures) -> str:

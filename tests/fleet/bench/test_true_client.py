@@ -1,4 +1,4 @@
-"""The benchmark with vLLM's own client, from the pods' start to the certificate, against a server that counts every token."""
+"""The benchmark with vLLM's own client, from the pod's start to the certificate, against a server that counts every token."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from fleet.bench.certificate.certify import OPENINGS
 from fleet.bench.folder import Witness
-from fleet.bench.judged import judge
-from fleet.bench.measurement import Check, Judged
+from fleet.bench.measurement import Check
 from fleet.bench.merge.failures import kind_of
+from fleet.bench.report.outline import Measured
+from fleet.bench.report.outline import measured as measured_of
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Cache, Node, Pace
@@ -33,14 +34,14 @@ def node(step_seconds: float) -> Node:
     return Node(model="the/model", ranks=4, pace=pace, cache=cache, speculative_tokens=1, max_model_len=8192)
 
 
-def measured(load: Load, server: EngineServer, room: Path) -> tuple[Judged, list[Witness]]:
+def measured(load: Load, server: EngineServer, room: Path) -> tuple[Measured, list[Witness]]:
     """The merged and judged measurement, and what each client saw. All requests and tokens are those that the server counted."""
-    folder, codes = measure(load, server.node, server.url, room)
-    assert codes == [0] * load.pods, "".join(log.read_text() for log in room.glob("pod-*.log"))
+    folder, code = measure(load, server.node, server.url, room)
+    assert code == 0, (room / "pod.log").read_text()
     witnesses = {
         file: Witness.model_validate_json(file.read_bytes()) for file in sorted(folder.glob("*/*.witness.json"))
     }
-    judged = judge(folder)
+    judged = measured_of(folder)
     runs = judged.measurement.runs
     requests = sum(run.completed for run in runs)
     outputs = sum(round(run.whole.output_tokens_per_s * run.whole.seconds) for run in runs)
@@ -64,18 +65,18 @@ def measured(load: Load, server: EngineServer, room: Path) -> tuple[Judged, list
     return judged, list(witnesses.values())
 
 
-def failed(judged: Judged) -> list[Check]:
+def failed(judged: Measured) -> list[Check]:
     return [check for check in judged.certificate.checks if check.verdict == "failed"]
 
 
 def test_client_and_server_count_the_same_and_nobody_is_blamed(tmp_path: Path) -> None:
-    load = Load(input_tokens=256, output_tokens=96, connections=48, clients=3, pods=2, requests_per_client=80)
+    load = Load(input_tokens=256, output_tokens=96, connections=48, clients=3, requests_per_client=80)
     with serving(lambda: EngineServer(node(STEP_SECONDS))) as server:
         judged, witnesses = measured(load, server, tmp_path)
     assert {seen.program for seen in witnesses} == {"vllm bench serve 0.18.1"}
     (run,) = judged.measurement.runs
-    assert (run.completed, len(run.clients), run.clock) == (240, 3, "witness")
-    assert run.steady is not None, run.steady_why
+    assert (run.completed, len(run.clients)) == (240, 3)
+    assert run.steady is not None
     assert run.server is not None
     known = sum(engine.generation_tokens for engine in run.server.engines) / run.steady.seconds
     allowed = RATE_SHARE + RATE_SECONDS / run.steady.seconds
@@ -86,9 +87,10 @@ def test_client_and_server_count_the_same_and_nobody_is_blamed(tmp_path: Path) -
 
 
 def test_a_saturated_client_is_caught(tmp_path: Path) -> None:
-    load = Load(input_tokens=256, output_tokens=1_600, connections=64, clients=1, pods=1, requests_per_client=1_000)
+    load = Load(input_tokens=256, output_tokens=1_600, connections=64, clients=1, requests_per_client=1_000)
     with serving(lambda: EngineServer(node(SATURATING_STEP_SECONDS))) as server:
         judged, _ = measured(load, server, tmp_path)
-    assert {check.id for check in failed(judged) if check.blames == "client"} & {"client-cpu", "event-loop", "pod-cpu"}
-    assert not [check for check in failed(judged) if check.blames == "server"]
-    assert OPENINGS["limit"] in judged.certificate.reason
+    assert {check.id for check in failed(judged) if check.blames == "client"} & {"client-cpu", "event-loop"}
+    # What it misreads fails, too.
+    assert {check.id for check in failed(judged) if check.blames == "server"} <= {"failures"}
+    assert OPENINGS["client"] in judged.certificate.reason

@@ -158,9 +158,10 @@ def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, firs
     spot, flex = found["options"]
     assert (spot["misses"], flex["misses"]) == ([], ["its price is unknown"])  # maxUsd of the stack
     assert plan(place, *options, "--max-usd", "0.05", file="open-model.jsonl").returncode == 1
-    said = plan(place, *options[:4], file="open-model.jsonl").stdout.replace("\n  ", " ")
+    said = plan(place, *options[:4], file="open-model.jsonl").stdout
+    said = " ".join(said.split())
     assert "usdPerNodeHour: USD" in said
-    paused = re.search(r"afterwards, at least +(\S+) ", said)
+    paused = re.search(r"afterwards, at least: +(\S+) ", said)
     shown = fleet("preview", *options[:4]).stdout
     assert paused is not None
     assert f"{paused[1]} an hour with 0 nodes" in shown

@@ -511,7 +511,7 @@ def test_a_run_that_has_no_report_yet_shows_no_servers_of_the_run_before(here: P
     id_ = stored(here)
     report(here, id_, at=time.time() - 300, servers=3)
     told = " ".join(here.batch("status", id_).stdout.split())
-    assert "servers 0 of 1 wanted" in told
+    assert "servers: 0 (of 1 wanted)" in told
     assert "at the end" not in told
 
 

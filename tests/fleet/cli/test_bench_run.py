@@ -117,7 +117,7 @@ def stored(google: FakeGoogle, tmp_path: Path) -> tuple[str, str]:
         asked = json.loads((folder / "run.json").read_text())
         (folder / "run.json").write_text(json.dumps({**asked, "stack": stack}))
         upload(google, folder, name)
-        google.put(f"runs/{name}/.progress/0.json", b"{}")
+        google.put(f"runs/{name}/.progress/pod.json", b"{}")
     google.put("runs/older-layout/client-000.json", b"{}")
     return "benchmark-1-aa", "benchmark-2-bb"
 
@@ -132,8 +132,7 @@ def test_the_stacks_newest_measurement_is_fetched_and_judged(
     assert "Not certified" in done.stdout
     folder = offline.root / "out" / "runs" / stored[1]
     assert json.loads((folder / "run.json").read_text())["name"] == stored[1]
-    assert (folder / "merged.json").is_file()
-    assert (folder / "report" / "report.html").is_file()
+    assert (folder / "report.html").is_file()
     assert not (folder / ".progress").exists()
     assert not offline.asked.exists()  # no cluster is needed
     google.asked.clear()
@@ -142,7 +141,7 @@ def test_the_stacks_newest_measurement_is_fetched_and_judged(
     assert [line for line in google.asked if "alt=media" in line and ".progress" not in line] == []
     assert "still running" not in again.stdout
     progress = {"state": "running", "at": time.time(), "run": 2, "runs": 9, "runs_done": 1, "connections": 32}
-    google.put(f"runs/{stored[1]}/.progress/0.json", json.dumps(progress).encode())
+    google.put(f"runs/{stored[1]}/.progress/pod.json", json.dumps(progress).encode())
     going = run(offline, "fetch", stored[1], *given).stdout
     assert re.search(rf"{stored[1]} .*still running \(running: run 2 of 9 ", going)
     into = refused(offline, "fetch", stored[0], *given, "--out", str(folder))

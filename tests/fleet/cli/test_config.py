@@ -187,7 +187,7 @@ def test_the_document_has_the_findings_whatever_the_exit_code(
 
 @pytest.mark.parametrize(
     ("command", "place"),
-    [("check", "server"), ("preview", "server"), ("rollout plan --set", "rollout.canary")],
+    [("check", "server"), ("preview", "server"), ("check", "rollout")],
 )
 def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command: str, place: str) -> None:
     wrong = {
@@ -196,10 +196,12 @@ def test_a_wrong_flag_is_a_wrong_input_of_every_command(tmp_path: Path, command:
         "--fully-sharded-loras=yes": "--no-fully-sharded-loras",
     }
     arguments = json.dumps(list(wrong))
-    sets = [f"engine.extraArgs={arguments}"] if "--set" in command else []
-    engine = "" if sets else f", engine: {{extraArgs: {arguments}}}"
-    folder = project(tmp_path, blue=SMALL_STACK.replace("replicas: 1}", f"replicas: 1{engine}}}"))
-    done = fleet(*command.split(), *sets, "--stack", "blue", cwd=folder)
+    engine = f"engine: {{extraArgs: {arguments}}}"
+    text = SMALL_STACK.replace("replicas: 1}", f"replicas: 1, {engine}}}")
+    if place == "rollout":
+        text = f"{SMALL_STACK}  vllm-fleet:rollout: {{{engine}}}\n"
+    folder = project(tmp_path, blue=text)
+    done = fleet(command, "--stack", "blue", cwd=folder)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     for flag, named in wrong.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,14 @@ import pytest
 
 from facts.finding import Finding
 from fleet.cli import lab
+from fleet.clients.google_api import VARIABLE
 from fleet.doctor import machine
 from fleet.doctor.machine import Prerequisite, Step, inspect_machine, needed_by
 from lab.commands import prerequisites
 from lab.control_plane import build, cache, modules, toolchain
 from tests.conftest import Golden
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
-from tests.fleet.doctor.replies import FakeGcloud, limit, quota
+from tests.fleet.doctor.fake_project import B200, QUOTAS, TOKEN, FakeProject, limit, quota, session
 
 pytestmark = pytest.mark.slow
 
@@ -313,83 +313,30 @@ def test_the_stack_to_begin_with_is_suggested(tmp_path: Path) -> None:
     assert mend in (ROOT / "README.md").read_text()
 
 
-def live(tmp_path: Path, path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    folder = project(tmp_path / "project", test=LIVE_STACK, other=LIVE_STACK.replace("mode: spot", "mode: spo"))
-    return fleet(
-        "doctor",
-        "--for",
-        "up",
-        "--live",
-        "--stack",
-        "test",
-        "--root",
-        str(folder),
-        *arguments,
-        path=path,
-        HOME=str(tmp_path),
-        # Nothing of this machine's network: what is asked without gcloud is not answered.
-        https_proxy="http://127.0.0.1:9",
-    )
-
-
 LIVE_STACK = SMALL_STACK.replace("replicas: 1", "replicas: 12")
 
 
-def test_google_cloud_is_asked_and_nothing_but_asked(tmp_path: Path) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    done = live(tmp_path, fake.path, "--format", "json")
-    document = json.loads(done.stdout)
-    found = document["live"]
-    rows = {row["subject"]: row for row in document["findings"]}
-    assert (found["stack"], found["project"], found["region"]) == ("test", "fleet-tests", "europe-west4")
-    assert rows["Spot and flex-start B200 GPUs, europe-west4"]["severity"] == "passed"
-    # Those that go to Google's own addresses.
-    assert [subject for subject, row in rows.items() if row["severity"] == "unknown"] == [
-        "permissions on the project",
-        "a4-highgpu-8g on Spot",
-        "test-docker-hub",
-    ]
-    assert (found["clean"], done.returncode) == (False, 1)
-    assert "ya29" not in done.stdout + done.stderr
-    verbs = {word for line in fake.asked for word in line.partition(" | ")[0].split()} & {
-        "list",
-        "describe",
-        "create",
-        "update",
-    }
-    assert verbs == {"list", "describe"}
-
-
-def test_a_missing_quota_decides_the_exit_code_and_is_shown_with_its_request(tmp_path: Path) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    name = "PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region"
-    fake.says(f"beta quotas info describe {name}", json.dumps(quota(name, limit(64))))
-    done = live(tmp_path, fake.path)
+def test_a_missing_quota_decides_the_exit_code_and_is_shown_with_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project(tmp_path / "project", test=LIVE_STACK, other=LIVE_STACK.replace("mode: spot", "mode: spo"))
+    low = FakeProject({f"{QUOTAS}/{B200}": quota(B200, limit(64))})
+    session(low, monkeypatch)
+    asked = ("doctor", "--for", "up", "--live", "--stack", "test", "--root", str(folder))
+    done = fleet(*asked, path=str(tmp_path), HOME=str(tmp_path), **{VARIABLE: TOKEN})
     assert done.returncode == 1
-    assert f"--quota-id={name}" in done.stdout
-    assert "--preferred-value=96" in done.stdout
-
-
-def test_the_quotas_command_is_found_on_either_track(tmp_path: Path) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    name = "quotas info describe PREEMPTIBLE-NVIDIA-B200-GPUS-per-project-region"
-    fake.fails(f"beta {name}", "ERROR: (gcloud.beta) Invalid choice: quotas.")
-    fake.says(name, json.dumps(quota("any", limit(96))))
-    rows = json.loads(live(tmp_path, fake.path, "--format", "json").stdout)["findings"]
-    assert next(row for row in rows if row["subject"].startswith("Spot"))["found"] == 96
-
-
-def test_without_a_login_or_gcloud_nothing_is_asked(tmp_path: Path) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    (fake.folder / "gcloud").write_text(
-        "#!/bin/sh\necho 'ERROR: (gcloud.x) You do not currently have an active account selected.' >&2\nexit 1\n"
+    assert f"--quota-id={B200}" in done.stdout
+    document = json.loads(
+        fleet(*asked, "--format", "json", path=str(tmp_path), HOME=str(tmp_path), **{VARIABLE: TOKEN}).stdout
     )
-    done = live(tmp_path, fake.path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "gcloud auth login --update-adc" in done.stderr
-    done = live(tmp_path, str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "gcloud, which is not on PATH" in done.stderr
+    found = document["live"]
+    assert (found["stack"], found["project"], found["region"], found["clean"]) == (
+        "test",
+        "fleet-tests",
+        "europe-west4",
+        False,
+    )
+    assert TOKEN not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

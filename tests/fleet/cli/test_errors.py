@@ -194,8 +194,8 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
     [
         ("run", "--stack", "spot", "--outputs", "nowhere.json"),
         ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
-        ("merge", "nowhere"),
         ("report", "nowhere"),
+        ("compare", "nowhere", "nowhere"),
         ("record", "nowhere", "--id", "a", "--title", "a"),
     ],
 )
@@ -235,7 +235,7 @@ def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
         ("rehearse", "kubernetes.client", "setup-rehearsal", ".[rehearsal]"),
         ("rehearse", "aiohttp", "setup-rehearsal", ".[rehearsal]"),
         ("rehearse", "prometheus_client", "setup-rehearsal", ".[rehearsal]"),
-        ("bench merge", "numpy", "setup-benchmark", ".[benchmark]"),
+        ("bench report", "numpy", "setup-benchmark", ".[benchmark]"),
         ("verify", "prometheus_client", "setup-benchmark", ".[benchmark]"),
     ],
 )

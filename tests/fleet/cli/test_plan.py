@@ -37,12 +37,9 @@ EXAMPLES = (BATCH, USERS, (*A4, "--tokens-per-second", "1e6"), (*A4, "--usd-per-
 def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str, ...]) -> None:
     done = plan(*options)
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.search(
-        r"\d A4 nodes? \(\d+ B200\), Spot, behind a plain Service: at least \$[\d,.]+ an hour", done.stdout
-    )
-    assert re.search(r"tok/s total +[\d,]+ .*\n(.*\n)?tok/s output +[\d,]+ ", done.stdout)
-    for section in ("Performance", "Cost", "Infrastructure", "Time to first response", "Confidence", "Notes"):
-        assert f"\n{section}" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert re.search(r"\d A4 nodes? \(\d+ B200\), Spot, behind a plain Service: at least \$[\d,.]+ an hour", said)
+    assert re.search(r"tok/s total: [\d,]+ .*tok/s output: [\d,]+ ", said)
 
 
 def test_the_page_is_as_wide_as_the_terminal() -> None:
@@ -59,9 +56,10 @@ def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
 
 
 def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    assert re.search(r"Gemini 3.1 Flash-Lite .* \$0.67 +15.2 %", plan(*USERS).stdout)
-    dear = plan(*USERS, "--capacity", "cud-1y", "--region", "us-central1", "--hours-per-week", "10").stdout
-    assert re.search(r"Gemini 3.1 Flash-Lite .* \$0.67 +never", dear)
+    dear = (*USERS, "--capacity", "cud-1y", "--region", "us-central1", "--hours-per-week", "10")
+    for options, share in ((USERS, "15.2 %"), (dear, "never")):
+        said = fleet("plan", *options, COLUMNS="200").stdout
+        assert re.search(rf"Gemini 3.1 Flash-Lite .*\$0.67 +{share}", said)
 
 
 def test_a_region_is_one_and_that_of_the_file() -> None:
@@ -73,8 +71,7 @@ def test_a_region_is_one_and_that_of_the_file() -> None:
 
 def test_ascii_is_enough() -> None:
     done = fleet("plan", *RATE, PYTHONIOENCODING="ascii")
-    assert done.returncode == 0
-    assert "+ TPOT: " in done.stdout
+    assert (done.returncode, done.stdout.isascii()) == (0, True)
 
 
 # Impossible goals and wrong usage -------------------------------------------------------------------------------------

@@ -32,8 +32,7 @@ def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_p
     assert document["stack"] == CODE
     types = [one["type"] for one in document["resources"]]
     assert types.count("kubernetes:apps/v1:Deployment") == 1
-    read = types.count("pulumi:pulumi:StackReference")
-    assert document["changes"]["summary"]["create"] == len(types) - read
+    assert types.count("pulumi:pulumi:StackReference") == 1
     assert document["outputs"]["kubeconfig"] == "[secret]"
 
 
@@ -42,18 +41,9 @@ def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
     assert done.returncode == 0, done.stderr
-    assert f"Manifests: {out}" in " ".join(done.stdout.split())
     assert list(out.glob("kubernetes/*deployment*.yaml"))
     again = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
     assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
-
-
-@pytest.mark.slow
-def test_json_leaves_unknown_what_only_the_cloud_knows_even_when_manifests_are_written(tmp_path: Path) -> None:
-    plain = preview("dev", "--format", "json")
-    written = fleet("preview", "--stack", "dev", "--no-policy", "--format", "json", "--out", str(tmp_path / "out"))
-    assert json.loads(plain.stdout) == json.loads(written.stdout)
-    assert "[unknown]" in plain.stdout
 
 
 @pytest.mark.slow
@@ -75,12 +65,15 @@ def test_colour_is_for_terminals_that_want_it() -> None:
 
 
 @pytest.mark.slow
-def test_the_width_is_the_terminals() -> None:
-    columns = 80
-    head, *rest = fleet("preview", "--stack", "spot", "--no-policy", COLUMNS=str(columns)).stdout.splitlines()
-    assert len(head) == columns
-    copied = ("→ ", " + ", "  ! ")  # commands and names are not broken
-    assert [line for line in rest if len(line) > columns and not line.startswith(copied)] == []
+@pytest.mark.parametrize("stack", ["spot", "prod"])
+def test_the_first_screen_fits_a_terminal(stack: str) -> None:
+    screen = fleet("preview", "--stack", stack, COLUMNS="80")
+    assert screen.returncode == 0, screen.stderr
+    lines = screen.stdout.splitlines()
+    assert len(lines) <= 45
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  pulumi preview ")] == []
+    whole = fleet("preview", "--stack", stack, "--no-policy", "--details").stdout
+    assert len(whole.splitlines()) > 2 * len(lines)
 
 
 @pytest.mark.slow
@@ -94,7 +87,7 @@ def test_a_warning_of_the_program_is_shown(tmp_path: Path) -> None:
     (folder / "__main__.py").write_text("import pulumi\npulumi.log.warn('quota is low')\n")
     done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "quota is low (warning" in done.stdout
+    assert "quota is low" in done.stdout
 
 
 def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
@@ -103,7 +96,7 @@ def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
     (folder / "__main__.py").write_text(
         "import pulumi\npulumi.export('t', pulumi.Config().require_secret('hfToken'))\n"
     )
-    done = fleet("preview", "--stack", "blue", "--no-policy", cwd=folder)
+    done = fleet("preview", "--stack", "blue", "--no-policy", "--details", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "vllm-fleet:hfToken" in done.stdout
     assert "gcp/prod" in done.stdout
@@ -140,7 +133,7 @@ def test_the_projects_policy_pack_judges_and_a_mandatory_violation_exits_with_1(
     (folder / "policy" / "__main__.py").write_text(PACK.replace("{level}", level))
     done = fleet("preview", "--stack", "blue", cwd=folder)
     assert done.returncode == code, done.stderr
-    assert "no-blue)" in done.stdout
+    assert "no-blue" in done.stdout
     assert "blue is for the sky" in done.stdout
     if code:
         assert fleet("preview", "--stack", "blue", "--no-policy", cwd=folder).returncode == 0
@@ -180,6 +173,6 @@ def test_one_run_writes_several_formats(tmp_path: Path) -> None:
     assert fleet(*options, "--format", f"text={page}", cwd=folder).stdout == ""
     assert page.read_text().startswith("vllm-fleet / blue")
     nowhere = fleet(*command, "--format", f"json={tmp_path}/none/preview.json", cwd=folder)
-    assert (nowhere.returncode, "no such folder" in nowhere.stderr) == (2, True)
+    assert (nowhere.returncode, f"{tmp_path}/none" in nowhere.stderr) == (2, True)
     twice = fleet(*options, "--format", "json", cwd=folder)
     assert (twice.returncode, twice.stdout) == (2, "")

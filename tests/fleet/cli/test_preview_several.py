@@ -88,13 +88,6 @@ def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["blue", "green"]
 
 
-def test_the_last_lines_of_the_text_list_the_stacks(tmp_path: Path) -> None:
-    done = fleet("preview", "-s", "blue", "-s", "red", cwd=stacks(tmp_path))
-    rows = done.stdout.rpartition("\nStacks\n")[2].splitlines()[1:]
-    assert rows[0].split()[0] == "red"
-    assert any(row.split()[:1] == ["blue"] for row in rows)
-
-
 def test_html_is_a_page() -> None:
     page = fleet("preview", "--stack", "dev", "--no-policy", "--format", "html")
     assert page.returncode == 0, page.stderr

@@ -14,12 +14,12 @@ from fleet.cli.spending import spending
 from fleet.clients.kubectl import Kubectl
 from tests.fleet.cli.command import ROOT
 from tests.support.canaries import CANARIES, shown
-from workloads.spending.total import DamagedSumError, Sum
+from workloads.spending.total import Sum
 
 HOME = spending_namespace("vllm-dev")
 
 AT, FROM = 1.7e9, "2023-11-01T00:00:00Z"
-STATE = json.loads(Sum(since=None, began=FROM, usd=120.0, owed=10.0, usd_per_hour=20.0, at=AT).text())
+STATE = json.loads(Sum(began=FROM, usd=120.0, owed=10.0, usd_per_hour=20.0, at=AT).text())
 
 
 @pytest.fixture
@@ -87,43 +87,16 @@ def test_a_limit_of_each_month_is_shown_as_such_and_ends_with_it(
     assert ("of $1,000.00 a month" in said, "next month" in said) == (True, resumes)
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
-    [
-        ("", "state"),
-        ("[" * 100_000, "state"),
-        ("[1]", "state"),
-        ("null", "state"),
-        ("{}", "since"),
-        *((json.dumps({**STATE, name: -1}), name) for name in STATE),
-        (json.dumps({**STATE, "usd": float("nan")}), "usd"),
-        (json.dumps({**STATE, "from": "\x1b[2J"}), "from"),
-        (json.dumps({**STATE, "at": 9e10}), "at"),
-        (json.dumps({**STATE, "usd": "much" * 10_000}), "usd"),
-    ],
-)
-def test_a_damaged_sum_is_a_finding_that_names_its_object_and_value(
-    text: str, key: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("text", ["", "[1]", "{}}", CANARIES["jwt"], json.dumps({**STATE, "reason": CANARIES["pem"]})])
+def test_a_damaged_sum_is_told_without_its_text(
+    text: str, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, root, text) == 1
     told = capsys.readouterr().out
-    assert f"ConfigMap {HOME}/spending, data.state, {key}" in told
-    assert len(told) < 1000
-    assert told.replace("\n", "").isprintable()
+    assert f"ConfigMap {HOME}/spending is damaged" in told
+    assert not shown(told)
 
 
 def test_a_stack_without_a_limit_has_nothing_to_say() -> None:
     with pytest.raises(CommandError, match="vllm-fleet:spending"):
         spending(stack="dev", context="any", root=ROOT)
-
-
-@pytest.mark.parametrize("form", ["jwt", "hugging-face", "pem"])
-def test_no_part_of_a_secret_in_a_damaged_sum_is_told(form: str) -> None:
-    for text in (
-        CANARIES[form],
-        json.dumps({**STATE, "reason": CANARIES[form]}),
-        json.dumps({**STATE, "at": CANARIES[form]}),
-    ):
-        with pytest.raises(DamagedSumError) as error:
-            Sum.read(text)
-        assert not shown(f"{error.value} {error.value.shown}")

@@ -131,7 +131,7 @@ class FakeGoogle(LocalBucket):
         if answer.status not in (200, 206):
             return answer
         content = answer.content
-        if self._next(self.spoil):
+        if content and self._next(self.spoil):
             content = bytes([content[0] ^ 1]) + content[1:]
         of_this = next((cuts for end, cuts in self.broken_names.items() if name.endswith(end)), None)
         broken = self._next(self.break_after if of_this is None else of_this)

@@ -163,13 +163,13 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             'Error from server (Forbidden): jobs.batch is forbidden: User "me@x.org" cannot create resource "jobs" in API group '
             '"batch" in the namespace "vllm": requires one of ["container.jobs.create"] permission(s).',
             "forbidden",
-            "user me@x.org cannot create jobs.batch in namespace vllm",
+            "roles/container.developer",
         ),
         (
             'Error from server (Forbidden): pods "a" is forbidden: User "me" cannot create resource "pods/exec" in API group "" in '
             'the namespace "vllm"',
             "forbidden",
-            "user me cannot create pods/exec in namespace vllm",
+            "roles/container.developer",
         ),
         (
             "Unable to connect to the server: getting credentials: exec: executable gke-gcloud-auth-plugin not found\n\nIt looks "
@@ -197,11 +197,11 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             "GKE Warden Violations details: {}",
         ),
         ("error: You must be logged in to the server (Unauthorized)", "credentials", "gcloud auth login"),
-        ("Error from server: etcdserver: leader changed", "unreachable", "again in a minute"),
+        ("Error from server: etcdserver: leader changed", "unreachable", "leader changed"),
         (
             "Error from server (ServiceUnavailable): the server is currently unable to handle the request",
             "unreachable",
-            "again in a minute",
+            "currently unable",
         ),
         (
             "Error from server (NotFound): the server could not find the requested resource",
@@ -226,19 +226,19 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             'E1121 16:50:31.714976    5984 memcache.go:265] "Unhandled Error" err="dial tcp"\n'
             "The connection to the server 192.0.2.1:6443 was refused - did you specify the right host or port?",
             "unreachable",
-            "does not respond to this machine",
+            "VPN",
         ),
         (
             "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
             "refused",
-            "no cluster or no current context",
+            "kubectl config get-contexts",
         ),
         ("Unable to connect to the server: dial tcp: lookup gke-1.gke.goog: no such host", "unreachable", "VPN"),
         (
             "error: Internal error occurred: OCI runtime exec failed: exec failed: unable to start container process: exec: "
             '"nvidia-smi": executable file not found in $PATH: unknown',
             "missing program",
-            "program not found",
+            "nvidia-smi",
         ),
         ("error: something new", "refused", "something new"),
         ("", "refused", "without a message"),

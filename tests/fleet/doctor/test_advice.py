@@ -1,33 +1,21 @@
-"""Compute Engine's Advice API, answered on loopback as its discovery document says.
-
-compute_advice.json: the two methods and their types, without descriptions, of the discovery document of Compute Engine API v1 in
-google-api-python-client 2.202.0.
-"""
+"""Compute Engine's Advice API as its discovery document says, and a plan that asks it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleet.doctor import rest
+from fleet.clients.google_api import VARIABLE
 from fleet.doctor.advice import Advice, read
-from fleet.doctor.gcloud import NoAnswerError
-from fleet.doctor.judge import judge
-from fleet.doctor.questions import questions
-from lab.simulators.local_server import Answer, Request, served
 from tests.fleet.cli.command import fleet
-from tests.fleet.doctor.replies import FakeGcloud, advice
-from tests.fleet.doctor.test_judge import RESERVED, SPOT, answered, rows
-from tests.support.rows import each_row
+from tests.fleet.doctor.fake_project import ADVICE, PROJECT, TOKEN, FakeProject, capacity, history, rows, session
 from tests.support.settings import make_settings
 
 DOCUMENT = json.loads((Path(__file__).parent / "compute_advice.json").read_text())
-NAME = "a4-highgpu-8g on Spot, europe-west4-b"
 KINDS = {"string": str, "number": (int, float), "integer": int, "array": list, "object": dict}
 
 
@@ -44,131 +32,57 @@ def conform(value: Any, type_: Mapping[str, Any]) -> None:
             conform(one, type_["properties"][key] if "properties" in type_ else type_["additionalProperties"])
 
 
-@contextmanager
-def compute(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Request], Answer]) -> Iterator[None]:
-    with served(answer) as port:
-        monkeypatch.setattr(rest, "COMPUTE", f"http://127.0.0.1:{port}/compute")
-        monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
-        yield
-
-
-def test_requests_and_answers_are_those_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def google(request: Request) -> Answer:
-        method = request.path.rpartition("/")[2]
-        path = DOCUMENT["methods"][method]["path"].format(project="fleet-tests", region="europe-west4")
-        assert (request.method, request.path) == ("POST", f"/{DOCUMENT['servicePath']}{path}")
-        conform(json.loads(request.content), DOCUMENT["methods"][method]["request"])
-        asked.append(json.loads(request.content))
-        answer = advice()["history" if method == "capacityHistory" else "capacity"]
-        conform(answer, DOCUMENT["methods"][method]["response"])
-        return Answer.of_json(200, answer)
-
-    with compute(monkeypatch, google):
-        said = questions(SPOT)["Spot"]()
-    assert said == [advice()]
-    assert asked[0]["size"] == 12
-    row = rows(Spot=said)[NAME]
+def test_requests_and_answers_are_those_of_the_document() -> None:
+    project = FakeProject()
+    row = rows(make_settings(), project)["a4-highgpu-8g on Spot, europe-west4-b"]
     assert (row.severity, row.found, row.allowed) == ("passed", "0.80, likely", "at least 12")
+    asked = {where: body for _, where, body in project.asked if where.startswith(ADVICE)}
+    assert asked[f"{ADVICE}/capacity"]["size"] == 12
+    for method, answer in (("capacity", capacity()), ("capacityHistory", history())):
+        described = DOCUMENT["methods"][method]
+        path = described["path"].format(project="fleet-tests", region="europe-west4")
+        assert f"compute.googleapis.com/{DOCUMENT['servicePath']}{path}" == f"{ADVICE}/{method}"
+        conform(asked[f"{ADVICE}/{method}"], described["request"])
+        conform(answer, described["response"])
 
 
 def test_the_newest_price_and_the_mean_of_the_days_count() -> None:
-    assert read(advice()) == Advice(
+    assert read("europe-west4-b", 12, capacity(), history()) == Advice(
         zone="europe-west4-b", nodes=12, obtainability=0.8, uptime_seconds=3600, preempted=0.25, price="34.07 USD"
     )
-
-
-@each_row(
-    ("capacity", "severity", "found"),
-    [
-        ({"recommendations": [{"scores": {"obtainability": 0.7}}]}, "passed", "0.70, likely"),
-        ({"recommendations": [{"scores": {"obtainability": 0.4}}]}, "note", "0.40, in part"),
-        ({"recommendations": [{"scores": {"obtainability": 0}}]}, "note", "0.00, unlikely"),
-        ({"recommendations": [{"scores": {"estimatedUptime": "600s"}}]}, "note", "not known"),
-        ({"recommendations": [{}]}, "note", "not known"),
-        ({"recommendations": []}, "note", "not known"),
-        ({}, "note", "not known"),
-    ],
-)
-def test_what_is_not_likely_or_not_known_is_no_obstacle(capacity: Any, severity: str, found: str) -> None:
-    row = rows(Spot=[advice() | {"capacity": capacity, "history": {}}])[NAME]
-    assert (row.severity, row.found, bool(row.write)) == (severity, found, severity == "note")
-
-
-@each_row(
-    ("answer", "reason"),
-    {
-        "API off": (
-            Answer.of_json(403, {"error": {"message": "it is disabled", "status": "PERMISSION_DENIED"}}),
-            "forbidden",
-        ),
-        "no method": (Answer(404, b"<html>"), "refused"),
-        "unknown machine": (Answer.of_json(400, {"error": {"message": "Invalid machine type"}}), "refused"),
-        "old login": (Answer.of_json(401, {}), "login"),
-        "broken": (Answer(500, b""), "refused"),
-    }.values(),
-)
-def test_a_refusal_is_one_row_that_is_unknown(monkeypatch: pytest.MonkeyPatch, answer: Answer, reason: str) -> None:
-    with compute(monkeypatch, lambda _: answer), pytest.raises(NoAnswerError) as caught:
-        questions(SPOT)["Spot"]()
-    assert caught.value.reason == reason
-    unknown = [row for row in judge(SPOT, answered(SPOT, Spot=caught.value)) if row.severity == "unknown"]
-    assert [(row.subject, bool(row.write)) for row in unknown] == [("a4-highgpu-8g on Spot", True)]
-
-
-@each_row(
-    ("part", "value"),
-    [
-        ("capacity", None),
-        ("capacity", {"recommendations": [{"scores": {"obtainability": 7}}]}),
-        ("history", []),
-        ("zone", 4),
-    ],
-)
-def test_an_answer_of_another_form_is_unknown(part: str, value: Any) -> None:
-    assert rows(Spot=[{**advice(), part: value}])["a4-highgpu-8g on Spot"].severity == "unknown"
-
-
-def test_only_spot_is_asked_about_and_only_a_volume_needs_its_disk() -> None:
-    assert "Spot" not in questions(RESERVED)
-    assert "Spot" in questions(make_settings(capacity={"mode": "ladder"}))
-    assert "disk types" not in questions(make_settings(weights={"source": "huggingface"}))
 
 
 A4 = ("plan", "--live", "--machine", "a4-highgpu-8g", "--users", "16000", "--confidence", "0.999", "--format", "json")
 
 
 def test_a_plan_ranks_zones_and_sizes_spares_by_the_preemptions_of_the_likeliest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    class Project(FakeProject):
+        def send(self, request: Any, **how: Any) -> Any:
+            where = str(request.url).removeprefix("https://")
+            if where.endswith("/advice/capacity"):
+                zone = json.loads(request.body)["distributionPolicy"]["zones"][0]["zone"]
+                said: Any = capacity()
+                said["recommendations"][0]["scores"]["obtainability"] = 0.9 if zone == "zones/us-east4-b" else 0.2
+                self.said[where] = 400 if zone == "zones/us-central1-b" else said
+            else:
+                self.said[where] = history()
+            return super().send(request, **how)
 
-    def google(request: Request) -> Answer:
-        body = json.loads(request.content)
-        asked.append(request.path)
-        said = advice()
-        if "history" in request.path.lower():
-            return Answer.of_json(200, said["history"])
-        conform(body, DOCUMENT["methods"]["capacity"]["request"])
-        zone = body["distributionPolicy"]["zones"][0]["zone"]
-        if zone == "zones/us-central1-b":
-            return Answer.of_json(400, {"error": {"message": "Invalid machine type"}})
-        scores = said["capacity"]["recommendations"][0]["scores"]
-        scores["obtainability"] = 0.9 if zone == "zones/us-east4-b" else 0.2
-        return Answer.of_json(200, said["capacity"])
-
-    fake = FakeGcloud(tmp_path / "bin")
-    fake.says("config get-value project", "fleet-tests\n")
-    with compute(monkeypatch, google):
-        document = json.loads(fleet(*A4, path=fake.path).stdout)
-        in_region = json.loads(fleet(*A4, "--region", "us-east4", "--loss-per-node-day", "0", path=fake.path).stdout)
+    login = {"GOOGLE_CLOUD_PROJECT": "fleet-tests", VARIABLE: TOKEN}
+    project = Project()
+    # One at a time: an answer stands in one place of it.
+    monkeypatch.setattr("fleet.doctor.advice.side_by_side", lambda of, zones, _: list(map(of, zones)))
+    session(project, monkeypatch)
+    document = json.loads(fleet(*A4, **login).stdout)
+    in_region = json.loads(fleet(*A4, "--region", "us-east4", "--loss-per-node-day", "0", **login).stdout)
     zones = {one["zone"]: one for one in document["spotZones"]}
     first, *_, last = zones
     assert (first, last) == ("us-east4-b", "us-central1-b")
     assert zones[first]["obtainability"] == 0.9
     assert (zones[last]["obtainability"], bool(zones[last]["refused"])) == (None, True)
-    assert {path.partition("/regions/")[0] for path in asked} == {"/compute/v1/projects/fleet-tests"}
+    assert {where.partition("/regions/")[0] for _, where, _ in project.asked} == {PROJECT}
     without = json.loads(fleet(*A4[:1], *A4[2:]).stdout)
     assert "spotZones" not in without
     assert (document["plan"]["spares"], without["plan"]["spares"]) == (1, 0)
@@ -177,20 +91,15 @@ def test_a_plan_ranks_zones_and_sizes_spares_by_the_preemptions_of_the_likeliest
 
 
 @pytest.mark.parametrize(
-    ("options", "has_gcloud", "said"),
+    ("options", "said"),
     [
-        (A4[:2] + A4[4:], True, "--machine"),
-        ((*A4, "--capacity", "on-demand"), True, "--machine"),
-        ((*A4, "--region", "europe-west99"), True, "--region"),
-        (A4, True, "gcloud config set project"),
-        (A4, False, "gcloud is not on PATH"),
+        (A4[:2] + A4[4:], "--machine"),
+        ((*A4, "--capacity", "on-demand"), "--machine"),
+        ((*A4, "--region", "europe-west99"), "--region"),
+        (A4, "GOOGLE_CLOUD_PROJECT"),
     ],
 )
-def test_live_is_about_one_machine_on_spot_in_a_project(
-    tmp_path: Path, options: tuple[str, ...], has_gcloud: bool, said: str
-) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    fake.says("config get-value project", "")
-    done = fleet(*options, path=fake.path if has_gcloud else str(tmp_path))
+def test_live_is_about_one_machine_on_spot_in_a_project(options: tuple[str, ...], said: str) -> None:
+    done = fleet(*options)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

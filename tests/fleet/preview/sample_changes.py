@@ -13,7 +13,6 @@ from fleet.preview.compare.changes import (
     ReplaceReason,
     ResourceChange,
 )
-from fleet.preview.judges import HERE, Judge, JudgeChange, Side, both, changes_of_policies
 from fleet.preview.policy import Violation
 from fleet.preview.policy_config import Level, PolicyState
 from fleet.preview.record.recording import urn_of
@@ -186,41 +185,19 @@ def state(name: str, own: Level, level: Level | None = None, **settings: object)
     return PolicyState(name=name, own=own, level=level or own, by=by, settings=settings, given=tuple(settings))
 
 
-def judge(side: Side, *states: PolicyState, blocking: int = 0, warnings: int = 0) -> Judge:
-    """One side, with a file."""
-    label = "main (1a2b3c4d)" if side == "base" else HERE
-    return Judge(side=side, label=label, file=FILE, missing=False, states=states, blocking=blocking, warnings=warnings)
-
-
 FILE = f"policy/config/{STACK}.json"
-BASE = judge(
-    "base",
-    state(MANDATORY.policy, "mandatory"),
-    state("image-latest", "mandatory"),
-    state("hourly-cost-above-ceiling", "mandatory", maxUsdPerHour=420),
-    state(ADVISORY[0].policy, "advisory"),
-    blocking=1,
-    warnings=2,
-)
-HEAD = judge(
-    "head",
-    state(MANDATORY.policy, "mandatory", "disabled"),
-    state("image-latest", "mandatory", "advisory"),
-    state("hourly-cost-above-ceiling", "mandatory", maxUsdPerHour=900),
-    state(ADVISORY[0].policy, "advisory"),
-    warnings=2,
-)
-JUDGE_CHANGED = replace(
-    JUDGED,
-    violations=both((MANDATORY, *ADVISORY), ADVISORY),
-    judges=(BASE, HEAD),
-    changes=(
-        *changes_of_policies(BASE, HEAD),
-        JudgeChange(kind="pack", subject="policy/rules/cost.py", before=True, after=True),
-        JudgeChange(kind="workflow", subject=".github/workflows/preview.yml", before=True, after=False),
+SWITCHED_OFF = Policies(
+    state="judged",
+    violations=ADVISORY,
+    states=(
+        state(MANDATORY.policy, "mandatory", "disabled"),
+        state("image-latest", "mandatory", "advisory"),
+        state("hourly-cost-above-ceiling", "mandatory", maxUsdPerHour=900),
+        state(ADVISORY[0].policy, "advisory"),
     ),
+    file=FILE,
 )
-"""A change that switches off a rule, lowers one, raises a limit, and touches what judges."""
+"""A stack whose limits disable a rule and lower another."""
 
 
 def compared_report(changes: Changes | None = None, policies: Policies = JUDGED, **sections: object) -> Report:

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi.runtime.rpc import UNKNOWN as UNKNOWN_TEXT
 
 from facts.names import stack_names
 from fleet.preview.compare.compare import compare
 from fleet.preview.offline import OfflineStack, open_stack, record_stack
 from fleet.preview.record.recording import STACK_REFERENCE_TYPE, RecordedResource, Recording
-from fleet.preview.record.recording_json import UNKNOWN_TEXT
 from fleet.preview.record.values import UNKNOWN, Secret, paths_of_unknowns
 from fleet.preview.report.model import Policies
 from fleet.preview.stack_preview import preview_stack
@@ -49,7 +49,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
     "dev": {
         "profile": {"server": {"profile": "serve-chat"}},
-        "canary on": {"rollout": {"canary": {"engine": {"maxNumSeqs": 256}}}},
+        "canary on": {"rollout": {"engine": {"maxNumSeqs": 256}}},
         "weights revision": {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION}},
     },
     "batch": {"kept": {"server": {"scaling": None, "replicas": 1}, "batch": {"onDone": "keep"}}},
@@ -77,7 +77,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 BACK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "dev": ("canary off", {"rollout": {"canary": {"engine": {"maxNumSeqs": 256}}}}),
+    "dev": ("canary off", {"rollout": {"engine": {"maxNumSeqs": 256}}}),
     "prod": ("scaling on", {"server": {"scaling": None, "replicas": 2}}),
 }
 """Changes that lead from these sections back to the stack's own."""

@@ -10,6 +10,7 @@ from fleet.report.outline import (
     Edit,
     Figure,
     Findings,
+    Format,
     Items,
     Next,
     Number,
@@ -19,7 +20,6 @@ from fleet.report.outline import (
     Tiles,
     Tree,
 )
-from fleet.report.svg import Drawing, Format
 from fleet.report.table import Cell, Table, numbers, texts
 
 TOO_DEAR = Finding(
@@ -32,9 +32,9 @@ TOO_DEAR = Finding(
 )
 
 
-def drawn(format_: Format) -> Drawing:
+def drawn(format_: Format) -> str:
     """A drawing without content."""
-    return Drawing("pic", format_, 40, title="t", description="d")
+    return f'<svg class="{format_}"></svg>'
 
 
 BILL = Table(
@@ -92,10 +92,10 @@ SAMPLE = Outline(
             ),
         ),
         Section(title="Changes", body=(Tree(TREE),), rank=1),
-        Section(title="Cost", body=(BILL,), folding="page", rank=2),
+        Section(title="Cost", body=(BILL,), folding="always", rank=2),
         Section(title="Figures", body=(Figure(drawn=drawn, caption="c", words=(Prose("a bar"),)),), id="figs"),
         Section(title="Hashes", remark="12", body=(Prose("hidden words"),), folding="always"),
-        Section(title="Page only", body=(Prose("on the page"),), only=("html",)),
+        Section(title="On a page", body=(Prose("on the page"),), folding="screen"),
         Section(title="Outer", body=(Prose("p"), Section(title="Inner", body=(Code(("a: 1",)),)))),
         Next("pulumi up --stack spot", "when it is approved"),
     ),

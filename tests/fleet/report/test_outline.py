@@ -1,4 +1,4 @@
-"""One outline, four media."""
+"""One outline, one Markdown text: on a terminal, on a page, in a comment; and its data."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ import html
 import io
 import json
 import re
-from collections.abc import Callable
-from html.parser import HTMLParser
+from dataclasses import replace
+from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from facts.finding import Finding
 from fleet.report.as_html import html_text
-from fleet.report.as_json import json_text
+from fleet.report.as_json import json_text, plain
 from fleet.report.as_markdown import markdown_text
 from fleet.report.as_text import print_text
-from fleet.report.outline import Branch, Code, Edit, Findings, Next, Outline, Prose, Section, Tree
-from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.outline import Code, Findings, Next, Number, Outline, Prose, Section
+from fleet.report.table import Cell, Table, texts
 from fleet.report.terminal import Paper
 from tests.fleet.report.sample import SAMPLE
+from tests.support.rows import each_row
 
 
-def text_of(outline: Outline, width: int = 100) -> str:
+def text_of(outline: Outline, width: int = 100, *, details: bool = False) -> str:
     stream = io.StringIO()
-    print_text(Paper(stream=stream, width=width, styled=False), outline)
+    print_text(Paper(stream=stream, width=width, styled=False), outline, details=details)
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("render", [text_of, markdown_text, html_text], ids=["text", "markdown", "html"])
-def test_every_medium_says_the_same(render: Callable[[Outline], str]) -> None:
-    said = render(SAMPLE)
+RENDERS = {"text": partial(text_of, details=True), "markdown": markdown_text, "html": html_text}
+
+
+@each_row("name", RENDERS)
+def test_every_medium_says_the_same(name: str) -> None:
+    said = RENDERS[name](SAMPLE)
     for words in (
         "hourly-cost-above-ceiling",
-        "$545 &gt; $420" if render is not text_of else "$545 > $420",
+        "$545 &gt; $420" if name != "text" else "$545 > $420",
         "All replicas go down together.",
         "was $411",
         "at most $420",
@@ -56,37 +58,43 @@ def test_every_medium_says_the_same(render: Callable[[Outline], str]) -> None:
         assert words in said, words
 
 
-@pytest.mark.parametrize("render", [text_of, markdown_text, html_text], ids=["text", "markdown", "html"])
-def test_a_value_is_said_in_the_same_words_everywhere(render: Callable[[Outline], str]) -> None:
+@each_row("name", RENDERS)
+def test_a_value_is_said_in_the_same_words_everywhere(name: str) -> None:
     findings = (
         Finding(id="a", subject="vllm-fleet:server.image", found="1.0"),
         Finding(id="b", subject="vllm-fleet:zones", found=None),
     )
-    said = html.unescape(re.sub(r"<[^>]+>|[*`]", "", render(Outline(title="t", body=(Findings(findings),)))))
+    said = html.unescape(re.sub(r"<[^>]+>|[*`]", "", RENDERS[name](Outline(title="t", body=(Findings(findings),)))))
     assert 'vllm-fleet:server.image: "1.0"' in said
     assert "vllm-fleet:zones is missing" in said
 
 
-def test_a_terminal_does_not_show_what_is_folded_there_or_of_a_page() -> None:
+def test_a_terminal_names_what_is_folded_and_shows_it_with_details() -> None:
     said = text_of(SAMPLE)
-    assert "▸ Hashes · 12" in said
-    assert "▸ 1 difference" in said
-    assert "hidden words" not in said
-    assert "on the page" not in said
-    assert "on the page" not in markdown_text(SAMPLE)
-    assert "on the page" in html_text(SAMPLE)
-
-
-def test_pages_fold_what_a_reader_can_unfold() -> None:
+    assert "Folded: Cost, Hashes, On a page. See --format html." in said
+    for words in ("hidden words", "on the page", "2,786,769"):
+        assert words not in said
+        assert words in text_of(SAMPLE, details=True)
     assert re.findall(r"<summary>(\w+)", markdown_text(SAMPLE)) == ["Cost", "Hashes"]
-    assert re.findall(r'<details id="(\w+)">', html_text(SAMPLE)) == ["cost", "hashes"]
 
 
-def test_figures_are_drawn_on_pages_and_told_elsewhere() -> None:
+def test_figures_are_drawn_on_the_page_and_told_elsewhere() -> None:
     assert html_text(SAMPLE).count("<svg") == 2  # wide and narrow
     assert "a bar" not in html_text(SAMPLE)
     assert "a bar" in text_of(SAMPLE)
     assert "a bar" in markdown_text(SAMPLE)
+
+
+def test_brief_findings_take_one_line_each_and_are_counted_where_they_are_told_in_full() -> None:
+    found = SAMPLE.findings
+    outline = Outline(title="t", body=(Findings(found, is_brief=True), Section(title="s", body=(Findings(found),))))
+    head = markdown_text(outline).partition("#### s")[0].strip().splitlines()
+    assert [line.rpartition("`")[0].rpartition("`")[2] for line in head[2:]] == [
+        "hourly-cost-above-ceiling",
+        "needs",
+        "alive",
+    ]
+    assert outline.findings == found
 
 
 def test_the_title_of_a_comment_carries_the_verdict() -> None:
@@ -115,88 +123,51 @@ def test_sections_of_the_highest_rank_go_first_at_the_limit() -> None:
         assert len(markdown_text(SAMPLE, limit=limit)) <= limit
 
 
-class _Balanced(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002
-        if tag not in ("meta", "path", "line", "rect", "circle", "polygon", "polyline"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.open and self.open[-1] == tag:
-            self.open.pop()
-        elif tag in self.open:
-            raise AssertionError((tag, self.open))
-
-
-def test_the_page_closes_what_it_opens_and_links_to_its_sections() -> None:
-    page = html_text(SAMPLE)
-    parser = _Balanced()
-    parser.feed(page)
-    assert parser.open == []
-    ids = set(re.findall(r' id="([^"]+)"', page))
-    assert {"policies", "changes", "cost", "figs", "outer", "inner"} <= ids
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= ids
-
-
 @pytest.mark.parametrize("width", [60, 72, 100, 140])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    copied = {one.command for one in SAMPLE.body if isinstance(one, Next)}
-    for line in text_of(SAMPLE, width).splitlines():
-        assert len(line) <= width or any(command in line for command in copied)
-
-
-CELLS = st.text(alphabet="ab ,1", min_size=1, max_size=58).map(lambda text: " ".join(text.split()) or "a")
-
-
-@given(st.lists(st.tuples(CELLS, CELLS, st.integers(0, 10**12), st.integers(0, 10**12)), min_size=1, max_size=4))
-def test_columns_of_a_table_never_run_together(rows: list[tuple[str, str, int, int]]) -> None:
-    table = Table(
-        id="t",
-        caption="t",
-        columns=(*texts("a", "b"), *numbers("c", "d")),
-        rows=tuple((Cell(a), Cell(b), Cell(f"{c:,}"), Cell(f"{d:,}")) for a, b, c, d in rows),
-    )
-    said = text_of(Outline(title="t", body=(table,)), 60)
-    assert all(len(line) <= 60 for line in said.splitlines())
-    for a, b, c, d in rows:
-        assert {*a.split(), *b.split()} <= {*said.split()}  # no word is cut
-        assert re.search(rf"(?<![\d,]){re.escape(f'{c:,}')}(?![\d,])", said)
-        assert re.search(rf"(?<![\d,]){re.escape(f'{d:,}')}(?![\d,])", said)
-
-
-def test_a_narrow_terminal_drops_optional_columns_and_puts_notes_below() -> None:
-    columns = (*texts("policy"), *numbers("rate"), *numbers("starts", "worst", is_optional=True))
-    rows = ((Cell("static", note="n" * 20), Cell("1" * 18), Cell("2" * 18), Cell("3" * 18)),)
-    outline = Outline(title="t", body=(Table(id="t", caption="t", columns=columns, rows=rows),))
-    assert f"static ({'n' * 20})" in text_of(outline, 100)
-    assert ["worst" in text_of(outline, width) for width in (60, 100)] == [False, True]
-    assert "starts" in text_of(outline, 60)
-    assert f"  {'n' * 20}\n" in text_of(outline, 60)
+    for line in text_of(SAMPLE, width, details=True).splitlines():
+        assert len(line) <= width, line
 
 
 def test_what_is_there_to_be_copied_is_never_broken() -> None:
     command = f"gcloud x {'--flag=value ' * 9}end"
-    said = text_of(Outline(title="t", body=(Finding(id="i", subject="s", write=command),)), 60)
+    finding = Finding(id="i", subject="s", write=command)
+    said = text_of(Outline(title="t", body=(finding, Next(f"fleet {'y' * 90}"))), 60)
     assert command in said
+    assert f"fleet {'y' * 90}" in said
 
 
-def test_a_propertys_path_keeps_its_last_names_within_the_width() -> None:
-    edit = Edit(path=f"spec.{'template.' * 9}image", mark="~", before="a" * 30, after="b" * 30)
-    said = text_of(Outline(title="t", body=(Tree(Branch(name="x", mark="~", edits=(edit,))),)), 60)
-    assert all(len(line) <= 60 for line in said.splitlines())
-    assert re.search(r"~ ….*template\.image$", said, re.MULTILINE)
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_word_of_a_table_is_never_broken(width: int) -> None:
+    cells = [f"Qwen/Qwen3.5-27B-FP8-{number}" for number in range(5)]
+    table = Table(
+        id="t",
+        caption="t",
+        columns=texts(*(f"column-{number}" for number in range(5))),
+        rows=(tuple(map(Cell, cells)),),
+    )
+    assert {*cells} <= {*text_of(Outline(title="t", body=(table,)), width).split()}
+
+
+def test_a_minus_sign_is_a_hyphen_on_a_terminal() -> None:
+    assert "-5 %" in text_of(Outline(title="t", body=(Prose("\N{MINUS SIGN}5 %"),)))
+
+
+def test_values_without_text_are_data_in_camel_case() -> None:
+    assert plain((Cell("a", note="b"), {"k": Number(name="n", now="1")})) == [
+        {"text": "a", "note": "b"},
+        {"k": {"name": "n", "now": "1", "unit": "", "more": ""}},
+    ]
 
 
 def test_markup_of_others_stays_text() -> None:
-    bad = "<script>alert(1)</script> **x** @someone"
+    bad = "<script>alert(1)</script> **x** @someone `</p><script>`"
     outline = Outline(
         title=bad, verdict=bad, body=(Section(title=bad, body=(Prose(bad), Code((bad,)))),), footer=(bad,)
     )
     assert "<script>" not in html_text(outline)
-    comment = re.sub(r"```.*?```", "", markdown_text(outline), flags=re.DOTALL)
+    assert "<img" not in html_text(replace(outline, body=(Code(("</code><img src=x>",)),)))
+    comment = re.sub(r"```.*?```|`[^`]*`", "", markdown_text(outline), flags=re.DOTALL)
     assert "<script>" not in comment
     assert "**x**" not in comment
     assert "@someone" not in comment

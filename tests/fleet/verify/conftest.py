@@ -16,7 +16,7 @@ def a_short_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr(ask, "SETTLE_SECONDS", 0.1)
     monkeypatch.setattr(questions, "BURST_TOKENS", 24)
-    monkeypatch.setattr(questions, "LOAD_PER_RANK", 4)
+    monkeypatch.setattr(ask, "TOGETHER", 4)
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from facts.finding import Finding
+from fleet.plan.from_settings import deployment_of
+from fleet.plan.model.gpu_memory import budget
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from fleet.verify import declared
@@ -59,8 +61,6 @@ def with_adapters() -> Settings:
 def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **changes: Any) -> Node:
     """A server that is what the stack declares, fast; `labels` are laid over those of its cache, `changes` over the rest."""
     engine = settings.serving.engine
-    expected = declared.kv_expectation(settings)
-    assert expected is not None
     block = declared.block_tokens(settings)
     assert block is not None
     resolved = {key: value for key, value in declared.cache_labels(settings).items() if key.startswith("mamba")}
@@ -69,7 +69,7 @@ def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **chang
         ranks=engine.data_parallel_size,
         max_model_len=declared.context_tokens(settings) or 2560,
         cache=Cache(
-            blocks=expected.pool_blocks,
+            blocks=budget(deployment_of(settings)).pool_blocks,
             block_tokens=block,
             dtype=engine.kv_cache_dtype or "auto",
             prefix_caching=bool(engine.enable_prefix_caching),
@@ -122,7 +122,7 @@ def look(
 ) -> Report:
     """`fleet verify` of the endpoint alone, on a server that is what the stack declares but for what is given."""
     with served(node_of(settings, labels=labels, **changes), faults) as url:
-        return verify(settings, "vllm-fleet", Asking(endpoint=url, seconds=20))
+        return verify(settings, "vllm-fleet", Asking(endpoint=url))
 
 
 @cache

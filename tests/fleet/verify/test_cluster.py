@@ -17,7 +17,7 @@ from fleet.clients.kubectl import Kubectl
 from fleet.clients.stack_outputs import accept
 from fleet.verify import ask, checks_cluster, checks_engine, checks_service, cluster, verification
 from fleet.verify.cluster import _node, _one, _pod
-from fleet.verify.facts import Backend, Cluster, Facts, Reply, Server
+from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
 from lab.simulators.model_server.node import Faults, Pace
@@ -53,30 +53,35 @@ def gateway() -> Settings:
 @pytest.fixture(scope="module")
 def canary() -> Settings:
     """Stack gateway with a canary among its users."""
-    rollout = json.dumps({"canary": {"engine": {"seed": 1}, "weight": 25}})
+    rollout = json.dumps({"engine": {"seed": 1}, "weight": 25})
     return parse("gateway", dict(read(ROOT, "gateway").config) | {"vllm-fleet:rollout": rollout})
 
 
-_BACKEND = Backend(
-    pool={"status": {}},
-    picker={"status": {"readyReplicas": 1}},
-    health_policy={"status": {"conditions": [{"type": "Attached", "status": "True"}]}},
-    backend_policy={"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "True"}]}]}},
-)
+_ATTACHED = {"status": {"conditions": [{"type": "Attached", "status": "True"}]}}
+_BACKEND: dict[str, Any] = {
+    "InferencePool": {"status": {"parents": []}},
+    "Deployment": {"status": {"readyReplicas": 1}},
+    "HealthCheckPolicy": _ATTACHED,
+    "GCPBackendPolicy": {"status": {"ancestors": [_ATTACHED["status"]]}},
+}
 
 
-def _facts(settings: Settings, *, pool: str = "", backend: dict[str, Any] | None = None, **changes: Any) -> Facts:
-    """What a cluster says in which all is as declared, with `changes` of `Cluster`, and those of one pool's backend."""
+def _facts(settings: Settings, objects: dict[str, Any] | None = None, **changes: Any) -> Facts:
+    """What a cluster says in which all is as declared, with `changes` of `Cluster` and other objects of the gateway."""
     number = settings.replicas
+    gateway = {
+        f"Gateway {settings.gateway.name}": programmed_gateway(),
+        f"HTTPRoute {settings.gateway.pool}": accepted_route(settings),
+        **{
+            f"{kind} {pool}{'-epp' if kind == 'Deployment' else ''}": manifest
+            for pool in settings.shares
+            for kind, manifest in _BACKEND.items()
+        },
+    }
     seen = Cluster(
         pods=tuple(_pod(pod_of(settings, n)) for n in range(number)),
         nodes=tuple(_node(node_of(settings, n)) for n in range(number)),
-        gateway=programmed_gateway(),
-        route=accepted_route(settings),
-        backends={
-            name: replace(_BACKEND, **(backend or {})) if name == (pool or settings.gateway.pool) else _BACKEND
-            for name in settings.shares
-        },
+        gateway=gateway | (objects or {}),
     )
     return Facts(endpoint="", door=None, cluster=replace(seen, **changes))
 
@@ -101,7 +106,7 @@ def test_every_replica_is_asked_through_its_own_tunnel_and_what_is_wrong_is_name
     made.objects["gateways-inference-gateway"]["status"]["conditions"][1] |= {"status": "False", "reason": "Pending"}
     made.write()
     (tmp_path / "kubeconfig").write_text("")
-    asking = Asking(kubeconfig=tmp_path / "kubeconfig", context="blue", seconds=30)
+    asking = Asking(kubeconfig=tmp_path / "kubeconfig", context="blue")
     report = verify(made.settings, "vllm-fleet", asking)
     ranks = check_of(report, "ranks")
     assert [(where_of(one), name_of(one)) for one in differing(ranks)] == [("qwen35-server-00001", "rank 6")]
@@ -125,7 +130,7 @@ def test_every_replica_is_asked_through_its_own_tunnel_and_what_is_wrong_is_name
 def test_a_context_of_the_users_own_is_not_sought_in_the_stacks_kubeconfig(made: MadeCluster) -> None:
     made.write()
     told = accept("gateway", outputs_of(made.settings, "http://fleet.invalid"), "outputs.json")
-    asking = Asking(outputs=told, context="blue", seconds=30)
+    asking = Asking(outputs=told, context="blue")
     verify(made.settings, "vllm-fleet", asking)
     assert made.calls
     assert all("--context=blue" in call and "--kubeconfig" not in call for call in made.calls)
@@ -135,7 +140,7 @@ def test_a_context_of_the_users_own_is_not_sought_in_the_stacks_kubeconfig(made:
 def test_a_pod_without_a_tunnel_is_not_passed(made: MadeCluster, tmp_path: Path) -> None:
     del made.forwards["qwen35-server-00001"]
     made.write()
-    report = verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+    report = verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path))
     check = check_of(report, "reachable")
     assert state_of(check) == "unknown"
     assert "qwen35-server-00001" in said_in(check)
@@ -148,7 +153,7 @@ def test_a_cluster_that_refuses_is_not_checked_and_the_endpoint_still_is(made: M
         'in the namespace "vllm"\n'
     )
     url = f"http://{made.forwards['qwen35-server-00000']}"
-    report = verify(made.settings, "vllm-fleet", Asking(endpoint=url, kubeconfig=tmp_path, seconds=30))
+    report = verify(made.settings, "vllm-fleet", Asking(endpoint=url, kubeconfig=tmp_path))
     assert state_of(check_of(report, "completion")) == "passed"
     for id_ in ("replicas", "flags", "gateway", "capacity"):
         assert state_of(check_of(report, id_)) == "unknown"
@@ -161,22 +166,17 @@ def test_with_neither_cluster_nor_endpoint_there_is_nothing_to_report(made: Made
         "Unable to connect to the server: dial tcp 10.0.0.2:443: i/o timeout\n"
     )
     with pytest.raises(LiveError, match=r"10\.0\.0\.2:443"):
-        verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+        verify(made.settings, "vllm-fleet", Asking(kubeconfig=tmp_path))
 
 
-def test_what_the_metrics_do_not_tell_is_read_in_the_pods_logs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
-) -> None:
+def test_a_stack_as_declared_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     dev = settings_of("dev")
-    with served(server_of(dev, labels={"num_gpu_blocks": "None"})) as url:
+    with served(server_of(dev)) as url:
         made = MadeCluster(tmp_path / "cluster", dev, [url])
-        made.logs["qwen35-server-00000"] = "(EngineCore_DP0 pid=9) INFO GPU KV cache size: 959,904 tokens\n" * 8
         made.write()
         monkeypatch.setenv("PATH", made.path)
         monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
-        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
-    check = check_of(report, "kv-tokens")
-    assert (state_of(check), said_in(check)[:7]) == ("passed", "959,904")
+        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path))
     assert report.outcome == "passed"
     golden("verify/healthy.txt", printed(report))
 
@@ -196,20 +196,20 @@ def test_silence_within_a_vpc_and_no_cluster_is_no_answer_about_the_stack(made: 
     )
     told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
     with pytest.raises(LiveError, match=rf"{nobody_there} .*10\.0\.0\.2:443"):
-        verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30))
+        verify(made.settings, "vllm-fleet", Asking(outputs=told))
 
 
 def test_silence_within_a_vpc_is_said_where_pods_answer(made: MadeCluster, nobody_there: str) -> None:
     made.write()
     told = accept("gateway", outputs_of(made.settings, nobody_there), "outputs.json")
-    check = check_of(verify(made.settings, "vllm-fleet", Asking(outputs=told, seconds=30)), "reachable")
+    check = check_of(verify(made.settings, "vllm-fleet", Asking(outputs=told)), "reachable")
     assert state_of(check) == "passed"
     assert nobody_there in said_in(check)
     assert "(Connection refused)" in said_in(check)
 
 
 def test_silence_is_held_against_an_endpoint_that_was_named(nobody_there: str) -> None:
-    report = verify(settings_of("dev"), "vllm-fleet", Asking(endpoint=nobody_there, seconds=20))
+    report = verify(settings_of("dev"), "vllm-fleet", Asking(endpoint=nobody_there))
     assert [where_of(one) for one in differing(check_of(report, "reachable"))] == ["endpoint"]
 
 
@@ -223,7 +223,7 @@ def test_a_stream_that_is_left_half_read_costs_nobody_the_tunnel(
         made.write()
         monkeypatch.setenv("PATH", made.path)
         monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
-        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path, seconds=30))
+        report = verify(dev, "vllm-fleet", Asking(kubeconfig=tmp_path))
     assert state_of(check_of(report, "ranks")) == "passed", check_of(report, "ranks")
 
 
@@ -232,101 +232,49 @@ def test_a_stream_that_is_left_half_read_costs_nobody_the_tunnel(
 
 def test_tunnels_that_are_missing_are_named_and_nothing_is_passed_for_their_pods() -> None:
     server = Server(name="a", health=Reply(status=200))
-    check = checks_service.reachable(Facts(endpoint="", door=None, pods=(server,), tunnel_troubles={"b": "it is gone"}))
+    facts = Facts(endpoint="", door=None, pods=(server,), tunnel_troubles={"b": "it is gone"})
+    check = checks_service.reachable(facts, settings_of("dev"))
     assert (state_of(check), said_in(check).endswith("b: it is gone")) == ("unknown", True)
 
 
-def test_another_picker_is_asked_for_by_its_own_names() -> None:
-    settings = make_settings("gateway", gateway={"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}})
-    there = _facts(settings)
-    assert there.cluster is not None
-    assert (set(there.cluster.backends), state_of(checks_cluster.gateway(there, settings))) == (
-        {f"{_OWN}-llm-d"},
-        "passed",
-    )
-    gone = checks_cluster.gateway(_facts(settings, pool=f"{_OWN}-llm-d", backend={"picker": {}}), settings)
-    assert gone is not None
-    assert [where_of(one) for one in differing(gone)] == [f"Deployment {_OWN}-llm-d-epp"]
+def _status(*conditions: tuple[str, str]) -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": status} for type_, status in conditions]}
 
 
-@pytest.mark.parametrize(
-    ("changes", "where", "name"),
+@each_row(
+    ("where", "manifest", "name"),
     [
-        ({"gateway": {}}, "Gateway inference-gateway", "object"),
-        ({"gateway": {"status": {}}}, "Gateway inference-gateway", "Programmed"),
-        ({"route": {}}, "HTTPRoute qwen35-pool", "object"),
-        ({"route": {"status": {"parents": []}}}, "HTTPRoute qwen35-pool", "parents"),
+        ("Gateway inference-gateway", {}, "object"),
+        ("Gateway inference-gateway", {"status": {}}, "Programmed"),
+        ("Gateway inference-gateway", {"status": _status(("Programmed", "Unknown"))}, "Programmed"),
+        ("HTTPRoute qwen35-pool", {}, "object"),
+        ("HTTPRoute qwen35-pool", {"status": {"parents": []}}, "Accepted"),
+        ("HTTPRoute qwen35-pool", {"status": {"parents": [_status(("Accepted", "True"))]}}, "ResolvedRefs"),
         (
-            {"route": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "True"}]}]}}},
             "HTTPRoute qwen35-pool",
-            "ResolvedRefs",
-        ),
-        (
-            {
-                "route": {
-                    "status": {
-                        "parents": [
-                            {
-                                "conditions": [
-                                    {"type": "Accepted", "status": "True"},
-                                    {"type": "ResolvedRefs", "status": "True"},
-                                    {"type": "Reconciled", "status": "False", "reason": "ReconciliationFailed"},
-                                ]
-                            }
-                        ]
-                    }
-                }
-            },
-            "HTTPRoute qwen35-pool",
+            {"status": {"parents": [_status(("Accepted", "True"), ("ResolvedRefs", "True"), ("Reconciled", "False"))]}},
             "Reconciled",
         ),
-        ({"backend": {"pool": {}}}, "InferencePool qwen35-pool", "object"),
-        (
-            {"backend": {"pool": {"status": {"parents": [{"conditions": [{"type": "Accepted", "status": "False"}]}]}}}},
-            "InferencePool qwen35-pool",
-            "Accepted",
-        ),
-        ({"backend": {"picker": {}}}, "Deployment qwen35-pool-epp", "object"),
-        ({"backend": {"picker": {"status": {"replicas": 1}}}}, "Deployment qwen35-pool-epp", "ready pods"),
+        ("InferencePool qwen35-pool", {}, "object"),
+        ("InferencePool qwen35-pool", {"status": {"parents": [_status(("Accepted", "False"))]}}, "Accepted"),
+        ("Deployment qwen35-pool-epp", {}, "object"),
+        ("Deployment qwen35-pool-epp", {"status": {"replicas": 1}}, "ready pods"),
+        ("HealthCheckPolicy qwen35-pool", {}, "object"),
+        ("HealthCheckPolicy qwen35-pool", {"status": _status(("Attached", "False"))}, "Attached"),
+        ("GCPBackendPolicy qwen35-pool", {"status": {"ancestors": [_status(("Attached", "False"))]}}, "Attached"),
     ],
 )
 def test_every_part_of_the_gateway_is_looked_at(
-    gateway: Settings, changes: dict[str, Any], where: str, name: str
+    gateway: Settings, where: str, manifest: dict[str, Any], name: str
 ) -> None:
-    check = checks_cluster.gateway(_facts(gateway, **changes), gateway)
-    assert check is not None
+    check = checks_cluster.gateway(_facts(gateway, {where: manifest}), gateway)
     assert state_of(check) == "error"
     assert (where, name) in {(where_of(one), name_of(one)) for one in differing(check)}
 
 
-@pytest.mark.parametrize(
-    ("changes", "where", "said"),
-    [
-        ({"health_policy": {}}, "HealthCheckPolicy qwen35-pool", "`no healthy upstream`"),
-        (
-            {
-                "health_policy": {
-                    "status": {"conditions": [{"type": "Attached", "status": "False", "reason": "Conflicted"}]}
-                }
-            },
-            "HealthCheckPolicy qwen35-pool",
-            "`no healthy upstream`",
-        ),
-        (
-            {"backend_policy": {"status": {"ancestors": [{"conditions": [{"type": "Attached", "status": "False"}]}]}}},
-            "GCPBackendPolicy qwen35-pool",
-            "after 30 s",
-        ),
-    ],
-)
-def test_a_policy_that_does_not_hold_is_told_with_what_it_costs(
-    gateway: Settings, changes: dict[str, Any], where: str, said: str
-) -> None:
-    check = checks_cluster.gateway(_facts(gateway, backend=changes), gateway)
-    assert check is not None
-    assert (state_of(check), [where_of(one) for one in differing(check)]) == ("error", [where])
-    assert said in said_in(check)
-    assert "networkservices.googleapis.com" not in said_in(check)
+def test_objects_that_could_not_be_read_are_told(gateway: Settings) -> None:
+    check = checks_cluster.gateway(_facts(gateway, troubles={"HTTPRoute qwen35-pool": "forbidden"}), gateway)
+    assert (state_of(check), said_in(check)) == ("unknown", "forbidden")
 
 
 def _weighed(settings: Settings, weights: dict[str, int]) -> dict[str, Any]:
@@ -340,27 +288,24 @@ _OWN, _CANARY = "qwen35-pool", "qwen35-pool-canary"
 
 
 @each_row(
-    "weights, backend, expected",
+    "weights, gone, expected",
     [
-        ({_OWN: 75, _CANARY: 25}, {}, []),
-        ({_OWN: 3, _CANARY: 1}, {}, []),
-        ({_OWN: 75, _CANARY: 25}, {"pool": {}}, [f"InferencePool {_CANARY} · object"]),
-        ({_OWN: 75, _CANARY: 25}, {"picker": {}}, [f"Deployment {_CANARY}-epp · object"]),
-        ({_OWN: 75, _CANARY: 25}, {"health_policy": {}}, [f"HealthCheckPolicy {_CANARY} · object"]),
-        ({_OWN: 75, _CANARY: 25}, {"backend_policy": {}}, [f"GCPBackendPolicy {_CANARY} · object"]),
+        ({_OWN: 75, _CANARY: 25}, None, []),
+        ({_OWN: 3, _CANARY: 1}, None, []),
+        ({_OWN: 75, _CANARY: 25}, f"InferencePool {_CANARY}", [f"InferencePool {_CANARY} · object"]),
+        ({_OWN: 75, _CANARY: 25}, f"HealthCheckPolicy {_CANARY}", [f"HealthCheckPolicy {_CANARY} · object"]),
         # Halted, without the canary, with a backend of somebody else's, without any.
-        ({_OWN: 100, _CANARY: 0}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
-        ({_OWN: 1}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
-        ({_OWN: 75, _CANARY: 15, "x": 10}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_CANARY, "x")]),
-        ({}, {}, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+        ({_OWN: 100, _CANARY: 0}, None, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+        ({_OWN: 1}, None, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
+        ({_OWN: 75, _CANARY: 15, "x": 10}, None, [f"HTTPRoute {_OWN} · share of {name}" for name in (_CANARY, "x")]),
+        ({}, None, [f"HTTPRoute {_OWN} · share of {name}" for name in (_OWN, _CANARY)]),
     ],
 )
 def test_a_canary_among_users_is_looked_at_as_the_servers_are(
-    canary: Settings, weights: dict[str, int], backend: dict[str, Any], expected: list[str]
+    canary: Settings, weights: dict[str, int], gone: str | None, expected: list[str]
 ) -> None:
-    facts = _facts(canary, pool=_CANARY, backend=backend, route=_weighed(canary, weights))
-    check = checks_cluster.gateway(facts, canary)
-    assert check is not None
+    objects = {f"HTTPRoute {_OWN}": _weighed(canary, weights), **({gone: {}} if gone else {})}
+    check = checks_cluster.gateway(_facts(canary, objects), canary)
     assert [one.subject for one in differing(check)] == expected
 
 
@@ -373,14 +318,13 @@ def test_everything_of_a_canary_among_users_is_read(
     monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
     seen = cluster.read(Kubectl(namespace="vllm"), canary)
     facts = Facts(endpoint="", door=None, cluster=seen)
-    assert (set(seen.backends), state_of(checks_cluster.gateway(facts, canary))) == ({_OWN, _CANARY}, "passed")
+    assert {name.partition(" ")[2] for name in seen.gateway} >= {_OWN, _CANARY, f"{_OWN}-epp", f"{_CANARY}-epp"}
+    assert state_of(checks_cluster.gateway(facts, canary)) == "passed"
 
 
 def test_a_policy_that_nobody_has_judged_yet_is_no_finding(gateway: Settings) -> None:
-    check = checks_cluster.gateway(
-        _facts(gateway, backend={"health_policy": {"spec": {}}, "backend_policy": {"status": {}}}), gateway
-    )
-    assert check is not None
+    unjudged = {"HealthCheckPolicy qwen35-pool": {"spec": {}}, "GCPBackendPolicy qwen35-pool": {"status": {}}}
+    check = checks_cluster.gateway(_facts(gateway, {**unjudged, "InferencePool qwen35-pool": {"spec": {}}}), gateway)
     assert state_of(check) == "passed"
 
 
@@ -389,17 +333,15 @@ def test_a_gateway_that_was_programmed_and_no_longer_is_well_fails(gateway: Sett
     ill["status"]["conditions"].append(
         {"type": "networking.gke.io/GatewayHealthy", "status": "False", "message": "gone"}
     )
-    check = checks_cluster.gateway(_facts(gateway, gateway=ill), gateway)
-    assert check is not None
+    check = checks_cluster.gateway(_facts(gateway, {"Gateway inference-gateway": ill}), gateway)
     assert [one.found for one in differing(check)] == ["False: gone"]
 
 
 def test_a_listener_that_is_not_programmed_fails(gateway: Settings) -> None:
     stuck = copy.deepcopy(programmed_gateway())
     stuck["status"]["listeners"][0]["conditions"][1]["status"] = "False"
-    check = checks_cluster.gateway(_facts(gateway, gateway=stuck), gateway)
-    assert check is not None
-    assert where_of(differing(check)[0]) == "Gateway inference-gateway, listener http"
+    check = checks_cluster.gateway(_facts(gateway, {"Gateway inference-gateway": stuck}), gateway)
+    assert [one.subject for one in differing(check)] == ["Gateway inference-gateway · Programmed"]
 
 
 def test_a_missing_replica_is_told_with_why(gateway: Settings) -> None:
@@ -498,9 +440,6 @@ def test_another_owners_number_of_replicas_is_not_judged() -> None:
     external = settings_of("dev", replicas="external")
     check = checks_cluster.replicas(_facts(external), external)
     assert state_of(check) == "passed"
-    assert "replicas: external" in said_in(check)
-    scaled = settings_of("prod")
-    assert "2 to 8, by the autoscaler" in said_in(checks_cluster.replicas(_facts(scaled), scaled))
 
 
 @pytest.mark.parametrize(
@@ -521,7 +460,6 @@ def test_nodes_that_are_not_what_is_paid_for(stack: str, labels: dict[str, str],
     check = checks_cluster.capacity(_facts(settings, nodes=(_node(wrong),)), settings)
     assert state_of(check) == "error"
     assert [(where_of(one), name_of(one)) for one in differing(check)] == [("gke-node-0", name)]
-    assert settings.capacity.mode in said_in(check)
 
 
 def test_nodes_of_another_machine_are_held_against_the_declared_one() -> None:
@@ -648,7 +586,7 @@ def test_a_paused_stack_is_asked_nothing_and_passes(tmp_path: Path, monkeypatch:
     made.write()
     monkeypatch.setenv("PATH", made.path)
     monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
-    report = verify(paused, "vllm-fleet", Asking(endpoint="http://127.0.0.1:1", kubeconfig=tmp_path, seconds=30))
+    report = verify(paused, "vllm-fleet", Asking(endpoint="http://127.0.0.1:1", kubeconfig=tmp_path))
     assert report.outcome == "passed"
     assert state_of(check_of(report, "replicas")) == "passed"
     for id_ in ("replicas", "completion"):
@@ -688,19 +626,6 @@ def test_adapters_of_the_rendered_pod_are_compared_as_one_list() -> None:
         pod["spec"]["containers"][0]["args"] = words
         check = checks_engine.flags(_facts(settings_of("dev"), pods=(_pod(pod),)), settings)
         assert [one.found for one in differing(check)] == found
-
-
-def test_logs_are_read_from_their_beginning() -> None:
-    asked: list[tuple[str, ...]] = []
-
-    class Asked:
-        def run(self, *arguments: str, what: str, seconds: float) -> str:
-            del what, seconds
-            asked.append(arguments)
-            return "GPU KV cache size: 1,005,840 tokens"
-
-    assert cluster.logged_kv_tokens(Asked(), ("a",)) == {"a": (1_005_840,)}  # type: ignore[arg-type]
-    assert asked == [("logs", "a", "--container=vllm", "--limit-bytes=2000000")]
 
 
 class _Refusing(Kubectl):

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
 from fleet.verify import checks_engine, checks_traffic, declared, questions
-from fleet.verify.facts import Burst, Facts, Reply, Server, Twice
+from fleet.verify.facts import Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
@@ -33,8 +33,8 @@ def _info(**labels: str) -> str:
     return "vllm:cache_config_info{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "} 1\n"
 
 
-def _facts(text: str, *, logged: tuple[int, ...] = ()) -> Facts:
-    server = Server(name="pod-1", health=Reply(status=200), metrics=parse(text), logged_kv_tokens=logged)
+def _facts(text: str) -> Facts:
+    server = Server(name="pod-1", health=Reply(status=200), metrics=parse(text))
     return Facts(endpoint="", door=None, pods=(server,))
 
 
@@ -61,7 +61,7 @@ def test_a_hybrid_model_without_its_cache_mode_is_named() -> None:
     ],
 )
 def test_every_other_value_is_compared_too(dev: Settings, label: str, found: str) -> None:
-    good = {"num_gpu_blocks_override": "None", "kv_cache_memory_bytes": "None", **declared.cache_labels(dev)}
+    good = declared.cache_labels(dev)
     assert state_of(checks_engine.configuration(_facts(_info(engine="0", **good)), dev)) == "passed"
     check = checks_engine.configuration(_facts(_info(engine="0", **{**good, label: found})), dev)
     assert [(name_of(one), one.found) for one in differing(check)] == [(label, found)]
@@ -84,7 +84,7 @@ def test_a_value_that_is_not_told_is_not_passed_in_silence(dev: Settings) -> Non
 
 def test_without_metrics_nothing_of_the_engines_is_checked_and_none_is_passed(dev: Settings) -> None:
     report = look(dev, Faults(metrics_missing=True))
-    for id_ in ("configuration", "engines", "kv-tokens", "ranks", "speculation"):
+    for id_ in ("configuration", "ranks", "speculation"):
         check = check_of(report, id_)
         assert state_of(check) == "unknown", check
         assert "/metrics" in said_in(check)
@@ -99,11 +99,11 @@ def test_engines_whose_metrics_are_switched_off_are_not_taken_for_idle_or_missin
             return web.Response(text='http_requests_total{handler="/v1/completions",status="2xx"} 7.0\n')
 
     with serving(lambda: Silent(node_of(dev))) as server:
-        report = verify(dev, "vllm-fleet", Asking(endpoint=server.url, seconds=20))
+        report = verify(dev, "vllm-fleet", Asking(endpoint=server.url))
     assert in_state(report, "error") == []
-    for id_ in ("configuration", "engines", "kv-tokens", "ranks", "speculation"):
+    for id_ in ("configuration", "ranks", "speculation"):
         assert state_of(check_of(report, id_)) == "unknown"
-    assert "--disable-log-stats" in said_in(check_of(report, "engines"))
+    assert "--disable-log-stats" in said_in(check_of(report, "configuration"))
 
 
 def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
@@ -111,84 +111,7 @@ def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
     assert (batch["enable_prefix_caching"], batch["mamba_cache_mode"]) == ("False", "none")
 
 
-# Engines
-
-
-def test_one_engine_where_eight_are_declared_is_named(dev: Settings) -> None:
-    check = check_of(look(dev, ranks=1), "engines")
-    assert (differing(check)[0].allowed, differing(check)[0].found) == ("8", "1 (0)")
-
-
-# KV tokens
-
-
-def test_the_cache_is_that_of_the_sequences_declared() -> None:
-    eight_thousand = settings_of("dev", engine={"maxNumSeqs": 8192})
-    check = checks_engine.kv_tokens(_facts(_info(engine="0", num_gpu_blocks="1457", block_size="1584")), eight_thousand)
-    assert state_of(check) == "passed", check
-
-
-@pytest.mark.parametrize(
-    ("blocks", "state"), [(2_310, "passed"), (2_544, "passed"), (2_300, "error"), (2_560, "error")]
-)
-def test_the_tolerance_is_five_per_cent_either_way(dev: Settings, blocks: int, state: str) -> None:
-    check = checks_engine.kv_tokens(_facts(_info(engine="0", num_gpu_blocks=str(blocks), block_size="1584")), dev)
-    assert state_of(check) == state, check
-
-
-def test_one_api_server_tells_the_sum_of_its_engines() -> None:
-    """Source: vLLM 0.18.1, v1/engine/utils.py: `num_gpu_blocks += msg["num_gpu_blocks"]` for every engine that is READY."""
-    module = settings_of("dev", engine={"apiServerCount": 1})
-    expected = declared.kv_expectation(module)
-    assert expected is not None
-    text = "".join(
-        _info(engine=str(n), num_gpu_blocks=str(8 * expected.pool_blocks), block_size="1584") for n in range(8)
-    )
-    check = checks_engine.kv_tokens(_facts(text), module)
-    assert (state_of(check), said_in(check)[:7]) == ("passed", f"{expected.kv_tokens:,}")
-
-
-def test_where_the_metrics_do_not_tell_the_log_does(dev: Settings) -> None:
-    """Several API servers never hear of the blocks: vLLM 0.18.1 tells `None`."""
-    silent = _info(engine="0", num_gpu_blocks="None", block_size="1584")
-    check = checks_engine.kv_tokens(_facts(silent), dev)
-    assert state_of(check) == "unknown"
-    assert "num_gpu_blocks None" in said_in(check)
-    assert state_of(checks_engine.kv_tokens(_facts(silent, logged=(959_904, 959_904)), dev)) == "passed"
-    assert state_of(checks_engine.kv_tokens(_facts(silent, logged=(959_904, 288_000)), dev)) == "error"
-
-
 # Ranks
-
-
-@each_row(
-    "running, cache, asleep, stands",
-    [
-        (3, (0.5, 0.5), False, True),
-        (3, (0.5, 0.6), False, False),
-        (0, (0.5, 0.5), False, False),
-        (3, (0.5, 0.5), True, False),
-    ],
-)
-def test_a_rank_with_requests_and_without_a_step_is_told_from_a_starving_one(
-    running: int, cache: tuple[float, float], asleep: bool, stands: bool, dev: Settings
-) -> None:
-    def scrape(used: float, tokens: int) -> MetricsText:
-        lines = [f'vllm:generation_tokens_total{{engine="{rank}"}} {tokens if rank else 7}' for rank in range(8)]
-        lines += [
-            f'vllm:num_requests_running{{engine="0"}} {running}',
-            f'vllm:kv_cache_usage_perc{{engine="0"}} {used}',
-            f'vllm:engine_sleep_state{{engine="0",sleep_state="awake"}} {int(not asleep)}',
-        ]
-        return parse("\n".join(lines) + "\n")
-
-    burst = Burst(
-        asked=32, answered=28, troubles=(), seconds=20.0, before=scrape(cache[0], 1), after=scrape(cache[1], 2)
-    )
-    door = Server(name="endpoint", health=Reply(status=200), burst=burst)
-    check = checks_traffic.ranks(Facts(endpoint="http://10.0.0.9", door=door, one_server=True), dev)
-    (rank,) = (one for one in differing(check) if name_of(one) == "rank 0")
-    assert str(rank.found).endswith("no step in 20 s") == stands
 
 
 def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
@@ -212,7 +135,7 @@ def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
 def test_drafts_that_are_never_accepted_are_a_failure(dev: Settings) -> None:
     check = check_of(look(dev, Faults(drafts_rejected=True)), "speculation")
     assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "90 % as published, 80 % at least"
+    assert name_of(differing(check)[0]) == "acceptance"
     assert differing(check)[0].found.startswith("0 % of")
 
 
@@ -259,15 +182,11 @@ def test_a_cache_that_never_hits_is_a_failure(version: str) -> None:
     node = node_of(settings)
     check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
     assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "3,136, 1,568 at least"
+    assert differing(check)[0].allowed == "1,568 or more"
 
 
-@pytest.mark.parametrize(
-    ("context", "prompt", "state"), [(8_192, 1_025, "passed"), (512, None, "unknown")], ids=["room", "no room"]
-)
-def test_another_models_prompt_is_long_enough_for_the_largest_block(
-    context: int, prompt: int | None, state: str
-) -> None:
+@pytest.mark.parametrize(("context", "prompt"), [(8_192, 1_025), (512, None)], ids=["room", "no room"])
+def test_another_models_prompt_is_long_enough_for_the_largest_block(context: int, prompt: int | None) -> None:
     """DeepSeek's attention has blocks of 128 tokens on a B200, and the server tells 16."""
     import json
 
@@ -280,22 +199,11 @@ def test_another_models_prompt_is_long_enough_for_the_largest_block(
     config["vllm-fleet:server"] = json.dumps({**json.loads(config["vllm-fleet:server"]), "engine": engine})
     settings = parse("dev", config)
     assert declared.prompt_to_hit(settings) == prompt
-    reply, nothing = Reply(status=200), _cache_counters({"0": 0}, {"0": 0})
-    twice = Twice(
-        where="pod-1",
-        prompt_tokens=1_025,
-        first=reply,
-        second=reply,
-        before=nothing,
-        after=_cache_counters({"0": 2_050}, {"0": 1_024}),
-    )
-    assert state_of(checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), settings)) == state
 
 
 def test_a_context_in_which_no_prompt_can_hit_is_not_checked(dev: Settings) -> None:
     check = checks_traffic.prefix_caching(Facts(endpoint="", door=None), dev)
     assert state_of(check) == "unknown"
-    assert "no prompt within the 2,560 tokens" in said_in(check)
 
 
 def test_a_long_prompt_that_is_refused_is_a_failure(code: Settings) -> None:
@@ -306,48 +214,29 @@ def test_a_long_prompt_that_is_refused_is_a_failure(code: Settings) -> None:
     assert (state_of(check), differing(check)[0].found) == ("error", "HTTP 400")
 
 
-def _cache_counters(queries: dict[str, int], hits: dict[str, int]) -> MetricsText:
-    lines = [f'vllm:prefix_cache_queries_total{{engine="{engine}"}} {value}' for engine, value in queries.items()]
-    lines += [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in hits.items()]
+def _cache_counters(hits: dict[str, int]) -> MetricsText:
+    lines = [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in hits.items()]
     return parse("\n".join(lines))
 
 
-@pytest.mark.parametrize(
-    ("queries", "hits", "state"),
+@each_row(
+    ("hits", "state"),
     [
-        # Pinned to engine 0: what other users' prompts hit on engine 3 says nothing.
-        ({"0": 9_506, "3": 5_000}, {"0": 0, "3": 4_752}, "error"),
-        ({"0": 9_506, "3": 5_000}, {"0": 3_168, "3": 0}, "passed"),
-        # A front end that does not pin: both went to engine 3.
-        ({"0": 0, "3": 9_506}, {"0": 0, "3": 3_168}, "passed"),
-        ({"0": 9_506, "3": 0}, {"0": 1_567, "3": 0}, "error"),
-        # Other users' prompts on the same engine: their hits are as good an explanation as ours.
-        ({"0": 9_506 + 4_753, "3": 0}, {"0": 3_168, "3": 0}, "unknown"),
-        ({"0": 9_506 + 4_753, "3": 0}, {"0": 0, "3": 0}, "error"),
-        ({"0": 9_506 + 1_000, "3": 0}, {"0": 3_168, "3": 0}, "passed"),
+        ({"0": 0, "3": 0}, "error"),
+        ({"0": 1_567, "3": 0}, "error"),
+        ({"0": 3_168, "3": 0}, "passed"),
+        # Of a front end that does not pin, or of other users: the cache works.
+        ({"0": 0, "3": 4_752}, "passed"),
     ],
 )
-def test_hits_are_counted_where_the_prompts_went(
-    code: Settings, queries: dict[str, int], hits: dict[str, int], state: str
-) -> None:
-    nothing = dict.fromkeys(queries, 0)
+def test_hits_of_any_engine_show_a_cache_that_works(code: Settings, hits: dict[str, int], state: str) -> None:
+    nothing = dict.fromkeys(hits, 0)
     twice = Twice(
         where="pod-1",
         prompt_tokens=4_753,
         first=Reply(status=200),
         second=Reply(status=200),
-        before=_cache_counters(nothing, nothing),
-        after=_cache_counters(queries, hits),
+        before=_cache_counters(nothing),
+        after=_cache_counters(hits),
     )
     assert state_of(checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)) == state
-
-
-def test_a_pod_that_does_not_tell_its_cache_is_not_passed_with_the_others(dev: Settings) -> None:
-    tells = parse(_info(engine="0", num_gpu_blocks="2426", block_size="1584"))
-    silent = parse(_info(engine="0", num_gpu_blocks="None", block_size="1584"))
-    pods = tuple(
-        Server(name=name, health=Reply(status=200), metrics=metrics) for name, metrics in (("a", tells), ("b", silent))
-    )
-    check = checks_engine.kv_tokens(Facts(endpoint="", door=None, pods=pods), dev)
-    assert state_of(check) == "unknown"
-    assert said_in(check).endswith(": b")

@@ -9,14 +9,13 @@ import typer.main
 
 from fleet.cli.verify import verify as command
 from fleet.report.as_json import json_text
-from fleet.verify import ask, declared, judgement, questions
+from fleet.verify import ask, judgement, questions
 from fleet.verify.cluster import _node, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
-from fleet.verify.questions import BURST_TOKENS, LOAD_PER_RANK
+from fleet.verify.questions import BURST_TOKENS
 from fleet.verify.report import outline
-from fleet.verify.verification import judge, judge_answers
-from settings.load import parse
-from settings.stack_file import read
+from fleet.verify.verification import judge
+from settings.sections.endpoint import Endpoint
 from tests.fleet.verify.made_cluster import node_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import ROOT, good, settings_of
 
@@ -28,7 +27,9 @@ def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> N
     named = settings.gateway.model_copy(update={"hostname": "llm.acme.dev"})
     settings = settings.model_copy(update={"gateway": named})
     seen = Cluster(
-        pods=(_pod(pod_of(settings, 0)),), nodes=(_node(node_of(settings, 0)),), gateway=programmed_gateway()
+        pods=(_pod(pod_of(settings, 0)),),
+        nodes=(_node(node_of(settings, 0)),),
+        gateway={"Gateway inference-gateway": programmed_gateway()},
     )
     server = Server(name="endpoint", health=Reply(status=200), models_without_key=Reply(status=401))
     ids = [check[0].id for check in judge(Facts(endpoint="", door=server, cluster=seen), settings)]
@@ -38,21 +39,13 @@ def test_every_check_is_described_and_no_other_in_the_order_of_the_report() -> N
 
 
 def test_every_check_of_routers_is_described_in_the_order_of_the_report() -> None:
-    config = dict(read(ROOT, "dev").config) | {"vllm-fleet:endpoint": json.dumps({"kind": "leastRequest"})}
+    plain = settings_of("dev", apiKeySecret="vllm-api-key")
+    routed = plain.model_copy(update={"endpoint": Endpoint(kind="leastRequest")})
     facts = Facts(endpoint="", door=None)
-    without = [check[0].id for check in judge(facts, settings_of("dev"))]
-    ids = [check[0].id for check in judge(facts, parse("dev", config)) if check[0].id not in without]
+    without = [check[0].id for check in judge(facts, plain)]
+    ids = [check[0].id for check in judge(facts, routed) if check[0].id not in without]
     table = GUIDE[GUIDE.index("## Routers") :].partition("\n\n## ")[0]
     assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == ids
-
-
-def test_every_check_of_answers_is_described_in_the_order_of_the_report() -> None:
-    settings = settings_of("dev", profile="serve-code")
-    ids = [check[0].id for check in judge_answers(Facts(endpoint="", door=None), settings) if check]
-    table = GUIDE[GUIDE.index("## Answers") :].partition("\n- **")[0]
-    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == ids
-    assert f"beside {LOAD_PER_RANK} clients" in GUIDE
-    assert f"at most {judgement.NEAR_TIE:g} (natural logarithm)" in GUIDE
 
 
 def test_every_key_of_the_document_is_described() -> None:
@@ -71,12 +64,12 @@ def test_every_option_is_in_the_guide() -> None:
 
 
 def test_the_figures_of_the_guide_are_those_of_the_code() -> None:
-    assert f"within {100 * declared.KV_TOLERANCE:.0f} %" in GUIDE
     assert f"{questions.STREAM_TOKENS} tokens, or {ask.CHAT_SECONDS:.0f} seconds" in GUIDE
+    assert f"at most {judgement.NEAR_TIE:g} (natural logarithm)" in GUIDE
     assert f"four requests of {BURST_TOKENS} tokens" in GUIDE
     assert questions.REQUESTS_PER_RANK == 4
     phases = (
         f"{ask.GREETING_SECONDS:.0f} s for the greeting, {ask.BURST_SECONDS:.0f} for the burst, {2 * ask.TWICE_SECONDS:.0f} for the "
-        f"long prompt twice, {ask.CHAT_SECONDS:.0f} for the chats"
+        f"long prompt twice, {ask.CHAT_SECONDS:.0f} for the chat, and with `--answers` {2 * ask.ANSWER_SECONDS:.0f} for the question"
     )
     assert phases in GUIDE

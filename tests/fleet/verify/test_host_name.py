@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fleet.verify.host_name import CALLED, LEAST_DAYS, HostName, host_name, is_asked, look
+from fleet.verify.facts import Facts, HostName
+from fleet.verify.host_name import CALLED, LEAST_DAYS, host_name, is_asked, look
 from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -128,7 +129,7 @@ def test_ports_without_a_listener_are_troubles_and_no_crash() -> None:
     ],
 )
 def test_what_a_client_would_stumble_over_fails(found: HostName, where: str) -> None:
-    check = host_name(found, NAMED, "")
+    check = host_name(Facts(endpoint="", door=None, name=found), NAMED)
     assert check is not None
     assert check[0].severity == "error"
     assert [one.subject for one in check[1:]] == [f"endpoint · {where}"]
@@ -147,7 +148,7 @@ def test_what_a_client_would_stumble_over_fails(found: HostName, where: str) -> 
 def test_a_stack_without_a_name_has_no_such_check(
     settings: Settings, found: HostName | None, severity: str | None
 ) -> None:
-    check = host_name(found, settings, "")
+    check = host_name(Facts(endpoint="", door=None, name=found), settings)
     assert (check[0].severity if check else None) == severity
 
 

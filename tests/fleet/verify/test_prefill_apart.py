@@ -59,7 +59,7 @@ def page(requests: int, computed: int, gb: float = 0.0, seconds: float = 0.0, fa
 
 def facts(after: str | None) -> Facts:
     pages = (None, None) if after is None else (scrape(page(0, 0)), scrape(after))
-    burst = Burst(asked=8, answered=8, troubles=(), seconds=1.0, before=pages[0], after=pages[1])
+    burst = Burst(asked=8, answered=8, before=pages[0], after=pages[1])
     return Facts(endpoint="", door=None, pods=(Server(name="pod-a", health=Reply(status=200), burst=burst),))
 
 
@@ -68,7 +68,7 @@ def facts(after: str | None) -> Facts:
     [
         (page(8, 8, 1.6, 0.1), "passed", []),
         (page(8, 512), "error", ["prompt tokens that decode computes, per request"]),  # the article's
-        (page(8, 512, failed=8), "error", ["prompt tokens that decode computes, per request"]),
+        (page(8, 512, failed=8), "error", ["prompt tokens that decode computes, per request", "failed transfers"]),
         (page(8, 8, 1.6, 3.2), "error", ["bytes by seconds"]),  # TCP
         (page(64, 127, 12.8, 0.8, failed=1), "error", ["failed transfers"]),
         (page(0, 0), "error", ["requests of decode engines"]),

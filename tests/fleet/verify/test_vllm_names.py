@@ -9,20 +9,17 @@ from pathlib import Path
 import pytest
 
 from fleet.verify import declared, questions
-from fleet.verify.checks_engine import _expected_labels
 from tests.fleet.verify.stacks import settings_of
 from tests.support.benchmark import VLLM_PYTHON, needs_vllm
 
 PROGRAM = """
 import json
 from vllm.config.cache import CacheConfig
-from vllm.entrypoints.openai.chat_completion.protocol import ChatMessage
 from vllm.entrypoints.openai.completion.protocol import CompletionLogProbs, CompletionRequest
 from vllm.entrypoints.openai.engine.protocol import DeltaMessage, ModelCard, UsageInfo
 cache = CacheConfig(cache_dtype="fp8_e4m3", gpu_memory_utilization=0.92, mamba_cache_mode="align", enable_prefix_caching=True)
 print(json.dumps({
     "labels": cache.metrics_info(),
-    "message": list(ChatMessage.model_fields),
     "delta": list(DeltaMessage.model_fields),
     "model": list(ModelCard.model_fields),
     "completion": list(CompletionRequest.model_fields),
@@ -40,15 +37,12 @@ def test_labels_and_fields_are_vllms_own(tmp_path: Path) -> None:
     )
     names = json.loads(done.stdout.splitlines()[-1])
     for stack in ("dev", "cud"):
-        assert _expected_labels(settings_of(stack)).keys() <= names["labels"].keys()
+        assert declared.cache_labels(settings_of(stack)).keys() <= names["labels"].keys()
     expected = declared.cache_labels(settings_of("dev"))
     for label in ("cache_dtype", "gpu_memory_utilization", "mamba_cache_mode", "enable_prefix_caching"):
         assert names["labels"][label] == expected[label]
-    # Rule by nobody until the engines are up, and never by one of several API servers.
-    assert names["labels"]["num_gpu_blocks"] == "None"
-    assert questions.needle("m", 100, "salt").keys() <= set(names["completion"])
+    assert questions.needle("m", 100, None, "salt").keys() <= set(names["completion"])
     assert {"tokens", "top_logprobs"} <= set(names["logprobs"])
-    assert {"content", "reasoning", "tool_calls"} <= set(names["message"])
     assert {"content", "reasoning"} <= set(names["delta"])
     assert "max_model_len" in names["model"]
-    assert {"prompt_tokens", "completion_tokens", "total_tokens"} <= set(names["usage"])
+    assert {"completion_tokens"} <= set(names["usage"])

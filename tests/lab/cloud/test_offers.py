@@ -83,7 +83,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
     stock = Stock(gpu_zones=zones)
     expected = {
         "weights-writer": [("c4a-standard-8", "on-demand")],
-        "vllm-benchmark": [("c4-standard-16", "on-demand")],
+        "vllm-benchmark": [("c4-standard-32" if shape == "spot" else "c4-standard-16", "on-demand")],
         "spending-guard": [("e2-standard-4", "on-demand")],
         "router": [("e2-standard-8", "on-demand")],
         "qwen35-pool-llm-d-epp": [("e2-standard-16", "on-demand")],  # ten vCPUs

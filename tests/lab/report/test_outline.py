@@ -80,7 +80,7 @@ def test_a_stack_that_never_came_up_is_told_once() -> None:
     why = "the stack did not come up: the Job has failed"
     first = dataclasses.replace(bring_up(), gave_up=why)
     second = dataclasses.replace(preempt_four(), gave_up=why)
-    text = one_line(shown(sample_report(first, second)))
+    text = one_line(shown(sample_report(first, second), 400))
     assert text.count(why) == 1
     assert f"same as {first.name}" in text
 

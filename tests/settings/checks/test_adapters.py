@@ -172,7 +172,7 @@ def test_the_pinned_list_is_the_reason_that_reviewers_see_for_its_option(tmp_pat
 
 def test_a_canary_of_another_revision_has_the_adapters_and_one_of_another_model_has_none() -> None:
     for model, names in (({"revision": "f" * 40}, ["support"]), ({"id": "Qwen/Qwen3.5-9B", "revision": "f" * 40}, [])):
-        settings = made(rollout={"canary": {"model": model}})
+        settings = made(rollout={"model": model})
         assert settings.canary is not None
         assert [one.name for one in settings.canary.model.adapters] == names
         assert settings.canary.engine.enable_lora is (True if names else None)

@@ -69,7 +69,7 @@ def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stac
             "batch.onDone",
         ),
         (KEEP, SCALED, "batch-keep-with-scaling", "batch.onDone"),
-        ({}, {**SCALED, "rollout": {"canary": {"engine": {"maxNumSeqs": 64}}}}, "batch-with-canary", "rollout.canary"),
+        ({}, {**SCALED, "rollout": {"engine": {"maxNumSeqs": 64}}}, "batch-with-canary", "rollout"),
         (
             {},
             {**SCALED, "benchmark": {"enabled": True, "runOnUpdate": False}},
@@ -128,7 +128,7 @@ def test_a_batch_on_a_schedule_waits_for_its_windows_and_a_section_that_is_off_s
 
 
 def test_two_releases_behind_one_gateway_answer_one_batch() -> None:
-    rollout = {"canary": {"engine": {"maxNumSeqs": 64}, "weight": 10}}
+    rollout = {"engine": {"maxNumSeqs": 64}, "weight": 10}
     mixed = found(KEEP, {"server": {"replicas": 2}, "gateway": {"enabled": True}, "rollout": rollout})[
         "batch-of-two-releases"
     ]

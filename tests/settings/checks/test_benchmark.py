@@ -98,6 +98,17 @@ def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() ->
     assert "sequences-below-load" not in found(enabled=False, concurrency=[admitted + 1])
 
 
+def test_one_pod_has_ports_for_so_many_connections_and_vcpus_for_so_many_clients() -> None:
+    def ids(replicas: int, **benchmark: Any) -> set[str]:
+        settings = make_settings(server={"replicas": replicas}, benchmark={"enabled": True, **benchmark})
+        return {one.id for one in check(settings) if one.severity == "error" and "benchmark" in one.subject}
+
+    assert ids(12) == ids(12, connectionsPerClient=500) == set()
+    assert ids(13) == {"benchmark-connections"}
+    assert ids(12, connectionsPerClient=400) == {"benchmark-clients"}
+    assert ids(13, enabled=False) == set()
+
+
 def test_requests_longer_than_the_context_are_refused() -> None:
     def problems(**engine: Any) -> dict[str, Finding]:
         server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}

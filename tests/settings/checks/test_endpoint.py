@@ -35,7 +35,7 @@ def found(**sections: Any) -> set[str]:
             {
                 "endpoint": LEAST,
                 "gateway": {"enabled": True},
-                "rollout": {"canary": {"engine": {"seed": 1}, "weight": 5}},
+                "rollout": {"engine": {"seed": 1}, "weight": 5},
             },
             "canary-weight-without-gateway",
         ),

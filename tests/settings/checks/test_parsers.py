@@ -117,7 +117,7 @@ def test_a_parser_is_named_once_and_for_this_release(tmp_path: Path) -> None:
 def test_a_canary_of_another_revision_keeps_the_models_parsers(tmp_path: Path) -> None:
     model = own(tmp_path, reasoningParser="deepseek_r1")
     canary = {"model": {"revision": "b" * 40}}
-    serving = make_settings(model=model, server=CHAT, rollout={"canary": canary}).canary
+    serving = make_settings(model=model, server=CHAT, rollout=canary).canary
     assert serving is not None
     assert (serving.engine.reasoning_parser, serving.model.revision) == ("deepseek_r1", "b" * 40)
 

@@ -21,7 +21,7 @@ IMAGE = {"tag": "v0.33.0", "digest": f"sha256:{'1' * 64}"}
 
 def canary(server: dict[str, Any] | None = None, **declared: Any) -> Settings:
     given = {"replicas": 12, **(server or {})}
-    return make_settings(server=given, rollout={"canary": declared})
+    return make_settings(server=given, rollout=declared)
 
 
 def problems(settings: Settings) -> dict[str, Finding]:
@@ -45,7 +45,7 @@ def test_what_is_refused_of_a_server_is_refused_of_its_canary_under_its_own_key(
     of_canary = {(one.id, one.subject) for one in check(canary(engine=engine)) if one.severity == "error"}
     assert refused
     assert refused == of_canary
-    assert all(path.startswith("vllm-fleet:rollout.canary.engine.") for _, path in refused)
+    assert all(path.startswith("vllm-fleet:rollout.engine.") for _, path in refused)
 
 
 def test_an_engine_setting_is_laid_over_the_servers_and_null_leaves_it_to_vllm() -> None:
@@ -65,19 +65,17 @@ def test_another_release_brings_its_own_image() -> None:
 @pytest.mark.parametrize(
     ("declared", "path"),
     [
-        ({"profile": "recrod"}, "profile"),
         ({"engine": {"maxNumSeq": 1}}, "engine.maxNumSeq"),
         ({"engine": {"version": "0.99.0"}}, "engine.version"),
         ({"image": {"tag": "v0.33.0-cu130"}}, "image.digest"),
         ({"model": {"id": "some/model"}}, "model.revision"),
-        ({"replicas": 0}, "replicas"),
         ({"weight": 51}, "weight"),
     ],
 )
 def test_a_wrong_canary_is_refused_by_its_own_key(declared: dict[str, Any], path: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         canary(**declared)
-    assert f"vllm-fleet:rollout.canary.{path}" in {problem.subject for problem in refusal.value.problems}
+    assert f"vllm-fleet:rollout.{path}" in {problem.subject for problem in refusal.value.problems}
 
 
 def test_a_servers_name_has_room_for_the_canarys_ending() -> None:
@@ -90,7 +88,7 @@ def test_a_servers_name_has_room_for_the_canarys_ending() -> None:
 def test_a_gateway_before_the_servers_says_nothing_about_the_canary() -> None:
     behind = {"gateway": {"enabled": True}, "server": {"replicas": 12, "apiKeySecret": "key-of-clients"}}
     of_servers = {one.id for one in check(make_settings(**behind))}
-    beside = check(make_settings(**behind, rollout={"canary": {"engine": {"seed": 1}}}))
+    beside = check(make_settings(**behind, rollout={"engine": {"seed": 1}}))
     assert {one.id for one in beside} == of_servers
 
 
@@ -102,7 +100,7 @@ def test_a_canary_among_users_has_a_pool_and_pickers_that_are_counted(
 ) -> None:
     settings = make_settings(
         gateway={"enabled": True, "epp": {"cpu": 10, "replicas": 2}},
-        rollout={"canary": {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})},
+        rollout={"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight}),
     )
     assert not [one for one in check(settings) if one.severity == "error"]
     assert (settings.canary_pool, settings.pickers, fleet_shape(settings).epp_vcpus) == (pool, pickers, 10 * pickers)
@@ -110,7 +108,7 @@ def test_a_canary_among_users_has_a_pool_and_pickers_that_are_counted(
 
 def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
     full = {"capacity": {"mode": "reservation", "name": "ours", "nodes": 12}}
-    changed = {"canary": {"engine": {"seed": 1}}}
+    changed = {"engine": {"seed": 1}}
     assert problems(make_settings(**full, rollout=changed))["reservation-too-small"].severity == "error"
     assert "reservation-too-small" not in problems(make_settings(**full))
     unknown = make_settings(capacity={"mode": "reservation", "name": "ours"}, rollout=changed)
@@ -124,17 +122,9 @@ def test_a_reservation_without_room_for_the_canary_is_refused() -> None:
         (canary(server={"replicas": 0}, engine={"seed": 1}), "canary-beside-paused-servers", "error"),
         (canary(engine={"seed": 1}, weight=5), "canary-weight-without-gateway", "error"),
         (
-            make_settings(
-                gateway={"enabled": True, "pool": "p" * 34}, rollout={"canary": {"engine": {"seed": 1}, "weight": 5}}
-            ),
+            make_settings(gateway={"enabled": True, "pool": "p" * 34}, rollout={"engine": {"seed": 1}, "weight": 5}),
             "pool-name-too-long",
             "error",
-        ),
-        (make_settings(rollout={"promoted": "a verdict"}), "without-effect", "error"),
-        (
-            make_settings(rollout={"promoted": "a verdict", "canary": {"engine": {"seed": 1}}}),
-            "canary-after-promotion",
-            "warning",
         ),
     ],
 )
@@ -145,7 +135,7 @@ def test_what_a_canary_needs_beside_it(settings: Settings, problem: str, level: 
 def test_another_revision_has_weights_of_its_own_and_never_the_servers_ending() -> None:
     assert weights_ending(canary(engine={"seed": 1})) is None
     assert weights_ending(canary(model={"revision": REVISION})) == "7777777"
-    again = make_settings(weights={"nameEnding": "7777777"}, rollout={"canary": {"model": {"revision": REVISION}}})
+    again = make_settings(weights={"nameEnding": "7777777"}, rollout={"model": {"revision": REVISION}})
     assert weights_ending(again) == "aaaaaaa"
-    downloads = make_settings(weights={"source": "huggingface"}, rollout={"canary": {"model": {"revision": REVISION}}})
+    downloads = make_settings(weights={"source": "huggingface"}, rollout={"model": {"revision": REVISION}})
     assert weights_ending(downloads) is None

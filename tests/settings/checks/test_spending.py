@@ -46,7 +46,6 @@ def found(*given: Any, **terms: Any) -> dict[str, str]:
         ),
         ({}, {"spending-without-end": "error"}),
         ({"limit": 39}, {"spending-limit-below-an-hour": "error"}),
-        ({"limit": 5000, "onUnknown": "pause"}, {"spending-lasts": "note"}),
         ({"limit": 5000, "every": "month"}, {"spending-lasts": "note"}),
         (
             {"every": "month", "until": "2999-01-01T00:00:00Z"},
@@ -98,9 +97,8 @@ def test_a_limit_that_pauses_is_the_most_that_a_stack_costs(
     assert [(one.usd, one.until, one.is_of_known_prices) for one in bounds(settings)] == expected
 
 
-@pytest.mark.parametrize(("choice", "level"), [("warn", "note"), ("pause", "error")])
-def test_a_missing_price_is_told_and_refused_where_it_would_pause_at_once(choice: str, level: str) -> None:
-    assert found(prices={}, limit=5000, onUnknown=choice)["spending-unknown-prices"] == level
+def test_a_missing_price_is_told() -> None:
+    assert found(prices={}, limit=5000)["spending-unknown-prices"] == "note"
 
 
 @pytest.mark.parametrize(("then", "level"), [("pause", "error"), ("warn", "warning")])
@@ -155,9 +153,7 @@ def test_half_of_the_list_price_is_the_bound() -> None:
         assert ("node-price-low" in found(capacity, limit=5000)) is is_found
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"limit": 0}, {"until": "2027-13-01T00:00:00Z"}, {"warnAt": (1.0,)}, {"then": "stop"}]
-)
+@pytest.mark.parametrize("wrong", [{"limit": 0}, {"until": "2027-13-01T00:00:00Z"}, {"then": "stop"}])
 def test_what_no_limit_can_be_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Spending.model_validate({"then": "pause", **wrong})

@@ -6,7 +6,7 @@ client waits for all others, and right after the last answer.
 
 A dataset named `custom` is read here and not by vLLM 0.18.1, whose reader needs pandas, which vLLM does not install, and takes
 no lengths without prompts. The format is vLLM's: lines of `prompt` and `output_tokens`; in the place of `prompt` there may be
-`input_tokens`, for which a prompt is made (prompt_text).
+`input_tokens`, for which token ids are drawn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import argparse
 import asyncio
 import json
 import os
-import resource
+import random
 import sys
 import time
 from array import array
@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
-
-from .prompt_text import Asked, PromptError, Writer
 
 SCHEMA = 1
 TICK_SECONDS = 0.02
@@ -59,18 +57,14 @@ class Seen:
     asked_input: list[int] = field(default_factory=list)
     asked_output: list[int] = field(default_factory=list)
     drawn: bool = False
-    ready_at: float = 0.0
-    go_at: float = 0.0
-    released_at: float = 0.0
-    released_clock: float = 0.0
-    """perf_counter at released_at."""
-    ended_at: float = 0.0
+    released: float = 0.0
+    """perf_counter at the common start."""
     calls: int = 0
     """Of fetch_spec_decode_metrics."""
 
 
 class Sampler:
-    """CPU, delay of the event loop and open files, second by second, by ticks of the loop that is measured.
+    """CPU and delay of the event loop, second by second, by ticks of the loop that is measured.
 
     Timer callbacks and not a task that sleeps: half the cost.
     """
@@ -79,7 +73,6 @@ class Sampler:
         self.at: list[float] = []
         self.cpu: list[float] = []
         self.lag_ms: list[float] = []
-        self.files: list[int] = []
         self._lags = array("d")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -126,13 +119,7 @@ class Sampler:
         self.at.append(round(time.time(), 3))
         self.cpu.append(round((cpu - self._cpu_before) / max(now - self._begin, 1e-6), 4))
         self.lag_ms.append(round(self._worst, 3))
-        self.files.append(open_files())
         self._begin, self._cpu_before, self._worst = now, cpu, 0.0
-
-
-def open_files() -> int:
-    """Open files of this process, without the one used to count."""
-    return len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208 - once a second with thousands of files
 
 
 def prompt_hash(prompt: Any) -> str:
@@ -142,12 +129,12 @@ def prompt_hash(prompt: Any) -> str:
 
 
 def read_requests(file: Path, number: int, tokenizer: Any, seed: int, id_prefix: str = "") -> Iterator[Request]:
-    """The first `number` requests of a file that trace_slices wrote; from its beginning again when it has fewer."""
+    """The first `number` requests of a file that dataset_parts wrote; from its beginning again when it has fewer."""
     # As bytes: text would be cut at every separator that Unicode knows, and JSON may hold those.
     lines = [json.loads(line) for line in file.read_bytes().split(b"\n") if line.strip()]
     if not lines:
         sys.exit(f"{file} has no requests")
-    writer: Writer | None = None
+    draw = random.Random(seed)  # noqa: S311 - prompts, not secrets
     for index in range(number):
         line = lines[index % len(lines)]
         if "prompt" in line:
@@ -157,9 +144,9 @@ def read_requests(file: Path, number: int, tokenizer: Any, seed: int, id_prefix:
             else:
                 length = len(prompt.split()) if tokenizer is None else len(tokenizer(prompt).input_ids)
         else:
-            writer = writer or Writer(tokenizer, seed)
+            # As ids: the server takes exactly as many tokens as there are, whatever they would be as text.
             length = line["input_tokens"]
-            prompt = writer.prompt(Asked(length, line.get("prefix_tokens", 0), line.get("prefix_seed", 0)))
+            prompt = draw.choices(range(tokenizer.vocab_size), k=length)
         yield Request(prompt, length, line["output_tokens"], request_id=f"{id_prefix}{index}")
 
 
@@ -183,22 +170,21 @@ def wrap_samples(original: Callable[..., Any], seen: Seen) -> Callable[..., Any]
 
 
 def wrap_fetch(
-    original: Callable[..., Any], seen: Seen, sampler: Sampler, barrier: Callable[[], Any]
+    original: Callable[..., Any], seen: Seen, sampler: Sampler, wait: Callable[[], Any]
 ) -> Callable[..., Any]:
     """`fetch_spec_decode_metrics` whose first call waits for the common start and whose second ends the watch."""
 
     async def fetch_spec_decode_metrics(*positional: Any, **named: Any) -> Any:
         seen.calls += 1
         if seen.calls == 2:
-            seen.ended_at = time.time()
             sampler.stop()
-        # Before the barrier: nothing may delay the first request after the start.
+        # Before the wait: nothing may delay the first request after the start.
         try:
             answer = await asyncio.wait_for(original(*positional, **named), METRICS_SECONDS)
         except TimeoutError:
             answer = None
         if seen.calls == 1:
-            await barrier()
+            await wait()
         return answer
 
     return fetch_spec_decode_metrics
@@ -213,31 +199,14 @@ def write_whole(file: Path, text: str) -> None:
 
 async def wait_for_go(ready: Path, go: Path, seen: Seen) -> None:
     """Report that this client is ready, wait for the time of the start, and sleep until then."""
-    seen.ready_at = time.time()
-    write_whole(ready, f"{seen.ready_at:.6f}\n")
+    write_whole(ready, "")
     launcher = os.getppid()
     while not go.exists():
         if os.getppid() != launcher:
             sys.exit("the program that started this client ended before the common start")
         await asyncio.sleep(GO_POLL_SECONDS)
-    seen.go_at = float(go.read_text())
-    # In steps, to follow a clock that is set meanwhile.
-    while (left := seen.go_at - time.time()) > 0:
-        await asyncio.sleep(min(left, 0.25) if left > 0.5 else left)
-    seen.released_at, seen.released_clock = time.time(), time.perf_counter()
-
-
-def tokens_and_window(result: Mapping[str, Any]) -> tuple[int, int, float, float]:
-    """Input tokens, output tokens, first start and last end (monotonic clock) of the requests that succeeded."""
-    tokens_in = tokens_out = 0
-    first, last = float("inf"), float("-inf")
-    lists = [result[key] for key in ("start_times", "ttfts", "itls", "input_lens", "output_lens")]
-    for start, ttft, itls, length_in, length_out in zip(*lists, strict=True):
-        if length_out == 0:  # failed
-            continue
-        tokens_in, tokens_out = tokens_in + length_in, tokens_out + length_out
-        first, last = min(first, start), max(last, start + ttft + sum(itls))
-    return tokens_in, tokens_out, first, last
+    await asyncio.sleep(max(0.0, float(go.read_text()) - time.time()))
+    seen.released = time.perf_counter()
 
 
 def problem_of(seen: Seen, result: Mapping[str, Any], program: str) -> str | None:
@@ -253,7 +222,7 @@ def problem_of(seen: Seen, result: Mapping[str, Any], program: str) -> str | Non
     sent = len(result["start_times"])
     if sent != len(seen.hashes):
         return f"{program} drew {len(seen.hashes)} requests and has {sent} results: their order is not known"
-    early = sum(1 for start in result["start_times"] if 0 < start < seen.released_clock)
+    early = sum(1 for start in result["start_times"] if 0 < start < seen.released)
     if early:
         return f"{program} started {early} measured requests before the common start"
     return None
@@ -262,7 +231,6 @@ def problem_of(seen: Seen, result: Mapping[str, Any], program: str) -> str | Non
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run vLLM's benchmark and write the witness. Exits with a message when vLLM is not the one that the hooks fit."""
     options, of_vllm = _parse(sys.argv[1:] if arguments is None else arguments)
-    clock = _clock()
     try:
         import vllm  # type: ignore[import-not-found, unused-ignore]  # of the pod's image
         from vllm.benchmarks import serve  # type: ignore[import-not-found, unused-ignore]
@@ -279,57 +247,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     seen, sampler = Seen(), Sampler()
 
-    async def barrier() -> None:
+    async def wait() -> None:
         await wait_for_go(options.ready_file, options.go_file, seen)
-        # The wall clock of the monotonic start times, which cannot be compared across nodes.
-        args.metadata = [*(args.metadata or ()), f"started_at={seen.go_at:.3f}"]
         sampler.start()
 
     serve.get_samples = wrap_samples(serve.get_samples, seen)
-    serve.fetch_spec_decode_metrics = wrap_fetch(serve.fetch_spec_decode_metrics, seen, sampler, barrier)
-    try:
-        result = asyncio.run(serve.main_async(args))
-    except PromptError as error:
-        sys.exit(str(error))
+    serve.fetch_spec_decode_metrics = wrap_fetch(serve.fetch_spec_decode_metrics, seen, sampler, wait)
+    result = asyncio.run(serve.main_async(args))
     problem = problem_of(seen, result, program)
     if problem is not None:
         sys.exit(problem)
-    tokens_in, tokens_out, first, last = tokens_and_window(result)
-    write_whole(options.witness, json.dumps(_witness(options, args.seed, program, clock, seen, sampler)))
-    if options.summary is not None:
-        summary = {
-            "completed": result["completed"],
-            "failed": result["failed"],
-            "tokens_in": tokens_in,
-            "tokens_out": tokens_out,
-        }
-        window = {"first": first, "last": last} if tokens_out else {}
-        write_whole(options.summary, json.dumps({**summary, **window}))
+    write_whole(options.witness, json.dumps(_witness(options.client, args.seed, program, seen, sampler)))
+    if not result["completed"]:
+        sys.exit("none of its requests succeeded")
     return 0
 
 
-def _witness(
-    options: argparse.Namespace, seed: int, program: str, clock: dict[str, float], seen: Seen, sampler: Sampler
-) -> dict[str, Any]:
+def _witness(client: int, seed: int, program: str, seen: Seen, sampler: Sampler) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "client": options.client,
-        "pod": options.pod,
-        "node": os.environ.get("NODE_NAME") or os.uname().nodename,
+        "client": client,
         "program": program,
         "seed": seed,
-        "clock": clock,
-        "clock_at_end": _clock(),
-        "barrier": {"ready_at": seen.ready_at, "go_at": seen.go_at, "released_at": seen.released_at},
-        "ended_at": seen.ended_at,
+        "clock": _clock(),
         "loop_lag_p99_ms": round(sampler.lag_p99_ms, 3),
-        "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "samples": {
-            "at": sampler.at,
-            "cpu_share": sampler.cpu,
-            "loop_lag_ms": sampler.lag_ms,
-            "open_files": sampler.files,
-        },
+        "samples": {"at": sampler.at, "cpu_share": sampler.cpu, "loop_lag_ms": sampler.lag_ms},
         "prompt_hashes": seen.hashes,
         "asked_input_tokens": seen.asked_input,
         "asked_output_tokens": seen.asked_output,
@@ -351,9 +293,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     for name in ("witness", "go-file", "ready-file"):
         parser.add_argument(f"--{name}", required=True, type=Path)
-    parser.add_argument("--summary", type=Path)
-    for name in ("client", "pod"):
-        parser.add_argument(f"--{name}", required=True, type=int)
+    parser.add_argument("--client", required=True, type=int)
     own, of_vllm = list(arguments), []
     if "--" in own:
         at = own.index("--")

@@ -1,8 +1,7 @@
-"""The client processes of one pod in one run: start, watch, end."""
+"""The client processes of one run: start, watch, end."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import resource
@@ -67,19 +66,17 @@ def _ports(proc: Path) -> tuple[int, int]:
 class Clients:
     """Processes by client number."""
 
-    def __init__(self, files: Mapping[int, ClientFiles]) -> None:
-        self.files = files
+    def __init__(self, files: Sequence[ClientFiles], prompts_per_client: int) -> None:
+        self.files, self._prompts = files, prompts_per_client
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._prompts = 0
 
-    def start(self, commands: Mapping[int, Sequence[str]], prompts_per_client: int) -> None:
+    def start(self, commands: Sequence[Sequence[str]]) -> None:
         """Start them all."""
-        self._prompts = prompts_per_client
         # vLLM's progress bar has the number of finished requests; every five seconds is enough for a log.
         environment = {**os.environ, "TQDM_MININTERVAL": "5", "PYTHONUNBUFFERED": "1"}
-        for client, command in commands.items():
-            with self.files[client].log.open("wb") as log:
-                self._processes[client] = subprocess.Popen(
+        for files, command in zip(self.files, commands, strict=True):
+            with files.log.open("wb") as log:
+                self._processes[files.client] = subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment
                 )
 
@@ -91,30 +88,34 @@ class Clients:
         return {client: code for client, code in codes.items() if code is not None}
 
     @property
-    def ready(self) -> list[int]:
-        """Clients that wait for the common start or have started."""
-        return [client for client in list(self._processes) if self.files[client].ready.exists()]
+    def ready(self) -> int:
+        """How many wait for the common start or have started."""
+        return sum(files.ready.exists() for files in self.files)
 
-    @property
-    def alive(self) -> bool:
-        """Whether none has ended."""
-        return not self.exit_codes
-
-    def wait_until_ready(self, until: float) -> bool:
-        """Wait for all of them, until the moment `until` (epoch seconds). False: one has ended or is late."""
-        while len(self.ready) < len(self._processes):
-            if not self.alive or time.time() >= until:
-                return False
+    def wait_until_ready(self, until: float) -> list[str]:
+        """Wait for all of them, until the moment `until` (epoch seconds); returns why they are not."""
+        while self.ready < len(self.files):
+            if codes := self.exit_codes:
+                return [f"{self._ended(client, code)} before the start" for client, code in codes.items()]
+            if time.time() >= until:
+                late = [files.client for files in self.files if not files.ready.exists()]
+                return [f"{len(late)} clients were not ready in time; client {late[0]}: {self._last_words(late[0])}"]
             time.sleep(POLL_SECONDS)
-        return self.alive
+        return []
 
-    def wait_until_done(self, until: float) -> bool:
-        """Wait until all have ended, until the moment `until` (epoch seconds). False: some hang."""
+    def go(self, moment: float) -> None:
+        """Start all at that moment (epoch seconds)."""
+        part = self.files[0].go.with_suffix(".part")
+        part.write_text(f"{moment:.6f}\n")
+        part.replace(self.files[0].go)
+
+    def wait_until_done(self, until: float) -> list[str]:
+        """Wait until all have ended, until the moment `until` (epoch seconds); returns the failures."""
         while len(self.exit_codes) < len(self._processes):
             if time.time() >= until:
-                return False
+                return [f"clients {self.end()} had not ended in time"]
             time.sleep(POLL_SECONDS)
-        return True
+        return [self._ended(client, code) for client, code in self.exit_codes.items() if code != 0]
 
     def end(self, grace_seconds: float = TERM_SECONDS) -> list[int]:
         """End running clients by SIGTERM, then SIGKILL; returns their numbers."""
@@ -130,71 +131,35 @@ class Clients:
                 self._processes[client].wait()
         return running
 
-    def last_words(self, client: int) -> str:
+    def _ended(self, client: int, code: int) -> str:
+        return f"client {client} ended with exit code {code} ({self._last_words(client)})"
+
+    def _last_words(self, client: int) -> str:
         """The end of a client's log, in one line."""
         tail = _tail(self.files[client].log).decode(errors="replace").replace("\r", "\n")
-        return " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-5:])[-1000:]
+        return " | ".join([line.strip() for line in tail.splitlines() if line.strip()][-5:])[-1000:] or "no last words"
 
     def counts(self) -> dict[str, Any]:
-        """How many are in which state, and how many requests their logs say are done (None: unknown)."""
-        codes, ready = self.exit_codes, set(self.ready)
-        failed = sum(1 for code in codes.values() if code != 0)
-        going = ready - set(codes)
-        released = bool(self.files) and next(iter(self.files.values())).go.exists()
-        done = [self._requests_done(client, codes) for client in list(self._processes)] if released else []
-        known = [number for number in done if number is not None]
+        """How many are in which state, and how many requests their logs say are done."""
+        codes = self.exit_codes
         return {
-            "clients": {
-                "all": len(self._processes),
-                "starting": len(self._processes) - len(codes) - len(going),
-                "ready": 0 if released else len(going),
-                "running": len(going) if released else 0,
-                "done": len(codes) - failed,
-                "failed": failed,
-            },
-            "requests": len(self._processes) * self._prompts,
-            "requests_done": sum(known) if known or not released else None,
+            "clients": len(self.files),
+            "ready": self.ready,
+            "ended": len(codes),
+            "requests": len(self.files) * self._prompts,
+            "requests_done": sum(self._requests_done(files, codes) for files in self.files) if self._released else 0,
         }
 
-    def _requests_done(self, client: int, codes: Mapping[int, int]) -> int | None:
-        if codes.get(client) == 0:
+    @property
+    def _released(self) -> bool:
+        return self.files[0].go.exists()
+
+    def _requests_done(self, files: ClientFiles, codes: Mapping[int, int]) -> int:
+        if codes.get(files.client) == 0:
             return self._prompts
         # The warm-up has a separate bar, with another number of requests or finished before the start.
-        bars = _BAR.findall(_tail(self.files[client].log))
-        return int(bars[-1][0]) if bars and int(bars[-1][1]) == self._prompts else None
-
-    def summaries(self) -> dict[int, dict[str, Any]]:
-        """Totals by client, of those that wrote them."""
-        found = {}
-        for client, files in self.files.items():
-            if files.summary.exists():
-                found[client] = json.loads(files.summary.read_text())
-        return found
-
-    def report(self) -> tuple[list[str], list[str]]:
-        """Lines for the pod's log, and failures."""
-        lines, failures = [], []
-        summaries, codes = self.summaries(), self.exit_codes
-        for client in self._processes:
-            code, summary = codes.get(client), summaries.get(client)
-            if code != 0 or summary is None:
-                words = self.last_words(client)
-                failures.append(f"client {client}: exit code {code}; its last words: {words or 'none'}")
-                continue
-            lines.append(f"client {client}: {summary['completed']} requests completed, {summary['failed']} failed")
-            if summary["completed"] == 0:
-                failures.append(f"client {client}: none of its requests succeeded")
-        # Clients of one pod share a clock, so their times can be compared.
-        sound = [summary for summary in summaries.values() if "first" in summary]
-        if sound:
-            seconds = max(one["last"] for one in sound) - min(one["first"] for one in sound)
-            tokens_in, tokens_out = (sum(one[key] for one in sound) for key in ("tokens_in", "tokens_out"))
-            if seconds > 0:
-                lines.append(
-                    f"this pod: {(tokens_in + tokens_out) / seconds:,.0f} total tok/s, "
-                    f"{tokens_out / seconds:,.0f} output tok/s over {seconds:.1f} s"
-                )
-        return lines, failures
+        bars = _BAR.findall(_tail(files.log))
+        return int(bars[-1][0]) if bars and int(bars[-1][1]) == self._prompts else 0
 
 
 def _tail(file: Path) -> bytes:

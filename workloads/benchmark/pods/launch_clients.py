@@ -1,9 +1,8 @@
-"""Run a measurement as one of its pods: every load, every repeat, one run after another.
+"""Run a measurement: every load, every repeat, one run after another.
 
 One `vllm bench serve` process is one Python event loop and saturates one core, so the load is spread over many of them, each with
-its own seed: the same seed draws the same prompts. In every run all clients of all pods are made ready, warmed up, and started
-together (barrier.py); the first pod reads the servers' metrics meanwhile. A failed run keeps its files
-and does not affect other runs.
+its own seed: the same seed draws the same prompts. In every run all clients are made ready, warmed up, and started together, and the
+servers' metrics are read meanwhile. A failed run keeps its files and does not affect other runs.
 """
 
 from __future__ import annotations
@@ -21,31 +20,27 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .barrier import POLL_SECONDS, LateError
 from .client_processes import allow_open_files
-from .play_run import Limits, Outcome, Pod
+from .dataset_parts import DatasetError, Parts
+from .play_run import Limits, Pod
 from .progress import Progress
 from .results_bucket import METADATA_URL, STORAGE_URL, Bucket, BucketError
-from .run_plan import Plan, PlanError, read_plan
+from .run_plan import Plan, read_plan
 from .server_metrics import split_address
-from .trace_slices import DatasetError, Slices
 from .wait_for_server import wait_for_server
 
-START_MARGIN_SECONDS = 8.0
-"""From the last pod's marker to the start. Assumed: several listings, one of them repeated after 2 s. The fleet is idle
-meanwhile. More than the 5 s after which vLLM closes the connections of the warm-up, so that no request uses a closing one. Source:
-VLLM_HTTP_TIMEOUT_KEEP_ALIVE in vllm/envs.py, 0.18.1."""
+START_MARGIN_SECONDS = 6.0
+"""The fleet is idle meanwhile. More than the 5 s after which vLLM closes the connections of the warm-up, so that no request uses a
+closing one. Source: VLLM_HTTP_TIMEOUT_KEEP_ALIVE in vllm/envs.py, 0.18.1."""
 READY_MINUTES = 20.0
 """Measured: a client imports vLLM in 7 s and draws a prompt in 7 ms, 5,000 in 35 s; the Job sets more where there are more."""
 RUN_MINUTES = 60.0
 """Measured: 24 s a request at full load, so 5,000 prompts over 1,000 connections take 2 minutes; the limit allows thirty times as
 many and ends clients that hang."""
-STORE_MINUTES = 10.0
-"""Assumed: 16 results of 50 MB take seconds; the rest is for attempts that are repeated."""
 IDLE_MINUTES = 2.0
 """Assumed: requests that a client gave up are dropped by the server within seconds."""
 FRUITLESS = 2
-"""Runs in a row without a common start after which the measurement ends: the cause is not temporary."""
+"""Runs in a row whose clients never started after which the measurement ends: the cause is not temporary."""
 STOP_SECONDS = 5.0
 """For clients when the pod is told to end; the rest of the grace period is for storing."""
 LOG = logging.getLogger("launch_clients")
@@ -55,78 +50,52 @@ class StopError(BaseException):
     """The pod was told to end. Not an Exception, so that no handler treats it as a failure."""
 
 
-def play(pod: Pod) -> list[str]:
-    """Run all runs; returns the failures as text. Raises LateError and BucketError."""
-    plan, failures, fruitless = pod.plan, [], 0
-    for run in plan.runs:
-        outcome: Outcome = pod.play(run)
-        pod.progress.tell(dict, state="between runs", runs_done=run.index + 1)
-        failures += [f"{run.folder}: {failure}" for failure in outcome.failures]
-        fruitless = 0 if outcome.went else fruitless + 1
-        if fruitless == FRUITLESS and run is not plan.runs[-1]:
-            return [
-                *failures,
-                f"{len(plan.runs) - run.index - 1} runs were left out: {FRUITLESS} in a row never started",
-            ]
-    return failures
-
-
-def store_what_is_asked(bucket: Bucket, plan: Plan) -> None:
-    """Store run.json with the name and the time of the measurement."""
-    created = datetime.now(UTC).isoformat(timespec="seconds")
-    content = {**plan.asked, "name": plan.name, "created": created}
-    bucket.put(f"runs/{plan.name}/run.json", json.dumps(content, indent=1).encode())
-
-
-def measure(options: argparse.Namespace, plan: Plan, number: int, bucket: Bucket, progress: Progress) -> list[str]:
+def measure(options: argparse.Namespace, plan: Plan, bucket: Bucket, progress: Progress) -> list[str]:
     """The measurement between reading the plan and the last log line; returns the failures."""
     results = Path(options.results)
     results.mkdir(parents=True, exist_ok=True)
-    mine = [plan.connections_of(run, client) for run in plan.runs for client in plan.clients_of(run, number)]
-    allow_open_files(max(mine, default=0))
-    dataset = Path(options.dataset) if options.dataset else None
+    allow_open_files(max(run.connections_of(run.clients - 1) for run in plan.runs))
     pod = Pod(
         plan=plan,
-        number=number,
         bucket=bucket,
         endpoint=options.endpoint.rstrip("/"),
         tokenizer=options.tokenizer,
         server_pods=options.server_pods,
         results=results,
-        slices=Slices(plan, dataset, results),
+        parts=Parts(plan, Path(options.dataset) if options.dataset else None),
         progress=progress,
         limits=Limits(
             ready_minutes=options.ready_minutes,
             run_minutes=options.run_minutes,
-            store_minutes=STORE_MINUTES,
             idle_minutes=options.idle_minutes,
             margin_seconds=options.start_margin_seconds,
-            poll_seconds=options.poll_seconds,
         ),
     )
     try:
         # Before anything runs: without storage the GPU time would be wasted.
-        if number == 0:
-            store_what_is_asked(bucket, plan)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        content = {**plan.asked, "name": plan.name, "created": created}
+        bucket.put(f"runs/{plan.name}/run.json", json.dumps(content, indent=1).encode())
         progress.start()
-        until = time.time() + 60 * options.wait_minutes
-        wait_for_server(pod.endpoint, plan.model, until=until)
-        progress.tell(state="waiting for the other pods")
-        begin = pod.barrier("begin")
-        begin.arrive()
-        begin.wait(until + 60)
-        failures = play(pod)
-        if failures and plan.pods > 1:
-            # A pod that ends with an error ends the Job, also for pods that are still storing.
-            last = pod.barrier("end")
-            last.arrive()
-            last.wait(time.time() + 60 * STORE_MINUTES)
+        wait_for_server(pod.endpoint, plan.model, until=time.time() + 60 * options.wait_minutes)
+        return _play(pod)
     except BaseException as error:
-        # The end of a failed pod ends the Job; a SIGTERM must not stop this pod's storing.
+        # A second SIGTERM must not stop the storing.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        LOG.warning("what is there is stored")
         pod.abandon("the pod was told to end" if isinstance(error, StopError) else f"given up: {error}", STOP_SECONDS)
         raise
+
+
+def _play(pod: Pod) -> list[str]:
+    failures: list[str] = []
+    fruitless = 0
+    for run in pod.plan.runs:
+        failed, started = pod.play(run)
+        failures += [f"{run.folder}: {failure}" for failure in failed]
+        fruitless = 0 if started else fruitless + 1
+        left = len(pod.plan.runs) - run.index - 1
+        if fruitless == FRUITLESS and left:
+            return [*failures, f"{left} runs were left out: {FRUITLESS} in a row never started"]
     return failures
 
 
@@ -135,28 +104,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     signal.signal(signal.SIGTERM, _stop)
     name = f"{os.environ['JOB_NAME']}-{os.environ['JOB_UID'][:8]}"
-    number = int(os.environ["JOB_COMPLETION_INDEX"])
     bucket = Bucket(options.bucket, storage_url=options.storage_url, metadata_url=options.metadata_url)
     where = f"gs://{bucket.name}/runs/{name}/"
-    try:
-        plan = read_plan(Path(options.run), name)
-    except PlanError as error:
-        LOG.error("failed: %s", error)
-        return 1
+    plan = read_plan(Path(options.run), name)
     progress = Progress(
         bucket,
-        f"runs/{name}/.progress/{number}.json",
+        f"runs/{name}/.progress/pod.json",
         period_seconds=options.progress_seconds,
-        pod=number,
-        pods=plan.pods,
         state="waiting for the server",
         runs=len(plan.runs),
-        runs_done=0,
     )
     problem, state = "", "failed"
     try:
-        problem = "; ".join(measure(options, plan, number, bucket, progress))
-    except (BucketError, LateError, DatasetError, OSError) as error:
+        problem = "; ".join(measure(options, plan, bucket, progress))
+    except (BucketError, DatasetError, OSError) as error:
         problem = str(error)
     except SystemExit as error:
         problem = str(error.code)
@@ -201,7 +162,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run-minutes", type=float, default=RUN_MINUTES)
     parser.add_argument("--idle-minutes", type=float, default=IDLE_MINUTES)
     parser.add_argument("--start-margin-seconds", type=float, default=START_MARGIN_SECONDS)
-    parser.add_argument("--poll-seconds", type=float, default=POLL_SECONDS)
     parser.add_argument("--progress-seconds", type=float, default=10.0)
     parser.add_argument("--storage-url", default=STORAGE_URL)
     parser.add_argument("--metadata-url", default=METADATA_URL)

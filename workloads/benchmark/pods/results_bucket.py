@@ -1,4 +1,4 @@
-"""The results bucket as seen from a pod: put an object, list objects. Plain HTTP, because the vLLM image has no gcloud."""
+"""The results bucket as seen from a pod: put an object. Plain HTTP, because the vLLM image has no gcloud."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,25 +88,6 @@ class Bucket:
     def hasty(self) -> Bucket:
         """The same bucket for optional writes: one attempt, ten seconds. A separate object for use in a thread."""
         return replace(self, attempts=1, timeout_seconds=10.0)
-
-    def created(self, prefix: str) -> dict[str, float]:
-        """Objects below a prefix, with the bucket's time in epoch seconds."""
-        found: dict[str, float] = {}
-
-        def read() -> None:
-            query = {"prefix": prefix, "fields": "items(name,timeCreated),nextPageToken"}
-            while True:
-                url = f"{self.storage_url}/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}"
-                page = self._call(url)
-                for item in page.get("items", ()):
-                    moment = datetime.fromisoformat(item["timeCreated"].replace("Z", "+00:00"))
-                    found[item["name"]] = moment.timestamp()
-                if "nextPageToken" not in page:
-                    return
-                query["pageToken"] = page["nextPageToken"]
-
-        self._persist(f"list gs://{self.name}/{prefix}", read)
-        return found
 
     def _has(self, object_name: str) -> bool:
         query = urllib.parse.urlencode({"prefix": object_name, "fields": "items(name)"})

@@ -1,4 +1,4 @@
-"""A measurement with nothing wrong, and ways to make one thing wrong with it."""
+"""A measurement with nothing wrong, merged from made-up results, and ways to make one thing wrong with it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from functools import cache
 from typing import Any
 
 from fleet.bench.certificate import certify
-from fleet.bench.certificate.certify import OPENINGS
-from fleet.bench.measurement import Check, ClientResult, EngineResult, Measurement, Run
-from tests.fleet.bench.measurements import a_measurement, an_asked, estimate
+from fleet.bench.measurement import Check, ClientResult, EngineResult, Measurement, Run, ServerMetrics
+from fleet.bench.merge import merge_folder
+from tests.fleet.bench.merge import folders
+
+CERTIFIED: dict[str, Any] = {"requests_per_client": 260, "connections_per_client": 8, "seed": 0}
 
 
 @cache
 def sound(replicas: int = 2, repeats: int = 3) -> Measurement:
-    """Every check passes: two nodes, four clients of 1,000 connections, three repeats."""
-    measurement = a_measurement(an_asked(replicas=replicas, repeats=repeats))
-    return every_run(measurement, counted_alike)
-
-
-def counted_alike(run: Run) -> Run:
-    """The servers' own count of tokens made the clients': the drawn runs have their ramps elsewhere."""
-    assert run.server is not None
-    ours = run.whole.output_tokens_per_s * run.whole.seconds
-    return run.model_copy(update={"server": run.server.model_copy(update={"generation_tokens": ours * 1.003})})
+    """Every check passes: servers of four engines, four clients of 8 connections."""
+    return merge_folder(folders.sound(servers=replicas, repeats=repeats, **CERTIFIED))
 
 
 def every_run(measurement: Measurement, change: Callable[[Run], Run]) -> Measurement:
@@ -31,16 +25,10 @@ def every_run(measurement: Measurement, change: Callable[[Run], Run]) -> Measure
     return measurement.model_copy(update={"runs": tuple(change(run) for run in measurement.runs)})
 
 
-def one_run(change: Callable[[Run], Run], measurement: Measurement | None = None, index: int = 1) -> Measurement:
-    """One run changed."""
-    made = measurement or sound()
-    runs = [change(run) if number == index else run for number, run in enumerate(made.runs)]
-    return made.model_copy(update={"runs": tuple(runs)})
-
-
 def with_run(**changes: Any) -> Measurement:
     """Fields of one run replaced."""
-    return one_run(lambda run: run.model_copy(update=changes))
+    first, second, *rest = sound().runs
+    return sound().model_copy(update={"runs": (first, second.model_copy(update=changes), *rest)})
 
 
 def with_client(number: int = 2, **changes: Any) -> Measurement:
@@ -49,30 +37,24 @@ def with_client(number: int = 2, **changes: Any) -> Measurement:
     def changed(client: ClientResult) -> ClientResult:
         return client.model_copy(update=changes) if client.client == number else client
 
-    return one_run(lambda run: run.model_copy(update={"clients": tuple(changed(one) for one in run.clients)}))
+    return with_run(clients=tuple(changed(one) for one in sound().runs[1].clients))
+
+
+def server() -> ServerMetrics:
+    """What the servers said in the run that the others change."""
+    found = sound().runs[1].server
+    assert found is not None
+    return found
 
 
 def with_server(**changes: Any) -> Measurement:
     """Fields of what the servers said in one run replaced."""
-
-    def changed(run: Run) -> Run:
-        assert run.server is not None
-        return run.model_copy(update={"server": run.server.model_copy(update=changes)})
-
-    return one_run(changed)
+    return with_run(server=server().model_copy(update=changes))
 
 
 def with_engines(change: Callable[[int, EngineResult], EngineResult]) -> Measurement:
     """Engines of one run changed, by their number."""
-    server = sound().runs[1].server
-    assert server is not None
-    return with_server(engines=tuple(change(number, engine) for number, engine in enumerate(server.engines)))
-
-
-def with_rates(*totals: float) -> Measurement:
-    """One load whose repeats gave these rates."""
-    point = sound().points[0].model_copy(update={"total_tokens_per_s": estimate(totals)})
-    return sound().model_copy(update={"points": (point,)})
+    return with_server(engines=tuple(change(number, engine) for number, engine in enumerate(server().engines)))
 
 
 def check(measurement: Measurement, id_: str) -> Check:
@@ -88,12 +70,3 @@ def failed(measurement: Measurement) -> list[str]:
 def unmeasured(measurement: Measurement) -> list[str]:
     """Ids of the checks that could not be made."""
     return [one.id for one in certify(measurement).checks if one.verdict == "not measured"]
-
-
-def headline_blames(measurement: Measurement) -> str:
-    """What the reason of its failed certificate blames: a key of OPENINGS."""
-    reason = certify(measurement).reason
-    return next(blamed for blamed, words in OPENINGS.items() if reason.startswith(words))
-
-
-REQUESTS = sum(run.completed for run in sound().runs)

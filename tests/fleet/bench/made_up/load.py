@@ -36,14 +36,10 @@ class Faults:
     """Every repeat sends the first one's prompts."""
     saturated_client: int | None = None
     """A client process at its core's end: CPU full, event loop late, its answers slow, the server idle meanwhile."""
-    late_client: int | None = None
-    late_seconds: float = 5.0
     slow_client: int | None = None
     """A client whose answers take twice as long although its process has time."""
     missing_client: int | None = None
     """A client without a result or a witness."""
-    clock_drift: float = 0.0
-    """Seconds by which the wall clock of the last node is moved between start and end of a run."""
     drift: float = 0.0
     """How much slower the server is at the end: 0.2 is a fifth."""
     repeat_noise: float = 0.003
@@ -59,9 +55,6 @@ class Faults:
     failed_scrape_share: float = 0.0
     preemptions: int = 0
     different_cache_configs: bool = False
-    open_files_limit: int = 1_048_576
-    skew_seconds: float = 0.0
-    """How long after the common start the last client went on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,9 +149,7 @@ def client_load(load: Load, client: int, faults: Faults, speed: float, rng: np.r
     begins = np.cumsum(counts) - counts
     sums = np.concatenate([[0.0], np.cumsum(gaps)])
     takes = np.where(failed, 0.05, ttft + sums[begins + counts] - sums[begins])
-    late = faults.late_seconds if client == faults.late_client else 0.0
-    late += faults.skew_seconds * client / max(load.clients - 1, 1)
-    free = sorted((late + rng.random(load.connections) * FIRST_WAVE_SPREAD_SECONDS).tolist())
+    free = sorted((rng.random(load.connections) * FIRST_WAVE_SPREAD_SECONDS).tolist())
     start = np.empty(n)
     for i, seconds in enumerate(takes.tolist()):
         start[i] = free[0]

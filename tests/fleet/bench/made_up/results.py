@@ -1,7 +1,7 @@
 """Make a believable folder of benchmark results of any size, sound or with named faults; the same seed gives the same bytes.
 
 Every figure is made up: the folders test and time what reads them (layout: fleet/bench/folder.py). Chunks carry several
-tokens, as with speculative decoding, and every node has a monotonic clock of its own.
+tokens, as with speculative decoding.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tests.fleet.bench.made_up.servers import engine_values, write_gpu
 
 BEGAN = 1_780_000_000.0
 """Wall clock of the first run's common start: 2026-05-28."""
+BOOT = BEGAN - 86_413.5
+"""Wall clock at which the node's monotonic clock was zero."""
 BETWEEN_RUNS_SECONDS = 45.0
 BEFORE_SECONDS = 2
 """From the collector's first sample to the common start."""
@@ -40,12 +42,10 @@ def make_measurement(
     requests_per_client: int = 96,
     points: int | Sequence[int] = 1,
     repeats: int = 1,
-    with_witness: bool = True,
     with_metrics: bool = True,
     with_gpu: bool = True,
     seed: int = 0,
     connections_per_client: int = 8,
-    clients_per_pod: int = 2,
     input_tokens: tuple[int, int] = (512, 1024),
     output_tokens: tuple[int, int] = (32, 64),
     tokens_per_chunk: float = 1.9,
@@ -53,7 +53,6 @@ def make_measurement(
     ttft_seconds: float = 0.2,
     servers: int = 2,
     engines_per_server: int = 4,
-    with_run_file: bool = True,
     with_texts: bool = True,
     slo: dict[str, float] | None = None,
     usd_per_hour: float | None = 120.0,
@@ -64,20 +63,16 @@ def make_measurement(
     """Write a measurement into `folder` and return it.
 
     `points`: how many (each has twice the connections of the one before), or the connections of a client at each. `faults`:
-    fields of `tests.fleet.bench.made_up.load.Faults`. Without the run file there is one run, its clients' results directly in `folder`.
+    fields of `tests.fleet.bench.made_up.load.Faults`.
     """
     wrong = Faults(**faults)
     loads = [connections_per_client * 2**i for i in range(points)] if isinstance(points, int) else list(points)
-    if not with_run_file and (len(loads) > 1 or repeats > 1):
-        raise ValueError("a folder without run.json holds one run: give points=1 and repeats=1")
     folder.mkdir(parents=True, exist_ok=True)
-    pods = -(-clients // clients_per_pod)
-    if with_run_file:
-        asked = _asked(
-            name, clients, loads, repeats, requests_per_client, pods, servers, engines_per_server, slo, usd_per_hour,
-            (input_tokens, output_tokens),
-        )  # fmt: skip
-        (folder / "run.json").write_bytes(orjson.dumps(asked, option=orjson.OPT_INDENT_2))
+    asked = _asked(
+        name, clients, loads, repeats, requests_per_client, servers, engines_per_server, slo, usd_per_hour,
+        (input_tokens, output_tokens),
+    )  # fmt: skip
+    (folder / "run.json").write_bytes(orjson.dumps(asked, option=orjson.OPT_INDENT_2))
     go = began
     watts: list[tuple[float, float]] = []
     for point, connections in enumerate(loads):
@@ -95,16 +90,16 @@ def make_measurement(
                 engines=servers * engines_per_server,
             )
             writer = _RunWriter(
-                folder=folder / f"point-{point:02d}-repeat-{repeat}" if with_run_file else folder,
+                folder=folder / f"point-{point:02d}-repeat-{repeat}",
                 name=name, point=point, repeat=repeat, run_index=point * repeats + repeat, load=load, faults=wrong, go=go,
-                clients_per_pod=clients_per_pod, with_witness=with_witness, with_texts=with_texts, rng=rng, seed=seed,
+                with_texts=with_texts, rng=rng, seed=seed,
             )  # fmt: skip
             length = writer.write()
-            if with_metrics and with_run_file:
+            if with_metrics:
                 writer.write_metrics(servers, engines_per_server, length)
             watts.append((go, go + length))
             go += length + BETWEEN_RUNS_SECONDS
-    if with_gpu and with_run_file:
+    if with_gpu:
         write_gpu(folder, servers, watts)
     return folder
 
@@ -114,18 +109,18 @@ class _RunWriter:
 
     def __init__(
         self, *, folder: Path, name: str, point: int, repeat: int, run_index: int, load: Load, faults: Faults, go: float,
-        clients_per_pod: int, with_witness: bool, with_texts: bool, rng: np.random.Generator, seed: int,
+        with_texts: bool, rng: np.random.Generator, seed: int,
     ) -> None:  # fmt: skip
         self.folder, self.name, self.point, self.repeat, self.run_index = folder, name, point, repeat, run_index
         self.load, self.faults, self.go, self.rng, self.seed = load, faults, go, rng, seed
         self.aside = np.random.default_rng([seed, point, repeat, 1])  # what is drawn beside the load does not change it
-        self.clients_per_pod, self.with_witness, self.with_texts = clients_per_pod, with_witness, with_texts
+        self.with_texts = with_texts
         self.first_seed = zlib.crc32(name.encode()) % 2**31
         self.loads: list[ClientLoad] = []
         folder.mkdir(parents=True, exist_ok=True)
 
     def write(self) -> float:
-        """All clients' files and the pods'; returns the seconds to the last answer."""
+        """All clients' files and the pod's; returns the seconds to the last answer."""
         speed = 1.0 + self.rng.normal(0.0, self.faults.repeat_noise)
         for client in range(self.load.clients):
             one = client_load(self.load, client, self.faults, speed, self.rng)
@@ -133,22 +128,14 @@ class _RunWriter:
             if client != self.faults.missing_client:
                 self._write_client(client, one)
         length = max(float(one.end.max()) for one in self.loads)
-        if self.with_witness:
-            for pod in range(-(-self.load.clients // self.clients_per_pod)):
-                self._write_pod(pod, length)
+        self._write_pod(length)
         return length
-
-    def boot(self, pod: int) -> float:
-        """Wall clock at which a node's monotonic clock was zero."""
-        return BEGAN - 86_400.0 - 7_919.123 * pod * pod - 13.5
 
     def seed_of(self, client: int) -> int:
         """Distinct over clients, points and repeats."""
         return self.first_seed + self.run_index * self.load.clients + client
 
     def _write_client(self, client: int, one: ClientLoad) -> None:
-        pod = client // self.clients_per_pod
-        boot = self.boot(pod)
         stem = f"client-{client:03d}"
         bounds = np.cumsum(one.counts)[:-1]
         end = self.go + float(one.end.max())
@@ -165,9 +152,7 @@ class _RunWriter:
             "repeat": str(self.repeat),
             "client": str(client),
             "clients": str(self.load.clients),
-            "workload": "article",
             "seed": str(self.seed_of(client)),
-            "started_at": f"{self.go:.3f}",
             "request_rate": "inf",
             "burstiness": 1.0,
             "max_concurrency": self.load.connections,
@@ -176,7 +161,7 @@ class _RunWriter:
             "output_lens": one.output_tokens,
             "ttfts": one.ttft,
             "itls": np.split(one.gaps, bounds),
-            "start_times": one.start + self.go - boot,
+            "start_times": one.start + self.go - BOOT,
             "generated_texts": [_TEXT[: int(n * 4.5)] if self.with_texts else "" for n in one.output_tokens.tolist()],
             "errors": one.errors,
         }
@@ -184,12 +169,11 @@ class _RunWriter:
         (self.folder / f"{stem}.log").write_text(
             "============ Serving Benchmark Result ============\n", encoding="utf-8"
         )
-        if self.with_witness:
-            witness = self._witness(client, one, end, boot)
-            (self.folder / f"{stem}.witness.json").write_bytes(orjson.dumps(witness, option=_OPTIONS))
+        witness = self._witness(client, one, end)
+        (self.folder / f"{stem}.witness.json").write_bytes(orjson.dumps(witness, option=_OPTIONS))
 
-    def _witness(self, client: int, one: ClientLoad, end: float, boot: float) -> dict[str, Any]:
-        faults, pod = self.faults, client // self.clients_per_pod
+    def _witness(self, client: int, one: ClientLoad, end: float) -> dict[str, Any]:
+        faults = self.faults
         seconds = int(np.ceil(end - self.go)) + 1
         moments, _, _ = one.chunk_times()
         chunks = np.bincount(np.clip(moments.astype(np.int64), 0, seconds - 1), minlength=seconds)
@@ -197,28 +181,14 @@ class _RunWriter:
         lag = 0.3 + 0.9 * self.aside.random(seconds)
         if client == faults.saturated_client:
             cpu, lag = np.full(seconds, 0.995), 180.0 + 90.0 * self.aside.random(seconds)
-        last_pod = (self.load.clients - 1) // self.clients_per_pod
-        moved = faults.clock_drift if pod == last_pod else 0.0
-        released = self.go + 0.0004 + faults.skew_seconds * client / max(self.load.clients - 1, 1)
         return {
             "schema": 1,
             "client": client,
-            "pod": pod,
-            "node": f"bench-node-{pod}",
             "program": "vllm bench serve 0.18.1",
             "seed": self.seed_of(client),
-            "clock": {"wall": self.go - 20.0, "perf_counter": self.go - 20.0 - boot},
-            "clock_at_end": {"wall": end + 0.3 + moved, "perf_counter": end + 0.3 - boot},
-            "barrier": {"ready_at": self.go - 12.0, "go_at": self.go, "released_at": released},
-            "ended_at": end + 0.2,
+            "clock": {"wall": end + 0.3, "perf_counter": end + 0.3 - BOOT},
             "loop_lag_p99_ms": float(np.percentile(lag, 99)),
-            "open_files_limit": faults.open_files_limit,
-            "samples": {
-                "at": self.go + 1.0 + np.arange(seconds),
-                "cpu_share": cpu,
-                "loop_lag_ms": lag,
-                "open_files": np.full(seconds, self.load.connections + 24),
-            },
+            "samples": {"at": self.go + 1.0 + np.arange(seconds), "cpu_share": cpu, "loop_lag_ms": lag},
             "prompt_hashes": self._hashes(client),
             "asked_input_tokens": one.input_tokens,
             "asked_output_tokens": one.asked_tokens,
@@ -234,23 +204,17 @@ class _RunWriter:
             for i in range(self.load.requests)
         ]
 
-    def _write_pod(self, pod: int, length: float) -> None:
-        mine = range(pod * self.clients_per_pod, min((pod + 1) * self.clients_per_pod, self.load.clients))
+    def _write_pod(self, length: float) -> None:
         course = {
             "schema": 1,
-            "pod": pod,
-            "node": f"bench-node-{pod}",
-            "cores": float(2 * self.clients_per_pod),
-            "clients": list(mine),
-            "exit_codes": {str(client): 1 if client == self.faults.missing_client else 0 for client in mine},
-            "steps": [
-                {"at": self.go - 90.0, "what": "clients started"},
-                {"at": self.go - 10.0, "what": "all clients ready"},
-                {"at": self.go, "what": "go"},
-                {"at": self.go + length + 1.0, "what": "clients ended"},
-            ],
+            "began": self.go - 90.0,
+            "ended": self.go + length + 1.0,
+            "exit_codes": {
+                str(client): int(client == self.faults.missing_client) for client in range(self.load.clients)
+            },
+            "notes": [],
         }
-        (self.folder / f"pod-{pod}.json").write_bytes(orjson.dumps(course))
+        (self.folder / "pod.json").write_bytes(orjson.dumps(course))
 
     def write_metrics(self, servers: int, engines: int, length: float) -> None:
         """What the servers would have said, second by second."""
@@ -311,7 +275,7 @@ def _add(grid: Any, engine: Ints, moments: Any, weights: Any) -> None:
 
 
 def _asked(
-    name: str, clients: int, loads: Sequence[int], repeats: int, requests: int, pods: int, servers: int, engines: int,
+    name: str, clients: int, loads: Sequence[int], repeats: int, requests: int, servers: int, engines: int,
     slo: dict[str, float] | None, usd_per_hour: float | None, lengths: tuple[tuple[int, int], tuple[int, int]],
 ) -> dict[str, Any]:  # fmt: skip
     (in_low, in_high), (out_low, out_high) = lengths
@@ -339,7 +303,6 @@ def _asked(
         "points": [{"connections": connections * clients, "clients": clients} for connections in loads],
         "repeats": repeats,
         "prompts_per_client": requests,
-        "pods": pods,
         "slo": slo,
         "shape": {
             "model": "Qwen/Qwen3.5-27B-FP8",

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bench.merge import merge_folder
-from fleet.bench.merge.reading import SECOND_PROCESS_PAYS
 from tests.fleet.bench.made_up.results import make_measurement
 
 OF_PARSING = 1.5
@@ -29,12 +27,12 @@ print(done.returncode, used.ru_utime + used.ru_stime, used.ru_maxrss)
 @pytest.mark.slow
 def test_twelve_nodes_worth(tmp_path: Path) -> None:
     folder = make_measurement(
-        tmp_path, clients=32, requests_per_client=3125, connections_per_client=256, output_tokens=(256, 512), clients_per_pod=4
+        tmp_path, clients=32, requests_per_client=3125, connections_per_client=256, output_tokens=(256, 512)
     )  # fmt: skip
     files = sorted(folder.rglob("client-???.json"))
     size = sum(path.stat().st_size for path in files)
     assert size > 500 * 2**20
-    merge = [sys.executable, "-m", "fleet.cli.main", "bench", "merge", str(folder), "--format", "json"]
+    merge = [sys.executable, "-m", "fleet.cli.main", "bench", "report", str(folder), "--format", "json"]
     # From a process of its own: Linux counts what a process forks from to that process's peak, and this one may be large.
     done = subprocess.run([sys.executable, "-c", WATCH, *merge], capture_output=True, text=True, check=False)
     code, spent, kibibytes = map(float, done.stdout.split())
@@ -43,19 +41,7 @@ def test_twelve_nodes_worth(tmp_path: Path) -> None:
     for path in files[::4]:
         json.loads(path.read_bytes())
     parsing = (time.process_time() - began) * size / sum(path.stat().st_size for path in files[::4])
-    # Peak of any single one of the command's processes; there are three.
     peak = kibibytes / 1024
     print(f"{size / 2**20:.0f} MiB: {spent:.1f} s of CPU, {spent / parsing:.2f} of parsing, {peak:.0f} MiB at most")  # noqa: T201
     assert spent / parsing < OF_PARSING
-    assert 3 * peak < MEBIBYTES
-
-
-@pytest.mark.slow
-def test_two_processes_read_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = make_measurement(
-        tmp_path, clients=4, requests_per_client=3000, connections_per_client=256, output_tokens=(256, 512), with_gpu=False
-    )  # fmt: skip
-    assert sum(path.stat().st_size for path in folder.rglob("client-???.json")) > SECOND_PROCESS_PAYS
-    two = merge_folder(folder)
-    monkeypatch.setattr("fleet.bench.merge.reading.SECOND_PROCESS_PAYS", 2**40)
-    assert merge_folder(folder) == two
+    assert peak < MEBIBYTES

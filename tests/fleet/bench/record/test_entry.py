@@ -11,10 +11,9 @@ import yaml
 
 from fleet.bench.certificate import certify
 from fleet.bench.errors import BenchmarkError
-from fleet.bench.measurement import Measurement, Run
+from fleet.bench.measurement import Measurement
 from fleet.bench.record import as_yaml, entry_of
-from tests.fleet.bench.certificate.sound import every_run, sound, with_client
-from tests.fleet.bench.measurements import a_bare_measurement, a_measurement, an_asked
+from tests.fleet.bench.certificate.sound import sound, with_client
 from tests.support.rows import each_row
 
 
@@ -24,12 +23,12 @@ def _entry(measurement: Measurement | None = None, **options: Any) -> Any:
 
 def test_an_entry_says_what_was_measured_on_what() -> None:
     fields = _entry()
-    assert fields["date"] == date(2026, 11, 21)
+    assert fields["date"] == date(2026, 5, 28)
     assert (fields["certificate"], fields["source"]) == ("certified", "own-measurement")
-    assert fields["measurement"] == "bench-20261121-a1b2c3d4"
-    assert fields["raw"].startswith("runs/bench-20261121-a1b2c3d4 ")
-    assert fields["raw"].endswith(" spot")
-    assert (fields["replicas"], fields["routing"], fields["in_flight"]) == (2, "cluster-ip", 4_000)
+    assert fields["measurement"] == "bench-00000000"
+    assert fields["raw"].startswith("runs/bench-00000000 ")
+    assert fields["raw"].endswith(" dev")
+    assert (fields["replicas"], fields["routing"], fields["in_flight"]) == (2, "cluster-ip", 32)
     assert (fields["clients"], fields["repeats"]) == (4, 3)
     point = sound().points[0]
     total = point.total_tokens_per_s
@@ -42,9 +41,9 @@ def test_an_entry_says_what_was_measured_on_what() -> None:
     assert fields["latencies_ms"]["ttft"]["p99"] == round(point.latencies.ttft.p99, 1)
     assert set(fields["latencies_ms"]) == {"ttft", "tpot", "itl", "e2e"}
     assert fields["shape"]["engine_version"] == "0.18.0"
-    assert fields["shape"]["flags"]["max-model-len"] == 2560
-    assert fields["servers"]["acceptance_percent"] == 89.7
-    assert fields["servers"]["watts_per_gpu_mean"] == 672
+    assert fields["shape"]["flags"]["max-num-seqs"] == 8192
+    assert fields["servers"]["acceptance_percent"] == 90.0
+    assert fields["servers"]["watts_per_gpu_mean"] == 721
 
 
 def test_an_entry_s_text_says_what_its_fields_say() -> None:
@@ -55,7 +54,6 @@ def test_an_entry_s_text_says_what_its_fields_say() -> None:
 
 def test_an_entry_names_the_file_that_its_requests_came_from() -> None:
     asked = sound().asked
-    assert asked is not None
     assert "dataset_sha256" not in _entry()["prompts"]
     workload = asked.workload.model_copy(update={"kind": "trace", "dataset": "5b41" * 16})
     of_a_file = sound().model_copy(update={"asked": asked.model_copy(update={"workload": workload})})
@@ -82,32 +80,19 @@ def test_an_uncertified_measurement_is_refused_with_its_reason() -> None:
     assert certify(busy).headline in str(caught.value)
 
 
-def test_bare_results_are_refused_with_the_command_that_gives_more() -> None:
-    with pytest.raises(BenchmarkError, match="`fleet bench run --stack STACK`"):
-        _entry(a_bare_measurement())
-
-
-def _sweep() -> Measurement:
-    made = a_measurement(an_asked(replicas=2, in_flight_per_node=(500, 2_000)))
-    return every_run(made, _alike)
-
-
-def _alike(run: Run) -> Run:
-    assert run.server is not None
-    tokens = run.whole.output_tokens_per_s * run.whole.seconds
-    return run.model_copy(update={"server": run.server.model_copy(update={"generation_tokens": tokens})})
-
-
 def test_a_sweep_needs_a_load_and_each_load_stands_for_itself() -> None:
-    with pytest.raises(BenchmarkError, match=r"--point .*0 \(1,000 in flight\), 1 \(4,000 in flight\)"):
-        _entry(_sweep())
-    assert _entry(_sweep(), point=0)["in_flight"] == 1_000
-    broken = every_run(_sweep(), lambda run: run.model_copy(update={"start_skew_s": 5.0}) if run.point else run)
-    assert _entry(broken, point=0)["in_flight"] == 1_000
-    with pytest.raises(BenchmarkError, match="Checks: start"):
-        _entry(broken, point=1)
+    (point,) = sound().points
+    runs = (*sound().runs, *(run.model_copy(update={"point": 1, "failed": 900}) for run in sound().runs))
+    sweep = sound().model_copy(
+        update={"runs": runs, "points": (point, point.model_copy(update={"point": 1, "connections": 64}))}
+    )
+    with pytest.raises(BenchmarkError, match=r"--point .*0 \(32 in flight\), 1 \(64 in flight\)"):
+        _entry(sweep)
+    assert _entry(sweep, point=0)["in_flight"] == 32
+    with pytest.raises(BenchmarkError, match="Checks: failures"):
+        _entry(sweep, point=1)
     with pytest.raises(BenchmarkError, match="--point 2 "):
-        _entry(_sweep(), point=2)
+        _entry(sweep, point=2)
 
 
 @each_row("id_", ["", "Two", "two nodes", "two.nodes", "-two", "two--nodes", "zwölf", "a\n"])
@@ -120,35 +105,3 @@ def test_an_id_is_plain(id_: str) -> None:
 def test_a_title_is_one_line(title: str) -> None:
     with pytest.raises(BenchmarkError, match="--title "):
         entry_of(sound(), results="0" * 64, id_="two-nodes", title=title)
-
-
-def _created(text: str) -> Measurement:
-    asked = sound().asked
-    assert asked is not None
-    return sound().model_copy(update={"asked": asked.model_copy(update={"created": text})})
-
-
-def _since_the_first_request(run: Run) -> Run:
-    """Moments as they are where no client's wall clock is known."""
-    assert run.steady is not None
-    first = run.whole.began
-    moved = {"began": run.steady.began - first, "ended": run.steady.ended - first}
-    whole = run.whole.model_copy(update={"began": 0.0, "ended": run.whole.seconds})
-    return run.model_copy(update={"whole": whole, "steady": run.steady.model_copy(update=moved), "clock": "one node"})
-
-
-@pytest.mark.parametrize(
-    ("created", "day"),
-    [
-        ("2026-11-21T23:30:00-02:00", date(2026, 11, 22)),
-        ("2026-11-21T23:30:00", date(2026, 11, 21)),
-        ("", date(2026, 11, 18)),
-    ],
-)
-def test_the_day_is_utcs(created: str, day: date) -> None:
-    assert _entry(_created(created))["date"] == day
-
-
-def test_without_any_clock_the_date_must_be_written() -> None:
-    with pytest.raises(BenchmarkError, match="created"):
-        _entry(every_run(_created(""), _since_the_first_request))

@@ -48,22 +48,16 @@ def run_pod(api: ClusterApi, pod: dict[str, Any], google: FakeGoogle, server: st
     options = [here(argument) for argument in clients["args"] if not argument.startswith("--server-pods=")]
     tokenizer = next(option for option in options if option.startswith("--tokenizer=")).partition("=")[2]
     write_tokenizer(Path(tokenizer))  # the init container's work
-    annotation = "batch.kubernetes.io/job-completion-index"
     command = [
         *(str(VLLM_PYTHON) if word == "python3" else word for word in clients["command"]),
         *options,
         f"--server-pods={server}",
         *(f"--storage-url={google.url}", f"--metadata-url={google.url}"),
-        *("--start-margin-seconds=2", "--poll-seconds=0.1", "--progress-seconds=0.5", "--idle-minutes=0.1"),
+        *("--start-margin-seconds=2", "--progress-seconds=0.5", "--idle-minutes=0.1"),
     ]
     done = subprocess.run(
         command,
-        env={
-            **os.environ,
-            **environment,
-            **ENVIRONMENT,
-            "JOB_COMPLETION_INDEX": pod["metadata"]["annotations"][annotation],
-        },
+        env={**os.environ, **environment, **ENVIRONMENT},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -76,7 +70,5 @@ def run_pod(api: ClusterApi, pod: dict[str, Any], google: FakeGoogle, server: st
 
 def _field(pod: dict[str, Any], variable: dict[str, Any]) -> str:
     path: str = variable["valueFrom"]["fieldRef"]["fieldPath"]
-    assert path.startswith(LABELS) or path == "spec.nodeName"
-    if path == "spec.nodeName":
-        return str(pod["spec"]["nodeName"])
+    assert path.startswith(LABELS)
     return str(pod["metadata"]["labels"][path.removeprefix(LABELS).removesuffix("']")])

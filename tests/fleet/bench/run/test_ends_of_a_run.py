@@ -56,11 +56,11 @@ def test_a_stop_after_the_end_says_where_the_results_are(
     stop: BaseException,
     code: int,
 ) -> None:
-    monkeypatch.setattr(run, "judge", stopping(stop))
+    monkeypatch.setattr(run, "shown_report", stopping(stop))
     assert finish() == code
     said = capsys.readouterr().out
     assert "The results are in" in said
-    assert "fleet bench merge" in said
+    assert "fleet bench report" in said
     assert "continues" not in said
     monkeypatch.setattr(run, "bring", stopping(stop))
     assert finish() == code
@@ -77,7 +77,7 @@ def test_a_fetch_without_a_network_is_tried_for_a_while_and_then_left_for_later(
             raise troubles.pop()
 
     monkeypatch.setattr(run, "bring", bring)
-    monkeypatch.setattr(run, "judge", lambda _: 0)
+    monkeypatch.setattr(run, "shown_report", lambda _: 0)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     assert finish() == 0
     assert troubles == []

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fleet.bench.report.outline import measured
 from lab.control_plane.api import CONFIG_MAP, JOB, ClusterApi
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
@@ -57,8 +58,8 @@ def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def progress(google: FakeGoogle, name: str, **told: Any) -> None:
-    known = {"schema": 1, "pod": 0, "pods": 1, "runs": 1, "runs_done": 0, **told}
-    google.put(f"runs/{name}/.progress/0.json", json.dumps(known).encode())
+    known = {"schema": 1, "at": time.time(), "runs": 1, **told}
+    google.put(f"runs/{name}/.progress/pod.json", json.dumps(known).encode())
 
 
 def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: FakeGoogle, tmp_path: Path) -> None:
@@ -73,11 +74,9 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
         seen["config"] = api.get(CONFIG_MAP, seen["job"]["metadata"]["name"], NAMESPACE)
         name = kubelet.measurement_of(pod)
         kubelet.set_phase(api, pod, "Running")
-        progress(
-            google, name, state="running", run=1, point=0, repeat=0, connections=32, requests=400, requests_done=100
-        )
+        progress(google, name, state="running", run=1, repeat=0, connections=32, requests=400, requests_done=100)
         # Read a second time: what the first time brought has been shown.
-        kubelet.until(lambda: google.reads(".progress/0.json") >= 2)
+        kubelet.until(lambda: google.reads(".progress/pod.json") >= 2)
         kubelet.upload(google, make_measurement(tmp_path / "made", name=name, repeats=3), name)
         kubelet.set_phase(api, pod, "Succeeded")
 
@@ -92,13 +91,12 @@ def test_a_run_from_the_job_to_the_page(here: Laptop, api: ClusterApi, google: F
     assert json.loads(seen["config"]["data"]["run.json"])["stack"] == "try"
     assert "The stack costs" in " ".join(done.stdout.split())
     assert done.stdout.count("downloading results") == 1
-    assert "waiting for benchmark machines: FailedScheduling:" in done.stdout
-    assert "run 1 of 1 with 32 requests in flight, repeat 1, 100 of 400 requests (25%)" in done.stdout
-    merged = json.loads((out / "merged.json").read_text())
-    assert merged["measurement"]["schema"] == 1
-    assert merged["certificate"]["headline"] in " ".join(done.stdout.split())
-    assert (merged["certificate"]["verdict"] == "certified") == (done.returncode == 0)
-    assert (out / "report" / "report.html").is_file()
+    assert "waiting for the benchmark's machine: FailedScheduling:" in done.stdout
+    assert "run 1 of 1 with 32 requests in flight, 100 of 400 requests (25%)" in done.stdout
+    found = measured(out)
+    assert found.certificate.headline in " ".join(done.stdout.split())
+    assert found.is_certified == (done.returncode == 0)
+    assert (out / "report.html").is_file()
     assert json.loads((out / "dcgm.json").read_text())["problem"].startswith("managed Prometheus has no DCGM series")
     assert not (out / ".progress").exists()
     assert list(Path(here.environment["TMPDIR"]).iterdir()) == []  # the kubeconfig is gone
@@ -118,7 +116,6 @@ def test_the_job_that_was_made_does_run(here: Laptop, api: ClusterApi, google: F
         def play() -> None:
             kubelet.add_c4_node(api)
             pod = kubelet.scheduled(api)
-            kubelet.until(lambda: bool(kubelet.benchmark_pods(api)[0]["metadata"].get("annotations")))
             kubelet.set_phase(api, pod, "Running")
             code = run_pod(api, pod, google, address, tmp_path / "pod")
             log.append((tmp_path / "pod" / "log").read_text())
@@ -127,14 +124,14 @@ def test_the_job_that_was_made_does_run(here: Laptop, api: ClusterApi, google: F
         with kubelet.playing(api, play):
             done = run(here, "--yes", "--concurrency", "8,16", "--out", str(tmp_path / "out"))
     assert done.returncode in (0, 1), "\n".join([done.stderr, *log])
-    measured = json.loads((tmp_path / "out" / "merged.json").read_text())["measurement"]
-    assert [point["connections"] for point in measured["points"]] == [8, 16]
-    assert len(measured["runs"]) == 2
-    for one in measured["runs"]:
-        assert (one["failed"], one["completed"]) == (0, 100 * len(one["clients"]))
-        assert one["clock"] == "witness"
-        assert one["server"]["servers"] == 1
-    assert measured["prompts"]["repeated"] == 0
+    measurement = measured(tmp_path / "out").measurement
+    assert [point.connections for point in measurement.points] == [8, 16]
+    assert len(measurement.runs) == 2
+    for one in measurement.runs:
+        assert (one.failed, one.completed) == (0, 100 * len(one.clients))
+        assert one.server is not None
+        assert one.server.servers == 1
+    assert measurement.prompts.repeated == 0
     assert "running: run" in done.stdout
 
 
@@ -170,7 +167,7 @@ def test_a_job_that_never_gets_a_machine_says_why(here: Laptop, api: ClusterApi,
     assert done.returncode == 2
     assert "DeadlineExceeded: " in done.stderr
     assert "FailedScheduling: 0/1 nodes" in done.stderr
-    assert not (tmp_path / "out" / "merged.json").exists()
+    assert not (tmp_path / "out" / "report.html").exists()
 
 
 def test_detached_it_goes_on_and_a_second_one_is_refused(here: Laptop, api: ClusterApi) -> None:

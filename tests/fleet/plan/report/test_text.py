@@ -120,10 +120,10 @@ def test_limits_are_findings_with_their_verdict() -> None:
 
 
 def test_the_next_step_is_the_file_or_its_preview() -> None:
-    assert "→ add --write STACK" in printed(made("users"))
+    assert "add --write STACK" in printed(made("users"))
     told = printed(made("users"), written=("Pulumi.prod.yaml",), commands=("fleet preview --stack prod",))
     assert "Pulumi.prod.yaml" in told
-    assert "→ fleet preview --stack prod" in told
+    assert "  fleet preview --stack prod" in told
     assert "--write STACK" not in told
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from fleet.preview.compare.changes import Changes
 from fleet.preview.compare.compare import compare
+from fleet.preview.compare.dangers import _LOSSES
 from fleet.preview.compare.gpu_pods import gpu_pods
 from fleet.preview.record.recording import Alias, RecordedResource
 from fleet.preview.record.values import UNKNOWN
@@ -281,7 +282,7 @@ def test_the_guide_lists_every_danger_and_every_number() -> None:
         (ROOT_FOLDER / "fleet" / "preview" / "compare" / f"{name}.py").read_text() for name in ("dangers", "compare")
     )
     written = set(re.findall(r'\bid="([a-z-]+)"', code))
-    made = {f"{stem}-{verb}" for stem in re.findall(r'id=f"([a-z]+)-{', code) for verb in ("replaced", "deleted")}
+    made = {f"{kind}-{verb}" for kind, *_ in _LOSSES.values() for verb in ("replaced", "deleted")}
     assert listed == written | made
     numbers = guide[guide.index("## Numbers") :].partition("Each side")[0]
     told = {one.id for one in changes_of(outputs=EVERY_NUMBER).deltas}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.record.recording import Diagnostic, Recording
+from fleet.preview.report.change_tree import created_tree, folded_tree
 from fleet.preview.report.resource_facts import kind_of
 from fleet.report.outline import Branch
 from fleet.report.words import LADDERS_RESERVATION
@@ -19,7 +20,7 @@ def lines(node: Branch, depth: int = 0) -> list[str]:
 
 
 def test_the_tree_follows_the_code_and_groups_many_leaves_of_one_kind() -> None:
-    assert lines(sample_report().tree) == [
+    assert lines(created_tree(sample_recording())) == [
         "Stack vllm-fleet-test: 9 resources",
         "  OwnPlatform platform: 5 resources",
         "    kubernetes provider platform-kubernetes",
@@ -32,9 +33,8 @@ def test_the_tree_follows_the_code_and_groups_many_leaves_of_one_kind() -> None:
 
 def test_every_registration_is_a_create_and_a_stack_that_is_only_read_is_none() -> None:
     report = sample_report()
-    assert len(report.changes) == 10
-    assert {change.operation for change in report.changes} == {"create"}
-    assert not [change for change in report.changes if "StackReference" in change.urn]
+    assert len(report.created) == 10
+    assert not [one for one in report.created if "StackReference" in one.urn]
     assert report.counted == {"resource": 6, "component": 2, "provider": 1, "stack": 1}
 
 
@@ -42,9 +42,12 @@ def test_a_resource_below_another_resource_stays_in_the_tree() -> None:
     recording = sample_recording()
     parent = next(one for one in recording.resources if one.name == "platform-iam")
     child = resource("gcp:projects/iAMMember:IAMMember", "member", parent, inputs={"role": "roles/viewer"})
-    report = sample_report(recording=sample_recording("preview", child))
-    assert "      projects.IAMMember member: viewer" in lines(report.tree)
-    assert len(report.changes) == 11
+    assert "      projects.IAMMember member: viewer" in lines(created_tree(sample_recording("preview", child)))
+
+
+def test_the_first_screen_has_the_largest_branches_and_counts_the_others() -> None:
+    for most, names in ((2, ["platform", "server"]), (1, ["platform", "… 1 more"])):
+        assert [one.name for one in folded_tree(sample_recording(), most).children] == names
 
 
 @pytest.mark.parametrize(

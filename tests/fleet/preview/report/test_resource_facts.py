@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.values import UNKNOWN, Secret, transform
-from fleet.preview.report.resource_facts import _FACTS, cloud_name, facts_of, kind_of
+from fleet.preview.report.resource_facts import _ROWS, _SPECIAL, cloud_name, facts_of, kind_of
 from tests.fleet.preview.sample_report import resource
 from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
@@ -82,7 +82,7 @@ def test_whatever_a_property_holds_no_kind_fails_and_no_secret_shows(stack: str,
         assert "never shown" not in " ".join((cloud_name(changed), *facts_of(changed)))
 
 
-@each_row("kind", sorted(_FACTS))
+@each_row("kind", sorted({*_ROWS, *_SPECIAL}))
 @each_row("inputs", [{}, {"spec": UNKNOWN, "metadata": UNKNOWN}, {"spec": "x"}, {"spec": []}])
 def test_no_kind_needs_a_property(kind: str, inputs: dict[str, Any]) -> None:
     module, _, name = kind.rpartition(".")

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 from facts.finding import Finding
 from fleet.cli.exits import error_text
+from fleet.preview.policy import Violation
 from fleet.preview.record.recording import Diagnostic, ProgramError
 from fleet.preview.report.model import Policies, Report
+from fleet.preview.report.outline import preview_outline, row_of
 from fleet.preview.report.several_stacks import by_weight, preview_each, refusals_of, reports_of, stack_of
-from fleet.preview.report.stack_list import line_of
+from fleet.report.outline import Section
 from settings.problems import SettingsError
-from tests.fleet.preview.sample_changes import ADVISORY, REFUSAL, compared_report, unchanged_report
+from tests.fleet.preview.sample_changes import ADVISORY, MANDATORY, REFUSAL, compared_report, unchanged_report
 from tests.fleet.preview.sample_report import sample_report
-from tests.support.formats import html_of, json_of, markdown_of, text_of
+from tests.support.formats import json_of, markdown_of, text_of
 
 
 def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -> None:
@@ -39,43 +41,38 @@ def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -
     assert len(reports_of(outcomes)) == 1
 
 
-def test_a_line_has_verdict_change_price_and_rate() -> None:
-    line = line_of(compared_report())
-    assert line.verdict == "1 blocking violation, 2 dangers, 2 warnings"
-    words, *effects = line.change
+def test_a_row_has_verdict_change_price_and_rate() -> None:
+    name, verdict, change, price, rate = row_of(compared_report())
+    assert name == "test"
+    assert verdict.startswith("✗ blocked by no-surge-on-gpu-pods")
+    words, *effects = change.split("; ")
     assert words.startswith("replicas 12 → 8, ")
-    assert tuple(effects) == compared_report().comparison.effects  # type: ignore[union-attr]
-    assert line.price == "at least $392.25 → at least $261.80 an hour"
-    assert line.rate.startswith("1,103,941 → ")
-    assert line.stops
-    alone = line_of(sample_report())
-    assert alone.change == ("10 resources to create",)
-    assert alone.price.startswith("at least $409.01 an hour")
-    assert not alone.stops
-    assert not alone.warns
+    assert "; ".join(effects) == "; ".join(compared_report().comparison.effects)  # type: ignore[union-attr]
+    assert price == "at least $392.25 → at least $261.80 an hour"
+    assert rate.startswith("1,103,941 → ")
+    _, _, change, price, _ = row_of(sample_report())
+    assert (change, price[:24]) == ("10 to create", "at least $409.01 an hour")
 
 
-def test_what_is_repeated_on_purpose_is_counted_and_warns_nobody() -> None:
-    repeated = tuple(replace(one, policy="repeated-on-purpose") for one in ADVISORY)
-    line = line_of(sample_report(policies=Policies(state="judged", violations=repeated)))
-    assert line.verdict == "no violations, 2 deliberate exceptions"
-    assert not line.warns
-    assert line_of(sample_report(policies=Policies(state="judged", violations=ADVISORY))).warns
+def marks(*violations: Violation) -> str:
+    return row_of(sample_report(problems=(), policies=Policies(state="judged", violations=violations)))[1][0]
 
 
-QUIET_FIRST = sample_report(policies=Policies(state="judged"))
+def test_a_warning_marks_a_stack_and_what_is_repeated_on_purpose_or_a_note_does_not() -> None:
+    assert marks(MANDATORY) == "✗"
+    assert marks(*ADVISORY) == "!"
+    quiet = replace(SILENT, policies=Policies(state="judged"))
+    assert row_of(quiet)[1][0] == "✓"
+    for told in ({"policy": "repeated-on-purpose"}, {"rated": "note"}):
+        violations = tuple(replace(one, **told) for one in ADVISORY)  # type: ignore[arg-type]
+        report = replace(SILENT, policies=Policies(state="judged", violations=violations))
+        assert row_of(report)[1][0] == "✓"
+        assert preview_outline(report, quiet).verdict == "no problems"
+    warned = replace(SILENT, policies=Policies(state="judged", violations=ADVISORY))
+    assert preview_outline(warned, quiet).verdict == "warnings in 1 stack (test)"
 
 
-def test_the_first_line_names_the_stacks_with_warnings_but_none_for_what_is_a_note() -> None:
-    warned = sample_report(policies=Policies(state="judged", violations=ADVISORY))
-    assert text_of(warned, QUIET_FIRST).splitlines()[1] == "warnings in 1 stack (test)"
-    noted = tuple(replace(one, rated="note") for one in ADVISORY)
-    report = sample_report(policies=Policies(state="judged", violations=noted))
-    assert not line_of(report).warns
-    assert {one["severity"] for one in json.loads(json_of(report))["violations"]} == {"note"}
-    assert text_of(report, QUIET_FIRST).splitlines()[1] == "no problems"
-
-
+SILENT = replace(sample_report(problems=()), diagnostics=())
 CHANGED, QUIET = compared_report(), replace(unchanged_report(), policies=Policies(state="judged"))
 
 
@@ -85,23 +82,20 @@ def test_refused_stacks_come_first_and_unchanged_ones_last() -> None:
     assert by_weight([QUIET, failed, sample_report()]) == (failed, sample_report(), QUIET)
 
 
-def test_an_unchanged_stack_is_one_line_of_the_text() -> None:
-    text = text_of(CHANGED, QUIET, QUIET)
-    assert len(text.splitlines()) - len(text_of(CHANGED).splitlines()) < 35
-    assert text.count("no changes") == 2
-
-
-def test_an_unchanged_stack_is_folded_on_the_page() -> None:
-    page = html_of(CHANGED, QUIET)
-    assert page.count("<details id=") == 1
-    assert '<details id="stack-2"><summary>test' in page
+def test_an_unchanged_stack_is_folded() -> None:
+    assert [one.folding for one in preview_outline(CHANGED, QUIET, QUIET).body if isinstance(one, Section)] == [
+        "open",
+        "always",
+        "always",
+    ]
+    assert text_of(CHANGED, QUIET, QUIET).count("no changes") == 2  # in the table
 
 
 def test_a_comment_about_unchanged_stacks_is_short() -> None:
     quiet = replace(unchanged_report(), policies=Policies(state="judged", violations=ADVISORY))
     text = markdown_of(quiet, quiet)
     assert "Compared with `main (1a2b3c4d)`." in text
-    assert text.count("<details><summary>test: not blocked, no changes</summary>") == 2
+    assert text.count("<details><summary>test: not blocked, no changes against main (1a2b3c4d)</summary>") == 2
     in_sight = text.partition("<details>")[0]
     assert "declared-needs-missing" in text
     assert "declared-needs-missing" not in in_sight
@@ -118,11 +112,3 @@ def test_machines_get_a_document_for_each_stack() -> None:
     assert [one["stack"] for one in given["stacks"]] == ["test"]
     assert {"version": given["version"], **given["stacks"][0]} == json.loads(json_of(sample_report()))
     assert given["refused"] == [{"stack": "guest", "message": REFUSAL.message}]
-
-
-def test_the_page_lists_the_stacks_and_links_to_each() -> None:
-    page = html_of(compared_report(), REFUSAL)
-    for index in (1, 2):
-        assert f'href="#stack-{index}"' in page
-        assert f'id="stack-{index}"' in page
-    assert "Stack &#39;guest&#39;" in page

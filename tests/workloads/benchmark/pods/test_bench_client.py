@@ -39,7 +39,7 @@ class Client:
             f"--witness={folder / 'witness'}",
             *files,
         ]
-        command += [f"--summary={folder / 'summary'}", "--client=3", "--pod=1", "--", *options]
+        command += ["--client=3", "--", *options]
         command += ["--save-result", "--save-detailed", f"--result-dir={folder}", "--result-filename=result"]
         command += ["--metadata", "run=a", "client=3"]
         with self.log.open("wb") as log:
@@ -93,26 +93,16 @@ def test_a_client_waits_for_the_common_start_and_tells_what_it_saw(tmp_path: Pat
     go = client.go(0.15)
     assert client.process.wait(20) == 0, client.log.read_text()
     seen, result = client.witness, client.result
-    assert (seen.client, seen.pod, seen.seed, seen.program) == (3, 1, 7, "vllm bench serve 0.0.1")
-    assert seen.node == os.uname().nodename
-    assert seen.barrier.ready_at < seen.barrier.go_at == pytest.approx(go, abs=1e-5)
-    assert -1e-5 <= seen.barrier.released_at - go < 1.0
+    assert (seen.client, seen.seed, seen.program) == (3, 7, "vllm bench serve 0.0.1")
     # The two clocks lay the first request right behind the start.
     first = seen.clock.wall + result["start_times"][0] - seen.clock.perf_counter
-    assert -1e-3 <= first - seen.barrier.released_at < 1.0
-    assert float(result["started_at"]) == pytest.approx(go, abs=0.002)
-    assert seen.ended_at - go == pytest.approx(20 * 0.03, abs=2.0)
-    assert seen.clock_at_end.wall - seen.clock.wall == pytest.approx(
-        seen.clock_at_end.perf_counter - seen.clock.perf_counter, abs=0.05
-    )
+    assert -1e-3 <= first - go < 1.0
     samples = seen.samples
-    assert len(samples.at) == len(samples.cpu_share) == len(samples.loop_lag_ms) == len(samples.open_files) == 1
-    assert samples.at[0] == pytest.approx(seen.ended_at, abs=0.05)
+    assert len(samples.at) == len(samples.cpu_share) == len(samples.loop_lag_ms) == 1
+    assert samples.at[0] - go == pytest.approx(20 * 0.03, abs=2.0)
     assert all(0 <= share < 0.5 for share in samples.cpu_share)
-    assert all(3 <= files < seen.open_files_limit for files in samples.open_files)
     assert len(set(seen.prompt_hashes)) == 20
     assert set(seen.asked_output_tokens) == {3}
-    assert json.loads((tmp_path / "summary").read_text())["tokens_out"] == 60
 
 
 @pytest.mark.parametrize(
@@ -211,7 +201,7 @@ def test_samples_come_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sampler = asyncio.run(idle())
     assert 2 <= len(sampler.at) <= 6
-    assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms) == len(sampler.files)
+    assert len(sampler.at) == len(sampler.cpu) == len(sampler.lag_ms)
     assert all(later - earlier > 0.045 for earlier, later in itertools.pairwise(sampler.at[:-1]))
 
 
@@ -223,32 +213,20 @@ def test_a_server_that_keeps_its_metrics_to_itself_keeps_no_client(monkeypatch: 
     async def hangs(*_: Any) -> None:
         await asyncio.sleep(600)
 
-    async def barrier() -> None:
+    async def wait() -> None:
         waited.append(seen.calls)
 
     async def both() -> list[Any]:
-        fetch = bench_client.wrap_fetch(hangs, seen, bench_client.Sampler(), barrier)
+        fetch = bench_client.wrap_fetch(hangs, seen, bench_client.Sampler(), wait)
         return [await fetch("http://server", None) for _ in range(2)]
 
     assert asyncio.run(asyncio.wait_for(both(), 10)) == [None, None]
     assert waited == [1]
-    assert seen.ended_at > 0
 
 
 def test_hashes_are_those_that_the_contract_names() -> None:
     assert bench_client.prompt_hash("Grüße") == blake2b("Grüße".encode(), digest_size=8).hexdigest()
     assert bench_client.prompt_hash([1, 2]) == blake2b(b"[1, 2]", digest_size=8).hexdigest()
-
-
-def test_throughput_counts_successful_requests_over_the_time_they_all_took() -> None:
-    result = {
-        "start_times": [10.0, 11.0, 12.0],
-        "ttfts": [1.0, 0.5, 1.0],
-        "itls": [[1.0], [9.0], [2.0, 5.0]],
-        "input_lens": [8, 8, 8],
-        "output_lens": [4, 0, 4],
-    }
-    assert bench_client.tokens_and_window(result) == (16, 8, 10.0, 20.0)
 
 
 def test_requests_of_a_file_are_read_in_order_and_begun_again_when_they_are_too_few(tmp_path: Path) -> None:
@@ -261,6 +239,16 @@ def test_requests_of_a_file_are_read_in_order_and_begun_again_when_they_are_too_
         ("12\u202834", 2, 5),
     ]
     assert len({one.request_id for one in requests}) == 3
+
+
+def test_requests_of_known_length_are_as_many_token_ids(tmp_path: Path) -> None:
+    file = tmp_path / "part.jsonl"
+    file.write_text('{"input_tokens": 40, "output_tokens": 5}\n' * 2)
+    tokenizer = SimpleNamespace(vocab_size=100)
+    first, second = (list(bench_client.read_requests(file, 2, tokenizer, seed)) for seed in (1, 2))
+    assert [len(one.prompt) for one in first] == [one.prompt_len for one in first] == [40, 40]
+    assert max(first[0].prompt) < 100  # type: ignore[type-var]
+    assert len({tuple(one.prompt) for one in (*first, *second)}) == 4
 
 
 @pytest.fixture(scope="module")
@@ -288,7 +276,7 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
     with streaming_server() as server:
         client = real_client(tmp_path, server.url, tokenizer, "--dataset-name=random", "--num-prompts=40", *lengths)
         client.wait_until_ready(120)
-        assert len(server.asked) == 5, "the warm-up lies before the barrier"
+        assert len(server.asked) == 5, "the warm-up lies before the start"
         time.sleep(1.0)
         assert len(server.asked) == 5, "nothing is sent while the client waits"
         go = client.go(0.5)
@@ -308,21 +296,19 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
     assert list(seen.asked_output_tokens) == result["output_lens"]
     assert list(seen.asked_input_tokens) == result["input_lens"]
     starts = [seen.clock.wall + moment - seen.clock.perf_counter for moment in result["start_times"]]
-    assert min(starts) >= seen.barrier.released_at - 1e-3
-    assert max(starts) < seen.ended_at
+    assert min(starts) >= go - 1e-3
+    assert max(starts) < seen.clock.wall
 
 
 @pytest.mark.slow
 @needs_vllm
-def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_common_prefix(
-    tmp_path: Path, tokenizer: Path
-) -> None:
+def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths(tmp_path: Path, tokenizer: Path) -> None:
     from tests.workloads.benchmark.pods.streaming_server import streaming_server
 
-    made = [{"input_tokens": 64 + n, "output_tokens": 3 + n, "prefix_tokens": 48, "prefix_seed": 9} for n in range(20)]
+    lines = [{"input_tokens": 64 + n, "output_tokens": 3 + n} for n in range(20)]
     given = [{"prompt": "bala bale bali", "output_tokens": 30}]
-    (tmp_path / "slice.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*made, *given]))
-    path = f"--dataset-path={tmp_path / 'slice.jsonl'}"
+    (tmp_path / "part.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, *given]))
+    path = f"--dataset-path={tmp_path / 'part.jsonl'}"
     options = ["--dataset-name=custom", path, "--custom-output-len=-1", "--skip-chat-template", "--disable-shuffle"]
     with streaming_server() as server:
         client = real_client(tmp_path, server.url, tokenizer, *options, "--num-prompts=21", "--ignore-eos")
@@ -333,16 +319,6 @@ def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths_and_a_com
     assert all(body["ignore_eos"] is True for body in sent)
     seen, result = client.witness, client.result
     assert list(seen.asked_output_tokens) == result["output_lens"] == [*range(3, 23), 30]
-    assert list(seen.asked_input_tokens[:20]) == list(range(64, 84))
     by_hash = {bench_client.prompt_hash(body["prompt"]): body for body in sent}
     prompts = [by_hash[mark]["prompt"] for mark in seen.prompt_hashes]
-    assert len(set(prompts)) == 21
-    counts = "import json, sys; from transformers import AutoTokenizer as A; t = A.from_pretrained(sys.argv[1]); "
-    counts += "print(json.dumps([t(p).input_ids for p in json.load(sys.stdin)]))"
-    done = subprocess.run(
-        [VLLM_PYTHON, "-c", counts, tokenizer], input=json.dumps(prompts), capture_output=True, text=True, timeout=120
-    )
-    ids = json.loads(done.stdout)
-    assert [len(one) for one in ids[:20]] == list(range(64, 84)), "as many tokens as asked, by the tokenizer itself"
-    assert len({tuple(one[:48]) for one in ids[:20]}) == 1, "the same tokens in front"
-    assert len({one[48] for one in ids[:20]}) > 10
+    assert [len(prompt) for prompt in prompts[:20]] == list(seen.asked_input_tokens[:20]) == list(range(64, 84))

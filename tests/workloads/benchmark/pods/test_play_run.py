@@ -10,10 +10,10 @@ import pytest
 
 from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.benchmark.pods.test_run_plan import plan_of
+from workloads.benchmark.pods.dataset_parts import Parts
 from workloads.benchmark.pods.play_run import UPLOADS, Limits, Pod
 from workloads.benchmark.pods.progress import Progress
 from workloads.benchmark.pods.results_bucket import Bucket, BucketError
-from workloads.benchmark.pods.trace_slices import Slices
 
 
 def pod(folder: Path, cloud: FakeCloud, **bucket: Any) -> Pod:
@@ -21,15 +21,14 @@ def pod(folder: Path, cloud: FakeCloud, **bucket: Any) -> Pod:
     store = Bucket("results", storage_url=cloud.url, metadata_url=cloud.url, pause_seconds=0.001, **bucket)
     return Pod(
         plan=plan,
-        number=0,
         bucket=store,
         endpoint=cloud.url,
         tokenizer="/nowhere",
         server_pods=[],
         results=folder,
-        slices=Slices(plan, None, folder),
+        parts=Parts(plan, None),
         progress=Progress(store, "progress"),
-        limits=Limits(1, 1, 1, 1, 1),
+        limits=Limits(1, 1, 1, 1),
     )
 
 

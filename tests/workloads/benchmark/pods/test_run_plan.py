@@ -1,4 +1,4 @@
-"""run.json as a list of runs: shares, seeds, each client's command, and what is said of a file that is wrong."""
+"""run.json as a list of runs: shares, seeds, each client's command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workloads.benchmark.pods.test_launch_clients import asked
-from workloads.benchmark.pods.run_plan import ClientFiles, Plan, PlanError, client_command, read_plan, share
+from workloads.benchmark.pods.run_plan import ClientFiles, Plan, Run, client_command, read_plan
 
 
 def plan_of(folder: Path, name: str = "benchmark-1", **changes: Any) -> Plan:
@@ -22,30 +22,19 @@ def plan_of(folder: Path, name: str = "benchmark-1", **changes: Any) -> Plan:
 
 def command(plan: Plan, run: int, client: int) -> list[str]:
     files = ClientFiles(Path("/kept"), Path("/scratch"), client)
-    return client_command(plan, plan.runs[run], 0, files, endpoint="http://server:8000", tokenizer="/tokenizer")
+    return client_command(plan, plan.runs[run], files, endpoint="http://server:8000", tokenizer="/tokenizer")
 
 
 def option(parts: list[str], name: str) -> str:
     return next(part for part in parts if part.startswith(f"--{name}=")).partition("=")[2]
 
 
-@given(total=st.integers(0, 5_000), parts=st.integers(1, 200))
-def test_shares_are_disjoint_complete_and_even(total: int, parts: int) -> None:
-    shares = [share(total, parts, index) for index in range(parts)]
-    assert [number for one in shares for number in one] == list(range(total))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-
-
-@given(clients=st.integers(1, 100), pods=st.integers(1, 12))
-def test_every_client_has_one_pod_and_pods_without_any_are_the_last(
-    tmp_path_factory: pytest.TempPathFactory, clients: int, pods: int
-) -> None:
-    plan = plan_of(tmp_path_factory.getbasetemp(), points=[{"connections": 100, "clients": clients}], pods=pods)
-    shares = [plan.clients_of(plan.runs[0], pod) for pod in range(pods)]
-    assert [number for one in shares for number in one] == list(range(clients))
-    counts = list(map(len, shares))
-    assert all(counts[: min(pods, clients)])
-    assert not any(counts[clients:])
+@given(connections=st.integers(1, 5_000), clients=st.integers(1, 200))
+def test_shares_are_complete_and_even(connections: int, clients: int) -> None:
+    run = Run(0, 0, 0, connections, clients, 0)
+    shares = [run.connections_of(client) for client in range(clients)]
+    assert sum(shares) == connections
+    assert max(shares) - min(shares) <= 1
 
 
 def test_points_come_in_order_and_every_one_is_repeated(tmp_path: Path) -> None:
@@ -69,7 +58,7 @@ def test_the_clients_add_up_to_the_load_with_a_seed_each_over_the_whole_measurem
     assert len({option(one, "seed") for one in commands}) == len(commands) == 8
     # So that a measurement started later draws other prompts, a server that is still warm must not know them.
     other = plan_of(tmp_path, "benchmark-2", points=points, repeats=2)
-    assert abs(plan.first_seed - other.first_seed) > 12
+    assert abs(plan.seed(plan.runs[0], 0) - other.seed(other.runs[0], 0)) > 12
 
 
 def test_a_client_draws_what_is_asked_and_warms_up_apart(tmp_path: Path) -> None:
@@ -77,13 +66,11 @@ def test_a_client_draws_what_is_asked_and_warms_up_apart(tmp_path: Path) -> None
     one = command(plan, 0, 0)
     at = one.index("--")
     assert one[1:3] == ["-m", "workloads.benchmark.pods.bench_client"]
-    assert {"--witness=/kept/client-000.witness.json", "--go-file=/scratch/go", "--client=0", "--pod=0"} <= set(
-        one[:at]
-    )
+    assert {"--witness=/kept/client-000.witness.json", "--go-file=/scratch/go", "--client=0"} <= set(one[:at])
     given_to_vllm = one[at + 1 :]
     expected = {"--dataset-name=random", "--random-input-len=768", "--ignore-eos", "--save-detailed", "--num-prompts=4"}
     assert expected <= set(given_to_vllm)
-    assert {"run=benchmark-1", "point=0", "repeat=0", "client=0", "clients=1", "workload=article"} <= set(given_to_vllm)
+    assert {"run=benchmark-1", "point=0", "repeat=0", "client=0", "clients=1"} <= set(given_to_vllm)
     assert given_to_vllm.count("--dataset-name=random") == 1
     assert not [part for part in one if part.startswith("--ready-check")]
     assert [option(command(plan, run, 0), "num-warmups") for run in (0, 1)] == ["32", "7"]
@@ -95,7 +82,6 @@ def test_a_client_draws_what_is_asked_and_warms_up_apart(tmp_path: Path) -> None
         ("sharegpt", {"dataset-name": "sharegpt"}, "--dataset-name=sharegpt", "--ignore-eos"),
         ("sharegpt", {"sharegpt-output-len": "100"}, "--sharegpt-output-len=100", "--custom-output-len=-1"),
         ("trace", {"dataset-name": "custom"}, "--custom-output-len=-1", "--dataset-name=sharegpt"),
-        ("shared-prefix", {"random-prefix-len": "512"}, "--dataset-name=custom", "--random-prefix-len=512"),
         ("random", {"random-prefix-len": "512"}, "--random-prefix-len=512", "--dataset-path=/scratch/client-000.jsonl"),
         ("random", {"extra-flag": ""}, "--extra-flag", "--extra-flag="),
     ],
@@ -108,30 +94,3 @@ def test_each_kind_of_workload_reads_its_own_source(
     assert has in parts
     assert has_not not in parts
     assert ("--dataset-path=/scratch/client-000.jsonl" in parts) == (kind != "random")
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"schema": 2}, "schema is 2; these programs read schema 1"),
-        ({"points": []}, "points is empty; a measurement has one at least"),
-        ({"points": [{"connections": 2, "clients": 3}]}, r"points\[0\].connections is 2, less than its 3 clients"),
-        ({"points": [{"connections": 2}]}, r"points\[0\].clients is missing"),
-        ({"points": [3]}, r"points\[0\].connections is missing"),
-        ({"repeats": True}, "repeats is True; a value of type int is needed"),
-        ({"pods": 0}, "pods is 0; 1 is the least"),
-        ({"workload": {"kind": "poems"}}, "workload.kind is 'poems'; allowed: random, shared-prefix, sharegpt, trace"),
-        ({"served_model": None}, "served_model is None; a value of type str is needed"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(PlanError, match=complaint):
-        plan_of(tmp_path, **changes)
-
-
-def test_a_file_that_is_missing_or_no_json_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match=r"cannot read .*none.json: No such file"):
-        read_plan(tmp_path / "none.json", "x")
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(PlanError, match=r"run.json is not JSON"):
-        read_plan(tmp_path / "run.json", "x")

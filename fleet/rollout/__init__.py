@@ -1,1 +1,0 @@
-"""Canary rollouts: plan, start, judge, promote, abort."""
