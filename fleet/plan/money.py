@@ -9,13 +9,12 @@ from facts import cost
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
 from facts.disks import throughput_floor_mibps
 from facts.names import BATCH_CLIENT_VCPUS
-from facts.node_room import boot_disk_of
+from facts.node_room import boot_disk_of, pod_disk_gib
 from facts.sizing import VLLM_IMAGE_GIB, Sizing
 from fleet.plan.economics import api_prices, break_even_utilisation
 from fleet.plan.model.performance import Performance
 from fleet.plan.plan import ApiComparison, Money, PerMillion
 from fleet.plan.question.goals import PlanQuestion
-from settings.sections.server import Resources
 
 # Of the endpoint picker in a written stack. Source: the article settled on 10 vCPU.
 EPP_VCPUS = 10
@@ -27,13 +26,14 @@ def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
         return cost.bill(_bought(question.billed, question, nodes))
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
-    pod = Resources().of_pod(question.machine, question.machine.gpus)
     gateway = question.routing == "inference-gateway"
     return cost.bill(
         FleetShape(
             nodes=nodes,
             machine=question.machine,
-            boot_disk_gib=boot_disk_of(question.machine, requested_gib=pod.ephemeral_storage_gib),
+            boot_disk_gib=boot_disk_of(
+                question.machine, requested_gib=pod_disk_gib(question.machine, question.machine.gpus)
+            ),
             region=question.region,
             capacity=question.capacity,
             # A stated price is every rung's: the plan knows no reservation whose price it would be.

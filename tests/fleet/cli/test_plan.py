@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from fleet.cli.app import app
+from fleet.cli.app import app_with
 from fleet.preview.offline import open_stack
 from tests.fleet.cli.command import ROOT, fleet, project, whole_project
 from tests.fleet.cli.test_start_up import loaded_by
@@ -43,7 +43,7 @@ def test_every_goal_gets_a_fleet(options: tuple[str, ...]) -> None:
 
 def test_a_plan_has_18_options_at_most() -> None:
     options = {
-        option for one in get_command(app).commands["plan"].params for option in one.opts if option.startswith("--")
+        option for one in get_command(app_with()).commands["plan"].params for option in one.opts if option.startswith("--")
     }
     assert len(options - {"--help"}) <= 18
 
