@@ -228,7 +228,14 @@ class _Planner:
                 return OfferedLoad(in_flight=min(self.full * fleet.nodes, float(documents)))
             case Budget():
                 full = estimate(fleet, self.workload, OfferedLoad(in_flight=self.full * fleet.nodes))
-                return OfferedLoad(requests_per_s=full.requests_per_s.value * self.question.load_share)
+                rate = full.requests_per_s.value * self.question.load_share
+
+                def less(percent: int) -> OfferedLoad:
+                    return OfferedLoad(requests_per_s=rate * (100 - percent) / 100)
+
+                if not self.question.limits.given:
+                    return less(0)
+                return less(lowest(lambda by: not self._missed(estimate(fleet, self.workload, less(by))), 0, 99) or 0)
 
     def _most_within_limits(self, held: float) -> float:
         """Most requests in flight per node, up to `held`, whose latency is within the limits."""
@@ -242,7 +249,10 @@ class _Planner:
 
         if not missed(held):
             return held
-        if misses := missed(least):
+        if missed(least):
+            # On the most nodes: the interval is wider outside the measured range.
+            alone = OfferedLoad(in_flight=float(least * MOST_MACHINES))
+            misses = self._missed(estimate(self.one.with_nodes(MOST_MACHINES), self.workload, alone))
             limits = " and ".join(f"{one.name} of {one.limit_ms:,.0f} ms" for one in misses)
             reached = " and ".join(f"{one.name} of {ceil(one.high_ms):,} ms" for one in misses)
             raise PlanImpossibleError(

@@ -11,8 +11,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ruamel.yaml.scalarstring import DoubleQuotedScalarString
-
 from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS
 from facts.files import write_whole
@@ -27,7 +25,7 @@ from facts.workloads import countable_name
 from fleet.plan.question.fitting import engine_changes
 from fleet.plan.question.goals import DEFAULT_REGION, INTERRUPTIBLE
 from fleet.plan.question.profiles import profile_facts
-from fleet.plan.stack_text import dumped, flow
+from fleet.plan.stack_text import dumped, styled
 from fleet.plan.words import format_goal, format_mean_lengths
 from fleet.report.words import format_usd
 from settings.checks.placeholders import PLACEHOLDER_PROJECT
@@ -135,7 +133,8 @@ def stack_text(plan: Plan, place: Place, *, config: str | None = None, heading: 
     """The stack file of a plan: `#` between its sections, as a blank line would vanish with the first `pulumi config set`."""
     about = [heading] if heading is not None else _about(plan)
     sections = [
-        dumped({"config": {key: value}}).removeprefix("config:\n") for key, value in _sections(plan, place, config)
+        dumped({"config": {key: styled(value, 9)}}).removeprefix("config:\n")
+        for key, value in _sections(plan, place, config)
     ]
     # Project and region are one section.
     text = "  #\n".join(("".join(sections[:2]), *sections[2:]))
@@ -162,7 +161,7 @@ def _sections(plan: Plan, place: Place, config: str | None) -> Iterator[tuple[st
     zone = _zone(plan, place) or ""
     yield "gcp:project", place.project or PLACEHOLDER_PROJECT
     yield "gcp:region", zone.rpartition("-")[0]
-    yield "vllm-fleet:zones", flow([zone])
+    yield "vllm-fleet:zones", [zone]
     if question.machine != DEFAULT_MACHINE:
         yield "vllm-fleet:machine", question.machine.type
     yield "vllm-fleet:capacity", dict(_capacity(plan))
@@ -217,19 +216,19 @@ def _run_seconds(plan: Plan) -> int:
 
 
 def _model(plan: Plan, config: str | None) -> Iterator[tuple[str, Any]]:
-    """The model, pinned to the catalogue's commit. Revisions are quoted: some are numbers to YAML."""
+    """The model, pinned to the catalogue's commit."""
     profile = plan.question.profile
     assert profile.weights_gb is not None
     if config is None:
         yield "id", profile.model
-        yield "revision", DoubleQuotedScalarString(CATALOGUE[profile.model].revision or PLACEHOLDER_REVISION)
+        yield "revision", CATALOGUE[profile.model].revision or PLACEHOLDER_REVISION
         yield "sizeGb", _number(profile.weights_gb)
     else:
         # Where its weights are, and of which commit, a config.json does not say. Its size is computed.
         yield "id", f"{_PLACEHOLDER_OWNER}/{re.sub(r'[^A-Za-z0-9]+', '-', profile.model).strip('-') or 'model'}"
-        yield "revision", DoubleQuotedScalarString(PLACEHOLDER_REVISION)
+        yield "revision", PLACEHOLDER_REVISION
         yield "sizeGb", _number(ceil(10 * profile.weights_gb) / 10)
-        yield "config", DoubleQuotedScalarString(config)
+        yield "config", config
 
 
 def _server(plan: Plan) -> Iterator[tuple[str, Any]]:

@@ -7,17 +7,23 @@ reads it and compared with the intended value.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import CommentMark, YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.tokens import CommentToken
 
 from facts.finding import Finding
 from settings.problems import SettingsError
 from settings.strict_yaml import load
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+"""Texts that need no quotes, except for the words below: the engine takes others for numbers, such as 0.33.0."""
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 Path = Sequence[str]
 """Keys from the top of the file: `("config", "vllm-fleet:server", "engine")`."""
@@ -30,7 +36,7 @@ class StackText:
         self._name, self._stack = name, stack
         self._line_ends, self._ends = "\r\n" if "\r\n" in text else "\n", text.endswith("\n")
         try:
-            self._file = round_trip().load(text)
+            self._file = round_trip().load(text.replace("\r\n", "\n"))
         except YAMLError:
             raise self._not_edited() from None
         if self.text != text:
@@ -66,9 +72,9 @@ class StackText:
             section = section[key]
         key = path[-1]
         if key in section:
-            section[key] = flow(value)
+            section[key] = styled(value, 0)
         else:
-            self._insert(section, len(section), key, flow(value))
+            self._insert(section, len(section), key, styled(value, 0), column=2 * (len(path) - 1))
         self._hold(wanted)
 
     def remove(self, path: Path) -> None:
@@ -101,7 +107,7 @@ class StackText:
         config = self._file["config"]
         keys = list(config)
         place = keys.index(after) if after in keys else len(keys) - 1
-        self._insert(config, place + 1, key, _block(value))
+        self._insert(config, place + 1, key, styled(value, 2), column=2)
         before = _behind(config, keys[place])
         _put_behind(config, keys[place], f"{before}  #\n  # {comment}\n")
         self._hold(wanted)
@@ -124,14 +130,23 @@ class StackText:
                     above = f"{kept}{end}"
             _put_behind(config, keys[place - 1], above + behind)
 
-    def _insert(self, section: CommentedMap, place: int, key: str, value: Any) -> None:
-        """Insert a key; the comments of the next section stay behind it."""
+    def _insert(self, section: CommentedMap, place: int, key: str, value: Any, *, column: int) -> None:
+        """Insert a key; comments of the next section stay above that, those of the section before stay below it."""
         keys = list(section)
-        behind = _behind(section, keys[place - 1]) if keys else ""
+        if not keys:
+            section[key] = value
+            return
+        lines = _behind(section, keys[place - 1]).splitlines(keepends=True)
+        # At the end of a section, what has its indentation is about it.
+        column -= place == len(keys)
+        mine = len(lines)
+        while mine and lines[mine - 1].strip() and len(lines[mine - 1]) - len(lines[mine - 1].lstrip()) <= column:
+            mine -= 1
+        while mine and not lines[mine - 1].strip():
+            mine -= 1
         section.insert(place, key, value)
-        if behind:
-            _put_behind(section, keys[place - 1], "")
-            _put_behind(section, key, behind)
+        _put_behind(section, keys[place - 1], "".join(lines[:mine]))
+        _put_behind(section, key, "".join(lines[mine:]))
 
     def _data(self) -> dict[str, Any]:
         found: dict[str, Any] = load(dumped(self._file).encode(), name=self._name, stack=self._stack) or {}
@@ -176,24 +191,18 @@ def dumped(value: Any) -> str:
     return stream.getvalue()
 
 
-def flow(value: Any) -> Any:
-    """A value on one line."""
+def styled(value: Any, levels: int) -> Any:
+    """A value in the form that the engine writes: mappings of so many levels a line for each key, deeper ones and lists on one line."""
+    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in _WORDS):
+        return DoubleQuotedScalarString(value)
     if isinstance(value, Mapping):
-        made = CommentedMap({key: flow(one) for key, one in value.items()})
+        made: Any = CommentedMap({key: styled(one, levels - 1) for key, one in value.items()})
     elif isinstance(value, list | tuple):
-        made = CommentedSeq(map(flow, value))
+        made = CommentedSeq(styled(one, 0) for one in value)
     else:
         return value
-    made.fa.set_flow_style()
-    return made
-
-
-def _block(value: Mapping[str, Any]) -> CommentedMap:
-    """A section: one key a line on the two upper levels, deeper values inline."""
-    made = CommentedMap()
-    for key, one in value.items():
-        inner = one.items() if isinstance(one, Mapping) else None
-        made[key] = flow(one) if inner is None else CommentedMap({name: flow(item) for name, item in inner})
+    if levels <= 0 or isinstance(value, list | tuple):
+        made.fa.set_flow_style()
     return made
 
 

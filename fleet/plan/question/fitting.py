@@ -183,9 +183,15 @@ def _parallel(profile: ProfileFacts, machine: Machine, workload: Workload, limit
         ranks, chosen = keeping[0] if keeping else fitting[-1]
         is_split = ranks > fewest == 1
         return chosen, f"latency: one GPU does not keep {limits}" if is_split else ""
-    if machine.gpu is B200 or (fewest == 1 and _holds(first, machine, workload) >= _LEAST_REQUESTS):
+    if machine.gpu is B200 or (fewest == 1 and _is_roomy(profile, first, machine, workload)):
         return first, ""
     return max((one for _, one in fitting), key=lambda one: _highest_rate(one, machine, workload)), ""
+
+
+def _is_roomy(wanted: ProfileFacts, profile: ProfileFacts, machine: Machine, workload: Workload) -> bool:
+    """Whether an engine has the whole context, and room for some requests."""
+    is_whole = profile.shape.max_model_len_tokens == wanted.shape.max_model_len_tokens
+    return is_whole and _holds(profile, machine, workload) >= _LEAST_REQUESTS
 
 
 def _holds(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:

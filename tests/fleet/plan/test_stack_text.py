@@ -69,7 +69,6 @@ def test_a_key_that_comes_and_goes_leaves_no_trace(name: str) -> None:
             "  vllm-fleet:server: {replicas: 1, engine: {seed: 1}} # one",
         ),
         ("config:\n  vllm-fleet:server:\n    engine: {} # none\n", "    engine: {seed: 1} # none"),
-        ("config:\n  vllm-fleet:server:\n    engine: # none\n", "    engine: {seed: 1} # none"),
         ("config:\n  vllm-fleet:server:\n    engine: {seed: 7} # seven\n", "    engine: {seed: 1} # seven"),
         ("config:\n  vllm-fleet:server:\n    engine:\n      maxModelLen: 9 # why\n", "      seed: 1"),
         ("config:\n  gcp:region: europe-west4 # where", "  vllm-fleet:server: {engine: {seed: 1}}"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -58,9 +60,15 @@ def place_of(made: Plan) -> Place:
     return Place(project="my-project-1", zone=None if has_zones(made.question.machine) else UNPRICED)
 
 
+def fresh(folder: Path) -> Path:
+    """A project of its own: a file that is there is not replaced."""
+    root = Path(mkdtemp(dir=folder))
+    shutil.copy(ROOT / "Pulumi.yaml", root)
+    return root
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    shutil.copy(ROOT / "Pulumi.yaml", tmp_path)
     return tmp_path
 
 
@@ -78,6 +86,7 @@ def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
     root: Path, model: str, asked: dict[str, Any]
 ) -> None:
     made = smallest(model, **asked)
+    root = fresh(root)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     planned, stack = made.question.profile, facts_of_stack(settings)
@@ -93,6 +102,7 @@ def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
 @each_row("model", CATALOGUE)
 def test_on_b200_the_check_has_nothing_against_what_is_written(root: Path, model: str) -> None:
     made = plan(question_of(Asked(model=model, machine="a4-highgpu-8g", users=20, profile="serve-chat")))
+    root = fresh(root)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     assert facts_of_stack(settings).flags == made.question.profile.flags
@@ -111,6 +121,7 @@ def test_on_b200_the_check_has_nothing_against_what_is_written(root: Path, model
 def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str, profile: str) -> None:
     asked = Asked(users=20, machine=machine, profile=profile, region=region_of(MACHINES[machine]))
     made = plan(question_of(asked))
+    root = fresh(root)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     assert "sequences-above-states" not in {finding.id for finding in check(settings)}
@@ -122,16 +133,15 @@ def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str,
 def test_a_model_of_ones_own_is_written_with_its_config_and_placeholders(
     root: Path, config: dict[str, Any], folder: str
 ) -> None:
-    project, path = root / "project", root / folder / "our-model.json"
-    for one in (project, path.parent):
-        one.mkdir(exist_ok=True)
-    shutil.copy(ROOT / "Pulumi.yaml", project)
+    project, path = fresh(root), root / folder / "our-model.json"
+    path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(config))
     made = smallest(str(path), users=20)
-    write_stack(project, "planned", made, place_of(made), config=path)
+    write_stack(project, "planned", made, replace(place_of(made), project=None), config=path)
     settings = open_stack(project, "planned").settings
     model = settings.serving.model
-    assert {one.subject for one in placeholders(settings) if one.id == "placeholder"} == {"model.id", "model.revision"}
+    named = {one.subject for one in placeholders(settings) if one.id == "placeholder"}
+    assert named >= {"vllm-fleet:model.id", "vllm-fleet:model.revision"}
     assert model.size_gb == pytest.approx(made.question.profile.weights_gb, abs=0.1)
     assert settings.serving.shape is not None
     assert settings.serving.shape.architecture == made.question.profile.model_shape.architecture

@@ -353,7 +353,8 @@ def test_bursts_may_delay_the_first_token_alike_on_every_machine(machine: str) -
         fleet_load(fleet, work, offered, known(fleet).engine, budget(fleet, work)),
     )
     engine_ms = 1e3 * first_token_by_steps_s(alone)
-    assert first.low <= engine_ms <= first.high / 3
+    assert first.low <= engine_ms
+    assert 3 * engine_ms <= first.high
 
 
 def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_machine() -> None:
@@ -367,11 +368,11 @@ def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_ma
 
 
 def test_one_api_server_is_a_wall_and_the_first_token_waits_before_it() -> None:
-    eight = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8)
+    eight = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8, max_num_seqs=1_024)
     single = replace(eight, engine=replace(eight.engine, api_servers=1))
-    free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=1_600)) for fleet in (eight, single))
+    free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=4_800)) for fleet in (eight, single))
     assert free.total_tokens_per_s.value > 1.5 * API_SERVER_TOKENS_PER_S
-    assert walled.total_tokens_per_s.value == pytest.approx(API_SERVER_TOKENS_PER_S)
+    assert walled.total_tokens_per_s.value == pytest.approx(API_SERVER_TOKENS_PER_S, rel=0.01)
     assert walled.limited_by == "the API servers"
-    assert walled.ttft_ms.value > 10 * free.ttft_ms.value
-    assert walled.running_per_engine.value < 0.5 * free.running_per_engine.value
+    assert walled.ttft_ms.value > 5 * free.ttft_ms.value
+    assert walled.running_per_engine < 0.5 * free.running_per_engine
