@@ -25,6 +25,8 @@ _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 """Texts that need no quotes, except for the words below: the engine takes others for numbers, such as 0.33.0."""
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
+_NO_TOKENS: Final = (None, None, None, None)
+
 Path = Sequence[str]
 """Keys from the top of the file: `("config", "vllm-fleet:server", "engine")`."""
 
@@ -215,25 +217,25 @@ def _last(section: Any, key: Any) -> tuple[Any, Any]:
     return section, key
 
 
-def _token(section: Any, key: Any) -> tuple[list[Any] | None, int]:
-    place = 2 if isinstance(section, CommentedMap) else 0
-    return section.ca.items.get(key), place
-
-
 def _behind(section: Any, key: Any) -> str:
     """The lines of comments after `section[key]`, without that on its own line."""
-    tokens, place = _token(*_last(section, key))
-    return "" if not tokens or tokens[place] is None else str(tokens[place].value).partition("\n")[2]
+    section, key = _last(section, key)
+    token = section.ca.items.get(key, _NO_TOKENS)[_place(section)]
+    # Behind a value on one line.
+    end = "".join(f"{' ' * one.start_mark.column}{one.value}" for one in section.ca.end or ())
+    return ("" if token is None else str(token.value).partition("\n")[2]) + end
 
 
 def _put_behind(section: Any, key: Any, lines: str) -> None:
     section, key = _last(section, key)
-    tokens, place = _token(section, key)
-    if tokens is None:
-        tokens = section.ca.items[key] = [None, None, None, None]
-    if tokens[place] is None:
-        if lines:
-            tokens[place] = CommentToken(f"\n{lines}", CommentMark(0), None)
-        return
-    own = str(tokens[place].value).partition("\n")[0]
-    tokens[place].value = f"{own}\n{lines}"
+    if section.ca.end:
+        section.ca.end.clear()
+    tokens, place = section.ca.items.setdefault(key, list(_NO_TOKENS)), _place(section)
+    if tokens[place] is not None:
+        tokens[place].value = str(tokens[place].value).partition("\n")[0] + f"\n{lines}"
+    elif lines:
+        tokens[place] = CommentToken(f"\n{lines}", CommentMark(0), None)
+
+
+def _place(section: Any) -> int:
+    return 2 if isinstance(section, CommentedMap) else 0
