@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fleet.plan.plan import Plan
     from fleet.plan.question.goals import PlanQuestion
 
-_LEFT_OUT: Final = frozenset({"question", "deployment", "layout", "factor"})
+_LEFT_OUT: Final = frozenset({"question", "deployment", "layout", "factor", "shape"})
 """Fields that repeat the question, or are inputs of the arithmetic."""
 _PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Plan": ("gpus", "utilisation", "label"),
