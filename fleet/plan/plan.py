@@ -175,7 +175,7 @@ class Plan:
         """
         now, full, goal = self.performance, self.maximum, self.question.goal
         if isinstance(goal, Users):
-            return goal.count / full.in_flight
+            return goal.users / full.in_flight
         if isinstance(goal, Batch):
             return now.in_flight / full.in_flight
         return now.requests_per_s.value / full.requests_per_s.value

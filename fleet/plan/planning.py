@@ -162,7 +162,7 @@ class _Planner:
         """Whether that many nodes have the goal's capacity, headroom included."""
         share = self.question.load_share
         match self.question.goal:
-            case Users(count=users):
+            case Users(users=users):
                 return nodes * self.most >= users / share
             case RequestsPerSecond(requests_per_s=rate):
                 return self._rate(nodes) >= rate / share
@@ -218,7 +218,7 @@ class _Planner:
     def _offered(self, fleet: Deployment) -> OfferedLoad:
         """The goal's load on that fleet."""
         match self.question.goal:
-            case Users(count=users):
+            case Users(users=users):
                 return OfferedLoad(in_flight=users)
             case RequestsPerSecond(requests_per_s=rate):
                 return OfferedLoad(requests_per_s=rate)
@@ -231,7 +231,7 @@ class _Planner:
                 rate = full.requests_per_s.value * self.question.load_share
 
                 def less(percent: int) -> OfferedLoad:
-                    return OfferedLoad(requests_per_s=rate * (100 - percent) / 100)
+                    return OfferedLoad(requests_per_s=rate * (1 - percent / 100))
 
                 if not self.question.limits.given:
                     return less(0)

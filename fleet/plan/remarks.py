@@ -45,7 +45,7 @@ def _load(plan: Plan) -> Iterator[str]:
     question, full = plan.question, plan.maximum
     if isinstance(question.goal, Users):
         seconds = reading_seconds(question.workload)
-        rate = question.goal.count / (seconds + plan.performance.seconds_per_request)
+        rate = question.goal.users / (seconds + plan.performance.seconds_per_request)
         yield (
             f"Users send the next request at once, as the article's clients do. People who read each answer first, about {seconds:,.0f} s "
             f"here, are --requests-per-second {format_number(rate)}."

@@ -63,7 +63,7 @@ def format_goal(question: PlanQuestion) -> str:
     match question.goal:
         case TokensPerSecond(total_tokens_per_s=amount):
             return f"{amount:,.0f} tok/s in total"
-        case Users(count=amount):
+        case Users(users=amount):
             return f"{amount:,.0f} {'user' if amount == 1 else 'users'}"
         case RequestsPerSecond(requests_per_s=amount):
             return f"{amount:,g} requests/s"

@@ -129,7 +129,7 @@ def _goal(asked: Asked) -> PlanGoal:
     if asked.tokens_per_second is not None:
         return TokensPerSecond(total_tokens_per_s=asked.tokens_per_second)
     if asked.users is not None:
-        return Users(count=asked.users)
+        return Users(users=asked.users)
     if asked.requests_per_second is not None:
         return RequestsPerSecond(requests_per_s=asked.requests_per_second)
     if asked.usd_per_hour is not None:

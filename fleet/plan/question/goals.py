@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Final, get_args
 
@@ -67,7 +67,7 @@ class TokensPerSecond:
 class Users:
     """Closed-loop users: each sends the next request when the last is answered."""
 
-    count: float
+    users: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +129,8 @@ class PlanQuestion:
             raise ValueError(
                 f"capacity {self.capacity} is not available for {self.machine.type}; allowed: {', '.join(ways)}"
             )
-        for name, value in _amounts(self.goal, self.limits):
-            if not 0 < value < inf:
+        for name, value in {**asdict(self.goal), **asdict(self.limits)}.items():
+            if value is not None and not 0 < value < inf:
                 raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
         if not 0 < self.load_share <= 1:
             raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share:g}")
@@ -144,23 +144,3 @@ def parse_hours(text: str) -> float:
     if found is None or float(found["number"]) == 0:
         raise ValueError(f"--deadline {text!r} is not a duration above 0; write 8h, 90m or 1.5d, or a number of hours")
     return float(found["number"]) * _SECONDS[found["unit"] or "h"] / _SECONDS["h"]
-
-
-def _amounts(goal: PlanGoal, limits: Limits) -> list[tuple[str, float]]:
-    match goal:
-        case TokensPerSecond():
-            found = [("total_tokens_per_s", goal.total_tokens_per_s)]
-        case Users():
-            found = [("users", goal.count)]
-        case RequestsPerSecond():
-            found = [("requests_per_s", goal.requests_per_s)]
-        case Budget():
-            found = [("usd_per_hour", goal.usd_per_hour)]
-        case Batch():
-            found = [("documents", float(goal.documents))]
-            if goal.deadline_hours is not None:
-                found.append(("deadline_hours", goal.deadline_hours))
-    for name, value in (("ttft_p99_ms", limits.ttft_p99_ms), ("tpot_ms", limits.tpot_ms)):
-        if value is not None:
-            found.append((name, value))
-    return found

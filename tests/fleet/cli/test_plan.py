@@ -165,7 +165,7 @@ def test_what_needs_one_machine_gets_the_articles_and_says_so(options: tuple[str
 def test_the_document_holds_the_whole_plan() -> None:
     document = json.loads(plan(*USERS, "--format", "json").stdout)
     found = document["plan"]
-    assert document["question"]["goal"] == {"count": 16_000}
+    assert document["question"]["goal"] == {"users": 16_000}
     assert (found["nodes"], found["gpus"]) == (10, 80)
     rate = found["performance"]["totalTokensPerS"]
     assert rate["low"] < rate["value"] < rate["high"]
