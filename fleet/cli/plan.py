@@ -103,7 +103,7 @@ def plan(
     # What has no list price cannot be compared by it.
     is_compared = asked.machine is None and usd_per_node_hour is None and not _is_unlisted(capacity)
     if machine == ANY_MACHINE and not is_compared:
-        raise CommandError("--machine any compares list prices, and this capacity has none; name one machine")
+        raise CommandError("--machine any compares list prices; name one machine for a price or a capacity without one")
     if is_compared and write is None:
         from fleet.plan.anywhere import market
         from fleet.plan.report.market import outline as outline_of
