@@ -18,6 +18,7 @@ _PROPERTIES: Final[Mapping[str, tuple[str, ...]]] = {
     "Plan": ("gpus", "utilisation", "label"),
     "Bill": ("usd_per_hour", "unknown", "residual_usd_per_hour"),
     "BatchRun": ("total_hours",),
+    "Match": ("kind", "reason"),
     "MemoryBudget": ("kv_tokens",),
     "TimeToServe": ("low_seconds", "likely_seconds", "high_seconds"),
     "Verdict": ("holds",),
