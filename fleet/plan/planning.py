@@ -168,10 +168,8 @@ class _Planner:
                 return self._rate(nodes) >= rate / share
             case TokensPerSecond(total_tokens_per_s=tokens):
                 return self._rate(nodes) >= tokens / self.workload.tokens_per_request / share
-            case Batch(deadline_hours=None):
-                return True
             case Batch(deadline_hours=hours):
-                return self._hours(nodes) <= hours
+                return hours is None or self._hours(nodes) <= hours
             case Budget():
                 raise AssertionError("a budget has no capacity to reach")
 

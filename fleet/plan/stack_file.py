@@ -318,18 +318,17 @@ def _wrong_zone(plan: Plan, place: Place) -> Iterator[Finding]:
     if zone is not None and re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
         return
     known = _regions_with(machine)
-    near = nearest_region(region, known) or (region_with(machine) if known else None)
+    near = (nearest_region(region, known) or region_with(machine)) if known else region
+    listing = f"one that `gcloud compute machine-types list --filter=name={machine}` shows"
     yield Finding(
         id="zone-name",
         subject="zone",
         found=zone,
         allowed="a zone such as europe-west4-b",
-        why="network, cluster and registry are in its region"
+        why="its region holds network, cluster and registry"
         if zone
         else f"no zone of {region} is known to have {machine}",
-        write=_known_zone(machine, near)
-        if near
-        else f"one that `gcloud compute machine-types list --filter=name={machine}` shows",
+        write=_known_zone(machine, near) or listing,
     )
 
 

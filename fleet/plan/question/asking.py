@@ -17,7 +17,6 @@ from fleet.plan.question.goals import (
     DEFAULT_REGION,
     Batch,
     Budget,
-    Limits,
     PlanGoal,
     PlanQuestion,
     RequestsPerSecond,
@@ -25,6 +24,7 @@ from fleet.plan.question.goals import (
     Users,
     parse_hours,
 )
+from fleet.plan.question.limits import Limits
 from fleet.plan.question.profiles import ProfileFacts, profile_facts, profile_names, profiles_for
 
 DEFAULT_WORKLOAD = "article"
