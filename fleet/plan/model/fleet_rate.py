@@ -21,8 +21,6 @@ from fleet.plan.search import lowest
 # Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process saturated
 # a core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to first token. Four reached 142,068 and 0.2 s.
 API_SERVER_TOKENS_PER_S = 110_000
-API_SERVER_MEASURED_REQUESTS_PER_S = 95
-"""The same run's requests of 1,152 tokens. More short requests may cost more than their tokens; not measured."""
 _EXPERT_ROUNDS = 8
 _SAME_RATE = 1e-9
 # Node count of the gateway's fit.
