@@ -90,7 +90,7 @@ def _engine(plan: Plan) -> Iterator[str]:
         yield f"{listed.id} needs vLLM {listed.min_vllm} or later: {version} instead of the profile's {usual}."
     if question.split_because:
         ranks = plan.deployment.engine.tensor_parallel
-        yield f"One engine takes {ranks} GPUs for {question.split_because}; server.reasons of the stack file says so."
+        yield f"One engine takes {ranks} GPUs for {question.split_because}."
     if performance.ttft_ms.value - performance.ttft_ms.low > _LONG_WAIT_MS and not performance.is_bound:
         yield (
             "Most of the time to first token is the wait that the article's fleet showed before its engines, without a known cause: "

@@ -15,7 +15,7 @@ from facts import prices
 from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS
 from facts.files import write_whole
 from facts.finding import Finding
-from facts.machines import DEFAULT_MACHINE
+from facts.machines import B200, DEFAULT_MACHINE
 from facts.models import CATALOGUE
 from facts.names import SCHEMA_FILE
 from facts.regions import nearest_region
@@ -238,7 +238,7 @@ def _server(plan: Plan) -> Iterator[tuple[str, Any]]:
     yield "replicas", plan.nodes
     if changes := engine_changes(profile_facts(profile.name), profile):
         yield "engine", {camel_case(name, "-"): value for name, value in changes.items()}
-    if question.split_because:
+    if question.split_because and question.machine.gpu == B200:  # elsewhere no lesson asks for it
         yield "reasons", {"--tensor-parallel-size": question.split_because}
     needs: dict[str, Any] = {"concurrencyPerReplica": max(1, ceil(plan.in_flight_per_node))}
     if profile.shape.max_model_len_tokens < profile.context_tokens:

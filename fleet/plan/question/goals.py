@@ -119,7 +119,7 @@ class PlanQuestion:
     compile_cache: bool = False
     """Whether replicas reuse compiled kernels (`server.compileCache`)."""
     split_because: str = ""
-    """Why a model that fits one GPU is split over several: `server.reasons` of the stack file. Empty where it is not."""
+    """Why a model that fits one GPU is split over several. Empty where it is not."""
     notes: tuple[str, ...] = ()
     """Explanations of defaults chosen for the user."""
 

@@ -219,6 +219,7 @@ def test_machine_model_and_ranks_are_the_plans(root: Path, limit: float | None, 
     assert (again.gpu, again.gpus_per_node, again.model) == (made.deployment.gpu, 2, made.deployment.model)
     assert again.engine == made.deployment.engine
     assert again.engine.tensor_parallel == ranks
+    assert "reason-without-option" not in {one.id for one in check(stack)}
 
 
 def test_a_split_for_latency_is_written_with_its_reason_and_nothing_refuses_it(root: Path) -> None:
