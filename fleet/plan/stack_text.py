@@ -97,6 +97,12 @@ class StackText:
         del section[path[-1]]
         if place:
             _put_behind(section, keys[place - 1], _behind(section, keys[place - 1]) + behind)
+        elif behind:
+            column = CommentMark(2 * (len(path) - 1))
+            section.ca.comment = [
+                None,
+                [CommentToken(f"{line.strip()}\n", column, None) for line in behind.splitlines()],
+            ]
         self._hold(wanted)
 
     def add_section(self, key: str, value: Mapping[str, Any], *, comment: str, after: str) -> None:

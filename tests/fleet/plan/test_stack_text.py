@@ -84,6 +84,12 @@ def test_a_key_is_written_in_the_form_that_its_section_has(before: str, after: s
     )
 
 
+def test_a_comment_stays_above_its_key_when_the_first_key_goes() -> None:
+    file = edited("config:\n  vllm-fleet:cluster:\n    name: x # own\n    # why\n    deletionProtection: true\n")
+    file.remove(("config", "vllm-fleet:cluster", "name"))
+    assert file.text == "config:\n  vllm-fleet:cluster:\n    # why\n    deletionProtection: true\n"
+
+
 def test_a_form_that_is_not_understood_is_refused() -> None:
     file = edited("config:\n  vllm-fleet:model: &same {id: a/b}\n  vllm-fleet:other: *same\n")
     with pytest.raises(SettingsError) as refusal:
