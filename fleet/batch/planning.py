@@ -79,7 +79,7 @@ class Option:
     @property
     def is_bound(self) -> bool:
         """Whether the GPU was never measured, so that hours and dollars are lower bounds."""
-        return self.plan.basis == "upper bound"
+        return self.plan.is_bound
 
     @property
     def hours(self) -> tuple[float, float]:
@@ -239,7 +239,6 @@ class OfStack:
             capacity=settings.placement.price_key,
             routing="inference-gateway" if settings.has_picker else "cluster-ip",
             load_share=asked.load_share,
-            notices_per_node_day=asked.loss_per_node_day,
             region=settings.region,
             usd_per_node_hour=settings.capacity.usd_per_node_hour,
             billed=self._billed,
@@ -252,8 +251,8 @@ def _asked_for(asked: Asked, documents: int, input_tokens: tuple[int, int], outp
     return replace(
         asked,
         documents=documents,
-        tokens_per_document=input_tokens[0],
-        longest_document=input_tokens[1],
+        input_tokens=input_tokens[0],
+        longest_input=input_tokens[1],
         output_tokens=output_tokens[0],
         longest_output=output_tokens[1],
     )

@@ -104,7 +104,7 @@ def _limits(deadline: str | None, max_usd: float | None) -> str:
 
 def _verdict(option: Option) -> str:
     plan = option.plan
-    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
+    nodes = format_nodes(plan.nodes, plan.question.machine, plan.gpus)
     duration = format_duration(3600 * option.run.total_hours)
     return f"{nodes}, {CAPACITIES[option.capacity]} in {plan.question.region}: {duration}, {_usd(option)}"
 
@@ -214,7 +214,7 @@ def _row(option: Option) -> Iterator[str]:
     least = "≥ " if option.is_bound else ""
     yield plan.question.machine.type
     yield f"{option.capacity} {plan.question.region}"
-    yield f"{least}{plan.machines:,}"
+    yield f"{least}{plan.nodes:,}"
     yield f"{least}{run.total_hours:,.1f}"
     yield "unknown" if run.usd is None else f"{least}{run.usd:,.2f}"
     yield "unknown" if option.usd is None else f"{least}{option.usd[1]:,.2f}"
@@ -254,8 +254,7 @@ def _deal(answer: Answer) -> Section | None:
     if saved > 0:
         said = (
             f"Spot is the better deal: {both}. It stays so while preemptions repeat work for less than {format_usd(saved)}. No rate of "
-            "preemptions is published: --loss-per-node-day counts yours in spare nodes. Flex-start nodes are not preempted for up to 7 "
-            "days. Both may have to wait for capacity."
+            "preemptions is published. Flex-start nodes are not preempted for up to 7 days. Both may have to wait for capacity."
         )
     else:
         said = f"Flex-start is the better deal: {both}. Its nodes are not preempted for up to 7 days. Both may have to wait for capacity."
@@ -336,7 +335,7 @@ def _cures(answer: Answer, smallest: Answer | None, deadline: str | None, max_us
 
 def _verdict_of(option: Option) -> str:
     plan = option.plan
-    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
+    nodes = format_nodes(plan.nodes, plan.question.machine, plan.gpus)
     return f"{nodes}, {option.capacity}: {format_duration(3600 * option.run.total_hours)}, {_usd(option)}"
 
 
@@ -357,9 +356,8 @@ def _method(source: Source, load: Load) -> Iterator[str]:
 def _command(source: Source, option: Option, load: Load, deadline: str | None) -> str:
     question = option.plan.question
     words = [
-        *("fleet", "plan", "--documents", str(load.scan.documents), "--tokens-per-document", str(load.mean_input)),
-        *("--longest-document", str(load.longest_input), "--output-tokens", str(load.output_tokens)),
-        *("--longest-output", str(load.longest_output)) * (load.longest_output > load.output_tokens),
+        *("fleet", "plan", "--documents", str(load.scan.documents), "--input-tokens", str(load.mean_input)),
+        *("--output-tokens", str(load.output_tokens), "--profile", question.profile.name),
         *("--machine", question.machine.type, "--capacity", question.capacity, "--region", question.region),
         *(("--deadline", deadline) if deadline else ()),
         *(source.options or ()),
@@ -395,7 +393,7 @@ def _option(option: Option) -> dict[str, Any]:
         "machine": plan.question.machine.type,
         "capacity": option.capacity,
         "region": plan.question.region,
-        "nodes": plan.machines,
+        "nodes": plan.nodes,
         "hours": {"value": run.total_hours, "low": option.hours[0], "high": option.hours[1]},
         "usd": None if option.usd is None else {"value": run.usd, "low": option.usd[0], "high": option.usd[1]},
         "usdPerMillion": None if run.usd_per_million is None else run.usd_per_million.total_usd,

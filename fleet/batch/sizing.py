@@ -255,7 +255,7 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
             raise UserError(f"{error.why}; nearest: {error.nearest}") from None
         cure = f"pass {_enough_time(fleets, load, most)} from now"
         raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
-    servers = option.plan.machines
+    servers = option.plan.nodes
     if servers > most and deadline is not None:
         raise UserError(
             f"{deadline.words} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "

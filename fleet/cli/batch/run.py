@@ -19,9 +19,9 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
-from fleet.cli.options import Live, OneStack, Yes
+from fleet.cli.options import Deadline, Headroom, Live, OneStack, Yes
 from fleet.doctor.packages import require_batch_packages
-from fleet.plan.asked import DEFAULT_HEADROOM, Asked, Deadline, Headroom, LossPerNodeDay
+from fleet.plan.asked import DEFAULT_HEADROOM, Asked
 
 if TYPE_CHECKING:
     from fleet.batch.launch import Started
@@ -51,7 +51,6 @@ class Wanted:
         int | None, typer.Option(metavar="N", min=1, help="Servers, instead of what deadline and ceiling need.")
     ] = None
     headroom: Headroom = DEFAULT_HEADROOM
-    loss_per_node_day: LossPerNodeDay = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +96,6 @@ def run(
     _require_in_time(wanted.deadline)
     asked = Asked(
         headroom=wanted.headroom,
-        loss_per_node_day=wanted.loss_per_node_day,
         # A stack that is up has both.
         starts_from="weights",
     )

@@ -241,8 +241,8 @@ def _modelled(modelled: Modelled | None) -> dict[str, Any] | None:
         "outputTokensPerSecond": _estimate(modelled.output_tokens_per_s),
         "tpotMs": _estimate(modelled.performance.tpot_ms),
         "ttftMs": _estimate(modelled.performance.ttft_ms),
-        "basis": modelled.total_tokens_per_s.basis,
-        "reasons": list(modelled.total_tokens_per_s.reasons),
+        "basis": modelled.performance.basis,
+        "reasons": list(modelled.performance.reasons),
     }
 
 

@@ -118,7 +118,7 @@ def format_rate(report: Report) -> str:
         return f"{figures.total_tokens_per_s:,} tok/s {rate_origin(figures)}"
     if report.modelled is not None:
         rate = report.modelled.total_tokens_per_s
-        bound = rate.basis == "upper bound"
+        bound = report.modelled.performance.is_bound
         most, origin = ("at most ", "by the roofline") if bound else ("", "estimated")
         return f"{most}{rate.value:,.0f} tok/s {origin}, no published figure"
     return "no published figure"

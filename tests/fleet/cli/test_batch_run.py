@@ -543,7 +543,7 @@ def test_the_guide_names_every_option_of_its_own() -> None:
     guide = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
     for name in ("run", "status", "fetch", "cancel"):
         options = {option for parameter in get_command(batch).commands[name].params for option in parameter.opts}
-        # Those of every command are in docs/command-line.md; headroom and losses are the planner's.
+        # Those of every command are in docs/command-line.md; headroom is the planner's.
         shared = {
             "--root",
             "--help",
@@ -552,7 +552,6 @@ def test_the_guide_names_every_option_of_its_own() -> None:
             "--kubeconfig",
             "--context",
             "--headroom",
-            "--loss-per-node-day",
         }
         long = {option for option in options if option.startswith("--")} - shared
         assert [option for option in sorted(long) if option not in guide] == []

@@ -20,8 +20,7 @@ from fleet.doctor.gcloud import NoAnswerError
 from fleet.doctor.judge import judge
 from fleet.doctor.questions import questions
 from lab.simulators.local_server import Answer, Request, served
-from tests.fleet.cli.command import fleet
-from tests.fleet.doctor.replies import FakeGcloud, advice
+from tests.fleet.doctor.replies import advice
 from tests.fleet.doctor.test_judge import RESERVED, SPOT, answered, rows
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -134,63 +133,3 @@ def test_only_spot_is_asked_about_and_only_a_volume_needs_its_disk() -> None:
     assert "Spot" not in questions(RESERVED)
     assert "Spot" in questions(make_settings(capacity={"mode": "ladder"}))
     assert "disk types" not in questions(make_settings(weights={"source": "huggingface"}))
-
-
-A4 = ("plan", "--live", "--machine", "a4-highgpu-8g", "--users", "16000", "--confidence", "0.999", "--format", "json")
-
-
-def test_a_plan_ranks_zones_and_sizes_spares_by_the_preemptions_of_the_likeliest(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    asked = []
-
-    def google(request: Request) -> Answer:
-        body = json.loads(request.content)
-        asked.append(request.path)
-        said = advice()
-        if "history" in request.path.lower():
-            return Answer.of_json(200, said["history"])
-        conform(body, DOCUMENT["methods"]["capacity"]["request"])
-        zone = body["distributionPolicy"]["zones"][0]["zone"]
-        if zone == "zones/us-central1-b":
-            return Answer.of_json(400, {"error": {"message": "Invalid machine type"}})
-        scores = said["capacity"]["recommendations"][0]["scores"]
-        scores["obtainability"] = 0.9 if zone == "zones/us-east4-b" else 0.2
-        return Answer.of_json(200, said["capacity"])
-
-    fake = FakeGcloud(tmp_path / "bin")
-    fake.says("config get-value project", "fleet-tests\n")
-    with compute(monkeypatch, google):
-        document = json.loads(fleet(*A4, path=fake.path).stdout)
-        in_region = json.loads(fleet(*A4, "--region", "us-east4", "--loss-per-node-day", "0", path=fake.path).stdout)
-    zones = {one["zone"]: one for one in document["spotZones"]}
-    first, *_, last = zones
-    assert (first, last) == ("us-east4-b", "us-central1-b")
-    assert zones[first]["obtainability"] == 0.9
-    assert (zones[last]["obtainability"], bool(zones[last]["refused"])) == (None, True)
-    assert {path.partition("/regions/")[0] for path in asked} == {"/compute/v1/projects/fleet-tests"}
-    without = json.loads(fleet(*A4[:1], *A4[2:]).stdout)
-    assert "spotZones" not in without
-    assert (document["plan"]["spares"], without["plan"]["spares"]) == (1, 0)
-    assert {one["zone"].rpartition("-")[0] for one in in_region["spotZones"]} == {"us-east4"}
-    assert in_region["plan"]["spares"] == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "has_gcloud", "said"),
-    [
-        (A4[:2] + A4[4:], True, "--machine"),
-        ((*A4, "--capacity", "on-demand"), True, "--machine"),
-        ((*A4, "--region", "europe-west99"), True, "--region"),
-        (A4, True, "gcloud config set project"),
-        (A4, False, "gcloud is not on PATH"),
-    ],
-)
-def test_live_is_about_one_machine_on_spot_in_a_project(
-    tmp_path: Path, options: tuple[str, ...], has_gcloud: bool, said: str
-) -> None:
-    fake = FakeGcloud(tmp_path / "bin")
-    fake.says("config get-value project", "")
-    done = fleet(*options, path=fake.path if has_gcloud else str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
