@@ -166,7 +166,6 @@ parts = ServingStackArgs(
     measurement=measurement(settings) if settings.benchmark.enabled else None,
     run_on_update=settings.benchmark.run_on_update,
     results_bucket=joined.results_bucket,
-    batch=settings.batch.enabled,
     monitoring=settings.monitoring if settings.monitoring.enabled else None,
     signals=signals,
     spending=settings.spending,

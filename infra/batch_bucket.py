@@ -25,7 +25,7 @@ class BatchBucket(pulumi.ComponentResource):
     """A private bucket in the fleet's region with a retention period.
 
     `pulumi destroy` deletes it only when it is empty: the results of a batch cost hours of GPUs. What is deleted is gone at once:
-    clients replace leases and parts all the time, which would be stored and billed for another week, and a document that is past its
+    pods replace checkpoints every minute, which would be stored and billed for another week, and a document that is past its
     retention must not be readable.
     """
 

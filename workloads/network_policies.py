@@ -345,23 +345,16 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 
 def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
-    """Documents go to what clients call; servers themselves are only asked for their queues, unless nothing stands before them."""
+    """Documents go to what clients of the fleet call."""
     gateway, outside = traffic.gateway, internet(traffic)
-    direct = not traffic.router and gateway is None
-    ports = {traffic.status_port: "the queue of each server"}
-    if direct:
-        ports = {
-            **ports,
-            HTTP_PORT: "documents, and the queue of each server" if HTTP_PORT in ports else "documents of a batch",
-        }
-    for port, why in sorted(ports.items()):
-        yield Flow(from_=BATCH, to=server, port=port, ports=traffic.rank_ports if port == HTTP_PORT else 1, why=why)
-    if traffic.router and gateway is None:
-        yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
     if gateway is not None:
         yield _through(gateway, BATCH, traffic, "documents, through the gateway")
+    elif traffic.router:
+        yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
+    else:
+        yield Flow(from_=BATCH, to=server, port=HTTP_PORT, ports=traffic.rank_ports, why="documents of a batch")
     yield Flow(from_=BATCH, to=METADATA, port=80, why="the access token for the bucket of batches")
-    yield Flow(from_=BATCH, to=outside, port=443, why="documents, leases and results in Cloud Storage")
+    yield Flow(from_=BATCH, to=outside, port=443, why="documents and results in Cloud Storage")
 
 
 def _through(gateway: GatewayTraffic, pods: Pods, traffic: Traffic, why: str) -> Flow:

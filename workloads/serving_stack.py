@@ -20,7 +20,6 @@ from settings.sections.secret_stores import SecretManagerSecret
 from settings.sections.spending import Spending
 from settings.sections.weights import Weights as VolumeSection
 from settings.server_arguments import ServerArguments
-from workloads.batch.batch import Batch, BatchArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import CanaryBackend, Gateway, GatewayArgs, ServiceBackend
@@ -105,8 +104,6 @@ class ServingStackArgs:
     """Whether `pulumi up` runs the benchmark, see `BenchmarkArgs`."""
     results_bucket: pulumi.Input[str] = ""
     """Bucket for the benchmark's results."""
-    batch: bool = False
-    """Whether `fleet batch run` processes documents with these servers; `traffic` then has `batch`."""
     monitoring: MonitoringSection | None = None
     """Scraping and recording rules. None: no monitoring."""
     signals: Catalogue | None = None
@@ -155,8 +152,6 @@ class ServingStack:
         self.gateway = self._gateway(canary, router)
         self.endpoint = (self.gateway or router or self.server).endpoint
         self._benchmark()
-        if args.batch:
-            self._add(Batch("batch", BatchArgs(space=self._space, server=self.server), self._guarded))
         self._monitoring(canary, first_pods)
 
     def _add(self, component: _Component) -> _Component:
