@@ -24,7 +24,7 @@ SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 COMPUTING := $(addprefix tests/,facts fleet/preview guides fleet/plan docs)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-routers bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens workflows vllm-check clean
+.PHONY: help lock setup setup-rehearsal setup-lint setup-test setup-benchmark preview doctor rehearse test test-lab test-slow bench-vllm lint types preview-speed schema policy-pack dist policy-readme inventories goldens workflows vllm-check clean
 
 help: ## What each target does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/|/' | awk -F'|' '{printf "  make %-18s%s\n", $$1, $$2}'
@@ -133,9 +133,6 @@ $(VLLM)/.installed $(VLLM_NEW)/.installed:
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
 	@$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --no-deps -r $<
 	@touch $@
-
-bench-routers: setup-rehearsal ## HAProxy on loopback, by fewest requests and by the prompt's beginning: nine minutes; prints YAML
-	@$(BIN)/python -m lab.routers
 
 bench-vllm: setup-test $(VLLM)/.installed ## The whole benchmark on this machine with vLLM's own client, against a server that counts every token (9 GB once)
 	@$(PYTEST) -q -m slow tests/fleet/bench/test_true_client.py

@@ -108,7 +108,7 @@ def _apart(shape: Shape, requests: Workload) -> str:
     interval = ledger.section("disaggregation", "interval")
     advised = interval["advised"]
     gained = ", ".join(
-        f"{load['runs'][advised]['total'] / load['runs'][1]['total']:.2f} with prompts {load['prompt_by_answer']} times as long as answers"
+        f"{load['runs'][advised]['total'] / load['runs'][1]['total']:.2f} {load['title']}"
         for load in interval["loads"].values()
         if advised in load["runs"]
     )
@@ -116,6 +116,6 @@ def _apart(shape: Shape, requests: Workload) -> str:
     return (
         f". This is with all engines together; prefill apart has {shape.prefill_gpus} : {shape.decode_gpus} GPUs of a pod. Measured as "
         f"1 : 1 on two H200 (one node type, dummy weights), times the requests/s of both together: {changed}. With the engines together, "
-        f"engine.prefillScheduleInterval {advised} gives, in times the tok/s (one H200, dummy weights, no MTP): {gained}; here prompts are "
-        f"{here:.3g} times as long. Where prompts are short, try it first: apart is for a low ITL p99, or for MTP"
+        f"engine.prefillScheduleInterval {advised} gives, in times the tok/s (one H200, dummy weights): {gained}; here prompts are "
+        f"{here:.3g} times as long. Where prompts are short, try it first: apart is for a low ITL p99"
     )

@@ -138,8 +138,8 @@ def test_a_server_is_found_however_it_is_started(words: tuple[str, ...]) -> None
 def test_a_server_behind_the_programs_own_key_wrapper_is_found() -> None:
     engine = profile("record").engine
     plain = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
-    wrapped = api_key.command_with_key("VLLM_API_KEY", vllm_args.command(engine))
-    assert read(*wrapped, *plain) == read(*vllm_args.command(engine), *plain)
+    wrapped = api_key.command_with_key("VLLM_API_KEY", vllm_args.COMMAND)
+    assert read(*wrapped, *plain) == read(*vllm_args.COMMAND, *plain)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_release_in_between_is_read_as_the_known_one_before_it() -> None:
 def test_every_profile_reads_as_it_was_written(name: str) -> None:
     engine = profile(name).engine
     words = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
-    flags = read(*vllm_args.command(engine), *words)
+    flags = read(*vllm_args.COMMAND, *words)
     assert mistakes(flags, find(engine.version)) == ()
     assert flags.model == "/weights/m"
     assert flags.engines == engine.data_parallel_size

@@ -46,7 +46,7 @@ def test_every_example_can_be_pasted_into_a_stack_file(example: str) -> None:
 
 
 def test_the_examples_are_all_found() -> None:
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 7
 
 
 def test_every_api_has_its_name_in_the_guide() -> None:

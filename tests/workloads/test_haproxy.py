@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from settings.sections.endpoint import Router as Section
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.nameserver import nameserver
+from workloads.router import haproxy
 from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Haproxy, config
 
 pytestmark = pytest.mark.skipif(
@@ -41,14 +42,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "slots": draw(st.integers(1, 60)),
         "ports": tuple(draw(st.lists(st.integers(8000, 8007), min_size=1, max_size=8, unique=True))),
-        "router": Section(
-            cpu=draw(st.integers(1, 28)),
-            memory_gib=1,
-            max_queued=draw(st.integers(1, 1_000_000)),
-            queue_seconds=draw(st.integers(1, 3_600)),
-            timeout_seconds=draw(st.integers(30, 86_400)),
-            drain_seconds=draw(st.integers(5, 580)),
-        ),
+        "router": Section(cpu=draw(st.integers(1, 28)), memory_gib=1),
         "max_in_flight": draw(st.integers(1, 1_000_000)),
         "v1_only": draw(st.booleans()),
         "checks_key": draw(st.booleans()),
@@ -133,8 +127,7 @@ class Router:
 
     def __init__(self, folder: Path, servers: list[int], **given: Any) -> None:
         ports = self.port, self.metrics_port, _ = free_ports(3)
-        section = Section(max_queued=2, queue_seconds=5, cpu=1, drain_seconds=10)
-        values: dict[str, Any] = {"router": section, "max_in_flight": 2, **given}
+        values: dict[str, Any] = {"router": Section(cpu=1), "max_in_flight": 2, **given}
         checked(
             on_loopback(config(Haproxy(slots=1, **values)), ports, [f"127.0.0.1:{port}" for port in servers]), folder
         )
@@ -217,7 +210,10 @@ def asked(router: Router, number: int, **how: Any) -> tuple[list[threading.Threa
     return threads, statuses
 
 
-def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_to_wait(tmp_path: Path) -> None:
+def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(haproxy, "MOST_QUEUED", 2)
     with routed(tmp_path, servers=2) as (router, servers):
         for one in servers:
             one.go_on.clear()

@@ -209,7 +209,7 @@ def _servers(args: Haproxy) -> Iterator[str]:
         yield f"http-response return status 503 {_body(*_ERRORS[503])} hdr Retry-After {RETRY_AFTER_SECONDS} if {{ status 503 }}"
     # /health is slow on a busy server: as its pod's readiness probe.
     # A dead server has the fewest requests: unless refused connections mark it down, it attracts all others. Measured
-    # (facts/data/routers.yaml, server_dies): 14,390 answers of 503 in 11 s without, 2 where the first one does.
+    # (docs/routers.md, Deaths): 14,390 answers of 503 in 11 s without, 2 where the first one does.
     # So has one that answers 500 at once, while its health is 200: a vLLM server after its stop signal (0.33.0, seen), or the router of a
     # pod with prefill apart whose engine is dead (run). One such answer may be a request's own fault, so three in a row count.
     observed = "observe layer7 error-limit 3 on-error mark-down"

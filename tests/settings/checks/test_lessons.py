@@ -13,7 +13,7 @@ from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_advisories import IN_PRODUCTION
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.lessons import NOTES, lessons
+from settings.checks.lessons import lessons
 from settings.load import check
 from settings.profiles import NAMES
 from tests.support.lessons import CASES, Case
@@ -40,7 +40,7 @@ OF_EACH = {(case.lesson, case.is_advisory): case for case in reversed(CASES) if 
 @each_row("case", [*OF_EACH.values(), *[case for case in CASES if not case.broken][:3]])
 def test_a_stack_file_breaks_the_lesson_or_does_not(case: Case) -> None:
     told = NAMED[case.lesson]
-    level = "note" if told.name in NOTES else "warning" if case.is_advisory else LEVELS[told.level]
+    level = "warning" if case.is_advisory else LEVELS[told.level]
     repeated = [one for one in check(case.settings) if (one.id, one.severity) == (told.name, level)]
     on_purpose = [one for one in repeated if one.severity == "deliberate"]
     assert bool(set(repeated) - set(on_purpose)) is case.broken

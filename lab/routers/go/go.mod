@@ -1,3 +1,0 @@
-module vllm-fleet.dev/routers
-
-go 1.25.0
