@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,7 @@ from fleet.batch.requests import CHAT, Terms, openai_request
 from fleet.batch.scan import lines_of
 from fleet.batch.shards import Places, Shards
 from tests.fleet.batch import made
+from tests.fleet.cli.command import ROOT
 
 FORM = partial(openai_request, terms=Terms(url=CHAT, models=("m",)))
 LONG = "the law " * 200
@@ -95,3 +98,30 @@ def test_half_of_a_surrogate_pair_outside_a_prompt_is_sent_as_it_is(tmp_path: Pa
     file = made.write(tmp_path / "batch.jsonl", made.chat("a", "x", stop="\ud83d"))
     (line,) = cut(file).content(0).splitlines()
     assert json.loads(line)["body"]["stop"] == "\ud83d"
+
+
+CUT_SOURCE = """
+import resource, sys
+from pathlib import Path
+from tests.fleet.batch.test_shards import cut
+
+def most_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+before = most_mib()
+found = cut(Path(sys.argv[1]))
+assert found.documents == int(sys.argv[2])
+print(len(found.slices), most_mib() - before)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    documents = 100_000
+    file = chats(tmp_path, ["the law " * 20] * documents)
+    command = [sys.executable, "-c", CUT_SOURCE, str(file), str(documents)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    shards, grown = done.stdout.split()
+    assert int(shards) == 400
+    # 12 bytes a line, and one shard; the file has 30 MB.
+    assert float(grown) < 12

@@ -175,7 +175,9 @@ def test_nothing_but_the_platform_is_paid_between_batches() -> None:
     rest = {item.id: item.quantity for item in bill.scaled.smallest.items}
     assert rest["nodes"] == 0
     assert not {"autopilot-premium", "batch-clients"} & rest.keys()
-    assert next(item.quantity for item in bill.items if item.id == "batch-clients") == 4 * 15 / 4  # 15 pods a server, a quarter of a vCPU each
+    assert (
+        next(item.quantity for item in bill.items if item.id == "batch-clients") == 4 * 15 / 4
+    )  # 15 pods a server, a quarter of a vCPU each
     assert (bill.scaled.smallest.usd_per_hour or 9) < 0.2
     assert bill.usd_per_month_by_schedule is None
     assert "usdPerHourAtFewest" in figures(settings).exports()

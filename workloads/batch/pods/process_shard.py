@@ -49,7 +49,7 @@ LONGEST_PAUSE_SECONDS = 60.0
 CHECKPOINT_SECONDS = 60.0
 DRAIN_SECONDS = 60.0
 """For requests in flight after a stop signal. Half of the pod's grace: the rest is for the checkpoint."""
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 3.0
 """Between two looks of the last shard for the parts of the others."""
 BLIND_SECONDS = 120.0
 """A bucket that fails for so long is logged, then again every `REPEAT_SECONDS`."""
