@@ -70,7 +70,7 @@ class Batch(Section):
     """Documents that `fleet batch run` processes to their end: a bucket, permissions, and what a run asks if its options do not."""
 
     enabled: bool = False
-    """Create the bucket, the client pods' service account and their network access, for `fleet batch run`."""
+    """Create the bucket, its pods' service account and their network access, for `fleet batch run`."""
     input: (
         Annotated[
             str,

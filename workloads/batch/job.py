@@ -1,4 +1,4 @@
-"""The Job of a batch as plain data: ConfigMap and client pods. No resource is created here.
+"""The Job of a batch as plain data: ConfigMap and pods. No resource is created here.
 
 `fleet batch run` applies it. Where namespace, endpoint, bucket and image are plain text, everything returned is plain text too.
 """
@@ -41,7 +41,7 @@ _ROOT: Final = "/opt/vllm-fleet"
 
 
 def job_name(batch: str) -> str:
-    """Name of the Job, and of its ConfigMap, for a batch's id."""
+    """Name of the Job for a batch's id."""
     return f"batch-{batch}"
 
 
