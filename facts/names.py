@@ -107,6 +107,15 @@ gk3-main-octue-twined-cl-nap-...
 """
 
 
+def stack_labels(stack: str) -> dict[str, str]:
+    """Labels of every Kubernetes object of a stack. Source: Kubernetes, recommended labels."""
+    return {
+        "app.kubernetes.io/part-of": "vllm-fleet",
+        "app.kubernetes.io/instance": label_value(stack),
+        "app.kubernetes.io/managed-by": "pulumi",
+    }
+
+
 def cluster_name(stack: str) -> str:
     """Default name of a stack's cluster."""
     return fitted(stack, before=ARTICLE_CLUSTER, limit=MAX_CLUSTER_NAME)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import pulumi
 from pulumi_gcp import logging, monitoring
@@ -14,7 +14,7 @@ from pulumi_gcp import logging, monitoring
 from facts.signals import runbook
 from facts.signals.model import Alert, Catalogue, LogSignal, Watched
 from facts.signals.series import TPOT, TTFT
-from infra.naming import Place, name_of, title
+from infra.naming import name_of, title
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
@@ -34,32 +34,38 @@ BUCKETS: Final = logging.MetricBucketOptionsArgs(
 SEVERITIES: Final = {"page": "CRITICAL", "ticket": "WARNING"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelSecrets:
-    """Secrets of channels; required by a channel of that type."""
+class ChannelSecrets(Protocol):
+    """Secrets of channels; each is required by a channel of that type."""
 
-    slack_token: pulumi.Input[str] | None = field(default=None, repr=False)
-    pagerduty_key: pulumi.Input[str] | None = field(default=None, repr=False)
-    webhook_password: pulumi.Input[str] | None = field(default=None, repr=False)
+    @property
+    def slack_token(self) -> pulumi.Input[str] | None:
+        """Token of Slack."""
+
+    @property
+    def pagerduty_key(self) -> pulumi.Input[str] | None:
+        """Integration key of PagerDuty."""
+
+    @property
+    def webhook_password(self) -> pulumi.Input[str] | None:
+        """Password of a webhook."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
     """Arguments of `Alerting`."""
 
-    place: Place
-    """The project and its labels; the fleet's name is in every title."""
     signals: Catalogue
     """The catalogue of signals."""
-    channels: tuple[section.AnyChannel, ...]
-    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody."""
-    secrets: ChannelSecrets = ChannelSecrets()
+    alerts: section.Alerts
+    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody. SLOs only after the servers'
+    first scrape: before, Cloud Monitoring answers 'The metric referenced by the provided filter is unknown' (source:
+    GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
+    user_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels of policies, channels, service and SLOs, which a provider's default labels do not reach."""
+    secrets: ChannelSecrets
     """Secrets for Slack, PagerDuty and webhooks."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
-    slos: bool = False
-    """Whether to create SLOs. Only after the servers' first scrape: before, Cloud Monitoring answers 'The metric referenced by the
-    provided filter is unknown' (source: GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
 
 
 class Alerting(pulumi.ComponentResource):
@@ -71,8 +77,8 @@ class Alerting(pulumi.ComponentResource):
     def __init__(self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Alerting", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        place, signals = args.place, args.signals
-        counted = {log.name: _log_metric(f"{name}-{log.name}", place, log, child) for log in signals.logs}
+        signals = args.signals
+        counted = {log.name: _log_metric(f"{name}-{log.name}", log, child) for log in signals.logs}
         channels = list(self._channels(name, args, child))
         for alert in signals.alerts:
             # Its metric first: log entries before the metric exists are never counted.
@@ -80,15 +86,15 @@ class Alerting(pulumi.ComponentResource):
             to = [known for channel, known in channels if alert.severity in channel.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
-        if args.slos:
-            _objectives(name, place, signals.watched, child)
+        if args.alerts.slos:
+            _objectives(name, args, child)
         self.register_outputs({})
 
     def _channels(
         self, name: str, args: AlertingArgs, opts: pulumi.ResourceOptions
     ) -> Iterator[tuple[section.AnyChannel, pulumi.Input[str]]]:
         taken: dict[str, int] = {}
-        for channel in args.channels:
+        for channel in args.alerts.channels:
             if isinstance(channel, section.Existing):
                 yield channel, channel.name
                 continue
@@ -109,19 +115,18 @@ class Alerting(pulumi.ComponentResource):
         what: str,
         opts: pulumi.ResourceOptions,
     ) -> pulumi.Input[str]:
-        made = monitoring.NotificationChannel(
+        created = monitoring.NotificationChannel(
             name,
-            project=args.place.project,
             type="webhook_basicauth" if channel.type == "webhook" else channel.type,
-            display_name=title(f"vllm-fleet {args.place.name_prefix}: {channel.type} {what}".rstrip(), MAX_TITLE),
+            display_name=title(f"vllm-fleet {pulumi.get_stack()}: {channel.type} {what}".rstrip(), MAX_TITLE),
             labels=labels,
             sensitive_labels=secret,
-            user_labels=dict(args.place.labels),
+            user_labels=dict(args.user_labels),
             # Manually created policies may use it too: Google then refuses to delete it.
             force_delete=False,
             opts=opts,
         )
-        return made.id
+        return created.id
 
 
 def _labels_of(
@@ -156,10 +161,9 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _log_metric(name: str, place: Place, log: LogSignal, opts: pulumi.ResourceOptions) -> logging.Metric:
+def _log_metric(name: str, log: LogSignal, opts: pulumi.ResourceOptions) -> logging.Metric:
     return logging.Metric(
         name,
-        project=place.project,
         # Explicit name, because expressions use it.
         name=log.name,
         description=log.why,
@@ -188,8 +192,7 @@ def _policy(
         links = [monitoring.AlertPolicyDocumentationLinkArgs(display_name="Dashboard", url=args.dashboard_url)]
     monitoring.AlertPolicy(
         name,
-        project=args.place.project,
-        display_name=title(f"vllm-fleet {args.place.name_prefix}: {alert.name}", MAX_TITLE),
+        display_name=title(f"vllm-fleet {pulumi.get_stack()}: {alert.name}", MAX_TITLE),
         combiner="OR",
         severity=SEVERITIES[alert.severity],
         conditions=[
@@ -214,25 +217,24 @@ def _policy(
             subject=title(f"{alert.severity}: {alert.summary}", MAX_SUBJECT),
             links=links,
         ),
-        user_labels={**args.place.labels, "severity": alert.severity, "question": alert.question},
+        user_labels={**args.user_labels, "severity": alert.severity, "question": alert.question},
         opts=opts,
     )
 
 
-def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.ResourceOptions) -> None:
+def _objectives(name: str, args: AlertingArgs, opts: pulumi.ResourceOptions) -> None:
     """SLOs of one service; Cloud Monitoring shows their remaining error budget."""
+    watched, stack = args.signals.watched, pulumi.get_stack()
     service = monitoring.CustomService(
         f"{name}-service",
-        project=place.project,
-        service_id=name_of(place.name_prefix, watched.server, limit=MAX_SERVICE),
-        display_name=title(f"vllm-fleet {place.name_prefix}: {watched.server}", MAX_TITLE),
-        user_labels=dict(place.labels),
+        service_id=name_of(stack, watched.server, limit=MAX_SERVICE),
+        display_name=title(f"vllm-fleet {stack}: {watched.server}", MAX_TITLE),
+        user_labels=dict(args.user_labels),
         opts=opts,
     )
     for what, histogram, seconds, text in _promises(watched):
         monitoring.Slo(
             f"{name}-slo-{what}",
-            project=place.project,
             service=service.service_id,
             slo_id=what,
             display_name=title(f"{watched.objective:.1%} of requests: {text}", MAX_TITLE),
@@ -244,7 +246,7 @@ def _objectives(name: str, place: Place, watched: Watched, opts: pulumi.Resource
                     range=monitoring.SloRequestBasedSliDistributionCutRangeArgs(min=0, max=seconds),
                 )
             ),
-            user_labels=dict(place.labels),
+            user_labels=dict(args.user_labels),
             opts=opts,
         )
 

@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pulumi_gcp import billing
 
-from infra.naming import MAX_BUDGET_TITLE, Place, title
+from infra.naming import MAX_BUDGET_TITLE, title
 from settings.sections.budget import Budget as BudgetSection
 
 
@@ -16,8 +16,8 @@ from settings.sections.budget import Budget as BudgetSection
 class BudgetArgs:
     """Arguments of `Budget`."""
 
-    place: Place
-    """The project to watch, which also pays for the API requests; the email's subject contains the fleet's name."""
+    project: str
+    """Id of the project to watch, which also pays for the API requests."""
     project_number: pulumi.Input[str]
     """Project number; budgets do not accept project ids."""
     budget: BudgetSection
@@ -37,15 +37,15 @@ class Budget(pulumi.ComponentResource):
         # Source: Terraform google provider, billing_budget, "user_project_override".
         provider = gcp.Provider(
             f"{name}-gcp",
-            project=args.place.project,
-            billing_project=args.place.project,
+            project=args.project,
+            billing_project=args.project,
             user_project_override=True,
             opts=pulumi.ResourceOptions(parent=self),
         )
         billing.Budget(
             f"{name}-month",
             billing_account=args.budget.billing_account,
-            display_name=title(f"vllm-fleet {args.place.name_prefix} ({args.place.project})", MAX_BUDGET_TITLE),
+            display_name=title(f"vllm-fleet {pulumi.get_stack()} ({args.project})", MAX_BUDGET_TITLE),
             amount=billing.BudgetAmountArgs(
                 specified_amount=billing.BudgetAmountSpecifiedAmountArgs(
                     currency_code="USD", units=str(args.budget.usd_per_month)

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
+import pulumi_kubernetes as k8s
 from pulumi_gcp import container
 
 from facts.gke_releases import minor
 from facts.names import CREDENTIALS_PLUGIN, cluster_name
+from infra.bucket import Bucket
+from infra.existing_cluster import ClusterOutputs
 from infra.identity import NodeIdentity
+from infra.image_registry import ImageRegistry
 from infra.network import ExistingNetwork, Network
-from settings.arguments import refuse
-from settings.checks.platform import endpoint_problems
+from settings.derived.traffic import VpcRanges
 from settings.sections.cluster import Cluster as ClusterSection
 from settings.sections.cluster import IpEndpoint, Maintenance
 
@@ -47,18 +50,19 @@ pulls from Artifact Registry fail. Source: terraform-google-kubernetes-engine, p
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterArgs:
-    """Arguments of `Cluster`. Raises ValueError for an IP endpoint that nobody or everybody can reach."""
+    """Arguments of `Cluster`."""
 
+    project: str
+    """Id of the project."""
+    location: str
+    """Region of the cluster."""
     network: Network | ExistingNetwork
-    """VPC of the nodes, made or existing. The cluster uses its place's project, region and labels."""
+    """VPC of the nodes."""
     nodes: NodeIdentity
     """Service account of the nodes."""
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    """Name (default: `vllm-inference-cluster-<name_prefix>`), release channel, deletion protection, access to the control plane by
+    """Name (default: `vllm-inference-cluster-<stack>`), release channel, deletion protection, access to the control plane by
     IP endpoint in addition to the DNS endpoint, and maintenance window. `keda` is ignored here."""
-
-    def __post_init__(self) -> None:
-        refuse(self, endpoint_problems("cluster.ip_endpoint.authorized_networks", self.cluster.ip_endpoint))
 
 
 class Cluster(pulumi.ComponentResource):
@@ -69,31 +73,31 @@ class Cluster(pulumi.ComponentResource):
     autoscaling limits) are omitted, because the API refuses them for Autopilot.
     """
 
-    cluster: container.Cluster
+    name: pulumi.Output[str]
+    kubernetes: k8s.Provider
+    """Kubernetes provider for every object on the cluster."""
     kubeconfig: pulumi.Output[str]
     """A kubeconfig, as JSON, without credentials: `gke-gcloud-auth-plugin` adds the caller's."""
     identity: pulumi.Output[str]
-    """Unique identity of the cluster, different for a later one of the same name. For `cluster_identifier` of a Kubernetes
-    provider, which then replaces its objects only when this changes, not when the kubeconfig does."""
+    """Different for a later cluster of the same name: objects are replaced when it changes, and not when the kubeconfig does."""
     workload_pool: pulumi.Output[str]
     """Workload identity pool: `PROJECT.svc.id.goog`."""
 
     def __init__(self, name: str, args: ClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Cluster", name, None, opts)
-        place, cluster = args.network.place, args.cluster
-        pool = f"{place.project}.svc.id.goog"
-        called = cluster.name or cluster_name(place.name_prefix)
-        self.cluster = container.Cluster(
+        cluster, stack = args.cluster, pulumi.get_stack()
+        pool = f"{args.project}.svc.id.goog"
+        called = cluster.name or cluster_name(stack)
+        autopilot = container.Cluster(
             f"{name}-autopilot",
             name=called,
-            project=place.project,
-            location=place.region,
-            description=f"vLLM fleet, stack {place.name_prefix}",
+            location=args.location,
+            description=f"vLLM fleet, stack {stack}",
             enable_autopilot=True,
             release_channel=container.ClusterReleaseChannelArgs(channel=cluster.release_channel),
             min_master_version=None if cluster.min_version is None else minor(cluster.min_version),
-            network=args.network.vpc_link,
-            subnetwork=args.network.nodes_link,
+            network=args.network.network,
+            subnetwork=args.network.subnetwork,
             ip_allocation_policy=container.ClusterIpAllocationPolicyArgs(
                 cluster_secondary_range_name=args.network.pod_range,
                 services_secondary_range_name=args.network.service_range,
@@ -123,7 +127,6 @@ class Cluster(pulumi.ComponentResource):
             ),
             logging_config=container.ClusterLoggingConfigArgs(enable_components=list(LOG_COMPONENTS)),
             maintenance_policy=_maintenance(cluster.maintenance),
-            resource_labels=place.labels,
             deletion_protection=cluster.deletion_protection,
             opts=pulumi.ResourceOptions(
                 parent=self,
@@ -137,19 +140,48 @@ class Cluster(pulumi.ComponentResource):
                 custom_timeouts=pulumi.CustomTimeouts(create="60m", update="60m", delete="60m"),
             ),
         )
+        self.name = autopilot.name
         # The pool is created with the cluster, and IAM refuses principals of a missing pool. The name depends on the
         # cluster, so that grants wait for it.
-        self.workload_pool = pulumi.Output.all(pool, self.cluster.id).apply(lambda known: str(known[0]))
-        self.kubeconfig = pulumi.Output.secret(
-            _kubeconfig(f"gke_{place.project}_{place.region}_{called}", self.cluster)
+        self.workload_pool = pulumi.Output.all(pool, autopilot.id).apply(lambda known: str(known[0]))
+        self.kubeconfig = pulumi.Output.secret(_kubeconfig(f"gke_{args.project}_{args.location}_{called}", autopilot))
+        self.identity = _dns_endpoint(autopilot).apply(_digest)
+        # Every object on the cluster depends on its provider, and so on what this component depends on. On destroy the network,
+        # including the proxy-only subnet, therefore goes after the last Gateway; a load balancer in that subnet would block its deletion.
+        self.kubernetes = k8s.Provider(
+            f"{name}-kubernetes",
+            kubeconfig=self.kubeconfig,
+            cluster_identifier=self.identity,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[autopilot]),
         )
-        self.identity = _dns_endpoint(self.cluster).apply(_digest)
-        self.register_outputs({"clusterName": self.cluster.name, "workloadPool": self.workload_pool})
+        self.register_outputs({"clusterName": self.name, "workloadPool": self.workload_pool})
+
+    def outputs(
+        self,
+        *,
+        project_number: pulumi.Input[str],
+        images: ImageRegistry,
+        results: Bucket,
+        ranges: VpcRanges,
+        keda: str,
+    ) -> ClusterOutputs:
+        """What stacks need of this cluster."""
+        return ClusterOutputs(
+            name=self.name,
+            identity=self.identity,
+            kubeconfig=self.kubeconfig,
+            project_number=project_number,
+            workload_pool=self.workload_pool,
+            image_prefix=images.image_prefix,
+            results_bucket=results.name,
+            ranges=ranges,
+            keda=keda,
+        )
 
 
 def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
     """Control-plane endpoints: DNS with IAM always, IP only for the authorized networks."""
-    doors: dict[str, Any] = {
+    endpoints: dict[str, Any] = {
         "private_cluster_config": container.ClusterPrivateClusterConfigArgs(enable_private_nodes=True),
         "control_plane_endpoints_config": container.ClusterControlPlaneEndpointsConfigArgs(
             # "External" means outside the VPC, where Pulumi runs. Each request needs container.clusters.connect.
@@ -160,11 +192,11 @@ def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
         ),
     }
     if ip.enabled:
-        doors["private_cluster_config"] = container.ClusterPrivateClusterConfigArgs(
+        endpoints["private_cluster_config"] = container.ClusterPrivateClusterConfigArgs(
             enable_private_nodes=True, enable_private_endpoint=False
         )
         # Always set: an empty list admits no network, a missing block admits all.
-        doors["master_authorized_networks_config"] = container.ClusterMasterAuthorizedNetworksConfigArgs(
+        endpoints["master_authorized_networks_config"] = container.ClusterMasterAuthorizedNetworksConfigArgs(
             gcp_public_cidrs_access_enabled=False,
             cidr_blocks=[
                 container.ClusterMasterAuthorizedNetworksConfigCidrBlockArgs(
@@ -173,7 +205,7 @@ def _endpoints(ip: IpEndpoint) -> dict[str, Any]:
                 for network in ip.authorized_networks
             ],
         )
-    return doors
+    return endpoints
 
 
 def _maintenance(wanted: Maintenance) -> container.ClusterMaintenancePolicyArgs:

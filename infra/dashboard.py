@@ -12,7 +12,6 @@ import pulumi
 from pulumi_gcp import monitoring
 
 from facts.signals.model import QUESTIONS, Catalogue, Panel
-from infra.naming import Place
 
 COLUMNS: Final = 48
 """Maximum of a mosaic. Source: Cloud Monitoring API v1, MosaicLayout.columns."""
@@ -37,8 +36,8 @@ class Tile:
 class DashboardArgs:
     """Arguments of `Dashboard`."""
 
-    place: Place
-    """The project; the fleet's name is in the title."""
+    project: str
+    """Id of the project, for the address."""
     signals: Catalogue
     """The catalogue with the panels."""
 
@@ -51,14 +50,13 @@ class Dashboard(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: DashboardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Dashboard", name, None, opts)
-        made = monitoring.Dashboard(
+        panels = monitoring.Dashboard(
             f"{name}-panels",
-            project=args.place.project,
-            dashboard_json=json.dumps(dashboard(args.signals, args.place.name_prefix), sort_keys=True),
+            dashboard_json=json.dumps(dashboard(args.signals, pulumi.get_stack()), sort_keys=True),
             opts=pulumi.ResourceOptions(parent=self),
         )
         console = "https://console.cloud.google.com/monitoring/dashboards/builder/"
-        self.url = made.id.apply(lambda full: f"{console}{full.rpartition('/')[2]}?project={args.place.project}")
+        self.url = panels.id.apply(lambda full: f"{console}{full.rpartition('/')[2]}?project={args.project}")
         self.register_outputs({"url": self.url})
 
 

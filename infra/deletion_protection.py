@@ -15,7 +15,18 @@ class DeletionProtectionArgs:
     enabled: bool
     """Whether the stack is protected. To destroy it, update it with False first."""
     covers: Sequence[pulumi.Resource]
-    """Components and resources to protect; of a component, everything it contains."""
+    """Components and resources to protect, e.g. `everything_from_now_on`; of a component, everything it contains."""
+
+
+def everything_from_now_on() -> list[pulumi.Resource]:
+    """The running program's resources, each when it is made."""
+    found: list[pulumi.Resource] = []
+
+    def note(args: pulumi.ResourceTransformationArgs) -> None:
+        found.append(args.resource)
+
+    pulumi.runtime.register_stack_transformation(note)
+    return found
 
 
 class DeletionProtection(pulumi.ComponentResource):

@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import certificatemanager, compute
 
 from facts.names import fitted
-from infra.naming import MAX_NAME, Place, name_of
+from infra.naming import MAX_NAME, name_of
 from settings.sections.gateway import Gateway as GatewaySection
 
 
@@ -17,8 +17,8 @@ from settings.sections.gateway import Gateway as GatewaySection
 class GatewayNameArgs:
     """Arguments of `GatewayName`."""
 
-    place: Place
-    """Project and region of the cluster. Names: address `<name_prefix>-vllm-gateway`, certificate `<name_prefix>-<host name>`."""
+    location: str
+    """Region of the cluster, for the certificate."""
     gateway: GatewaySection
     """Host name, which is required, and class of the gateway; an address or certificate that it names is not created."""
     subnet: pulumi.Input[str] | None = None
@@ -43,14 +43,12 @@ class GatewayName(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GatewayNameArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:GatewayName", name, None, opts)
-        place, gateway, child = args.place, args.gateway, pulumi.ResourceOptions(parent=self)
+        stack, gateway, child = pulumi.get_stack(), args.gateway, pulumi.ResourceOptions(parent=self)
         self._host = gateway.hostname or ""
         if gateway.address is None:
             address = compute.Address(
                 f"{name}-address",
-                name=name_of(place.name_prefix, "vllm-gateway"),
-                project=place.project,
-                region=place.region,
+                name=name_of(stack, "vllm-gateway"),
                 # Not with the host name: another description makes another address.
                 description="The gateway of a vLLM fleet",
                 address_type="EXTERNAL" if gateway.is_public else "INTERNAL",
@@ -60,34 +58,29 @@ class GatewayName(pulumi.ComponentResource):
                 # Source: kubernetes/ingress-gce, pull request 2353: regional external load balancers of GKE expect it (unverified for
                 # Gateways). An address of the other tier can be named.
                 network_tier="STANDARD" if gateway.is_public else None,
-                labels=place.labels,
                 opts=child,
             )
             self.address_name, self.address = address.name, address.address
         else:
             self.address_name = pulumi.Output.from_input(gateway.address)
         if gateway.tls.certificate is None:
-            title = fitted(f"{place.name_prefix}-{self._host}", limit=MAX_NAME)
+            title = fitted(f"{stack}-{self._host}", limit=MAX_NAME)
             allowed = certificatemanager.DnsAuthorization(
                 f"{name}-authorization-{self._host}",
                 name=title,
-                project=place.project,
-                location=place.region,
+                location=args.location,
                 domain=self._host,
                 # The default of regional authorizations, stated. Projects with certificates for the same name have a record each.
                 type="PER_PROJECT_RECORD",
-                labels=place.labels,
                 opts=child,
             )
             certificate = certificatemanager.Certificate(
                 f"{name}-certificate-{self._host}",
                 name=title,
-                project=place.project,
-                location=place.region,
+                location=args.location,
                 managed=certificatemanager.CertificateManagedArgs(
                     domains=[self._host], dns_authorizations=[allowed.id]
                 ),
-                labels=place.labels,
                 opts=child,
             )
             self.certificate_name = certificate.name

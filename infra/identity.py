@@ -8,7 +8,7 @@ import pulumi
 from pulumi_gcp import artifactregistry, projects, serviceaccount
 
 from infra.image_registry import ImageRegistry
-from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, Place, name_of, title
+from infra.naming import MAX_ACCOUNT_ID, MAX_ACCOUNT_TITLE, name_of, title
 
 NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 """Logs and metrics, the minimum for a GKE node. Source: GKE docs, least-privilege node service accounts."""
@@ -18,9 +18,8 @@ NODE_ROLE = "roles/container.defaultNodeServiceAccount"
 class NodeIdentityArgs:
     """Arguments of `NodeIdentity`."""
 
-    place: Place
-    """Project and region of the repository. The account's id is `<name_prefix>-vllm-nodes`, shortened to IAM's limit of 30
-    characters."""
+    project: str
+    """Id of the project."""
     images: ImageRegistry
     """Repository that the nodes pull from."""
 
@@ -36,19 +35,17 @@ class NodeIdentity(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         self.account = serviceaccount.Account(
             f"{name}-account",
-            account_id=name_of(args.place.name_prefix, "vllm-nodes", limit=MAX_ACCOUNT_ID),
-            project=args.place.project,
-            display_name=title(f"vLLM fleet nodes, stack {args.place.name_prefix}", MAX_ACCOUNT_TITLE),
+            account_id=name_of(pulumi.get_stack(), "vllm-nodes", limit=MAX_ACCOUNT_ID),
+            display_name=title(f"vLLM fleet nodes, stack {pulumi.get_stack()}", MAX_ACCOUNT_TITLE),
             opts=child,
         )
         # Without this role, nodes register but send no logs or metrics.
         projects.IAMMember(
-            f"{name}-telemetry", project=args.place.project, role=NODE_ROLE, member=self.account.member, opts=child
+            f"{name}-telemetry", project=args.project, role=NODE_ROLE, member=self.account.member, opts=child
         )
         artifactregistry.RepositoryIamMember(
             f"{name}-pull",
-            project=args.place.project,
-            location=args.place.region,
+            location=args.images.repository.location,
             repository=args.images.repository.name,
             role="roles/artifactregistry.reader",
             member=self.account.member,

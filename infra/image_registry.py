@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import artifactregistry, projects, secretmanager
 
-from infra.naming import Place, name_of
+from infra.naming import name_of
 from settings.sections.registry import Registry
 
 KEPT_VERSIONS = 5
@@ -20,8 +20,10 @@ UNUSED_AFTER_SECONDS = 90 * 24 * 3600
 class ImageRegistryArgs:
     """Arguments of `ImageRegistry`."""
 
-    place: Place
-    """Project, region (the nodes'), labels. The repository's id is `<name_prefix>-docker-hub`."""
+    project: str
+    """Id of the project."""
+    location: str
+    """Region of the repository, the nodes'."""
     account: Registry | None = None
     """A Docker Hub account with its token in Secret Manager. None: anonymous pulls."""
     project_number: pulumi.Input[str] | None = None
@@ -45,9 +47,8 @@ class ImageRegistry(pulumi.ComponentResource):
         credentials, readable = _credentials(name, args, self)
         self.repository = artifactregistry.Repository(
             f"{name}-docker-hub",
-            repository_id=name_of(args.place.name_prefix, "docker-hub"),
-            project=args.place.project,
-            location=args.place.region,
+            repository_id=name_of(pulumi.get_stack(), "docker-hub"),
+            location=args.location,
             description="Docker Hub, pulled through by the vLLM fleet",
             format="DOCKER",
             mode="REMOTE_REPOSITORY",
@@ -77,13 +78,16 @@ class ImageRegistry(pulumi.ComponentResource):
                     ),
                 ),
             ],
-            labels=args.place.labels,
             opts=pulumi.ResourceOptions(parent=self, depends_on=readable),
         )
         self.image_prefix = pulumi.Output.format(
-            "{0}-docker.pkg.dev/{1}/{2}", args.place.region, args.place.project, self.repository.repository_id
+            "{0}-docker.pkg.dev/{1}/{2}", args.location, args.project, self.repository.repository_id
         )
         self.register_outputs({"imagePrefix": self.image_prefix})
+
+    def image(self, reference: str) -> pulumi.Output[str]:
+        """Full name of a Docker Hub image, pulled through this repository."""
+        return pulumi.Output.concat(self.image_prefix, "/", reference)
 
 
 def _credentials(
@@ -92,17 +96,15 @@ def _credentials(
     """The account's credentials argument and the grant that lets the agent read the token; both empty without an account."""
     if args.account is None:
         return None, []
-    project, secret = args.place.project, args.account.docker_hub_token_secret
+    project, secret = args.project, args.account.docker_hub_token_secret
     # The agent must exist before the grant, or IAM refuses it.
     agent = projects.ServiceIdentity(
         f"{name}-service-agent",
-        project=project,
         service="artifactregistry.googleapis.com",
         opts=pulumi.ResourceOptions(parent=parent),
     )
     grant = secretmanager.SecretIamMember(
         f"{name}-docker-hub-token",
-        project=project,
         secret_id=secret,
         role="roles/secretmanager.secretAccessor",
         # Assembled, because the API may not return the agent's address. Source: Artifact Registry docs, "Authenticate to Docker

@@ -1,9 +1,6 @@
-"""Location, labels and names of Google Cloud resources: readable, unique per prefix, within each length limit."""
+"""Names of Google Cloud resources: readable, unique per prefix, within each length limit."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from facts.names import fitted
 
@@ -17,20 +14,6 @@ MAX_ACCOUNT_TITLE = 100
 """Longest display name of a service account, in bytes. Source: IAM API v1, ServiceAccount.displayName."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Project, region, name prefix and labels shared by a fleet's Google Cloud resources."""
-
-    project: str
-    """Id of the Google Cloud project."""
-    region: str
-    """Region of regional resources, e.g. "europe-west4"."""
-    name_prefix: str
-    """First part of every name, e.g. the stack's name; must be unique in the project."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every resource that supports them."""
-
-
 def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:
     """`<prefix>-<what>`; different prefixes never give the same name."""
     return fitted(prefix, after=what, limit=limit)
@@ -39,11 +22,6 @@ def name_of(prefix: str, what: str, *, limit: int = MAX_NAME) -> str:
 def bucket_name_of(project: str, prefix: str, what: str) -> str:
     """`<project>-<prefix>-<what>`: bucket names are global, so the project id goes first."""
     return fitted(f"{project}-{prefix}", after=what, limit=MAX_NAME)
-
-
-def labels_of(stack: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """The given labels plus `app` and `stack`, for cost reports."""
-    return {**labels, "app": "vllm-fleet", "stack": fitted(stack, limit=MAX_NAME)}
 
 
 def title(text: str, limit: int) -> str:

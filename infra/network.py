@@ -1,35 +1,28 @@
-"""The VPC of a GKE cluster, made here or existing, and the proxy-only subnet of a regional load balancer."""
+"""The VPC of a GKE cluster, new or existing, and the proxy-only subnet of a regional load balancer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pulumi
 from pulumi_gcp import compute
 
 from facts.names import EPP_EXT_PROC_PORT, HTTP_PORT
-from infra.naming import Place, name_of
-from settings.arguments import refuse
-from settings.checks.platform import existing_problems
-from settings.sections.network import ExistingVpc, ProxyOnly
-from settings.sections.network import Network as NetworkSection
-
-POD_RANGE = "pods"
-SERVICE_RANGE = "services"
-"""Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
+from infra.naming import name_of
+from settings.sections.network import ExistingVpc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkArgs:
-    """Arguments of `Network`."""
+    """Arguments of `Network`. The ranges must not overlap."""
 
-    place: Place
-    """Project and region of the cluster. Names: VPC `<name_prefix>-vllm`, subnet `<name_prefix>-vllm-nodes`, and so on. None of
-    these resources supports labels."""
-    network: NetworkSection = field(default_factory=NetworkSection)
-    """Ranges of nodes, pods and Services; minimum and maximum of Cloud NAT ports per node. `proxy_only` and `existing` are ignored here:
-    `ProxyOnlySubnet`, `ExistingNetwork`."""
+    node_cidr: str = "10.0.0.0/20"
+    """Primary range of the node subnet, one address per node."""
+    pod_cidr: str = "10.64.0.0/14"
+    """Secondary range for pods; Autopilot uses a /26 or larger for each node."""
+    service_cidr: str = "10.32.0.0/20"
+    """Secondary range for Services."""
 
 
 class Network(pulumi.ComponentResource):
@@ -38,74 +31,50 @@ class Network(pulumi.ComponentResource):
     It creates no firewall rule for health checks: in a VPC of the cluster's own project, GKE manages those itself.
     """
 
-    place: Place
-    """Project, region and labels, also for the cluster."""
-    ranges: NetworkSection
-    """Ranges of nodes, pods and Services."""
-    vpc: compute.Network
-    nodes: compute.Subnetwork
-    nat: compute.RouterNat
-    vpc_link: pulumi.Output[str]
+    network: pulumi.Output[str]
     """Self link of the VPC."""
-    nodes_link: pulumi.Output[str]
+    subnetwork: pulumi.Output[str]
     """Self link of the node subnet."""
-    pod_range = POD_RANGE
-    service_range = SERVICE_RANGE
-
-    @property
-    def vpc_project(self) -> str:
-        """Project of the VPC."""
-        return self.place.project
+    pod_range = "pods"
+    service_range = "services"
+    """Names of the secondary ranges; they are scoped to the subnet and need no prefix."""
+    pod_cidr: str
+    project: str | None = None
+    """The provider's."""
 
     def __init__(self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Network", name, None, opts)
-        self.place, self.ranges = args.place, args.network
-        project, region = args.place.project, args.place.region
-        child = pulumi.ResourceOptions(parent=self)
-        self.vpc = compute.Network(
+        stack, child = pulumi.get_stack(), pulumi.ResourceOptions(parent=self)
+        vpc = compute.Network(
             f"{name}-vpc",
-            name=name_of(args.place.name_prefix, "vllm"),
-            project=project,
+            name=name_of(stack, "vllm"),
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
             opts=child,
         )
-        self.nodes = compute.Subnetwork(
+        nodes = compute.Subnetwork(
             f"{name}-nodes",
-            name=name_of(args.place.name_prefix, "vllm-nodes"),
-            project=project,
-            region=region,
-            network=self.vpc.self_link,
-            ip_cidr_range=args.network.node_cidr,
+            name=name_of(stack, "vllm-nodes"),
+            network=vpc.self_link,
+            ip_cidr_range=args.node_cidr,
             secondary_ip_ranges=[
-                compute.SubnetworkSecondaryIpRangeArgs(range_name=POD_RANGE, ip_cidr_range=args.network.pod_cidr),
-                compute.SubnetworkSecondaryIpRangeArgs(
-                    range_name=SERVICE_RANGE, ip_cidr_range=args.network.service_cidr
-                ),
+                compute.SubnetworkSecondaryIpRangeArgs(range_name=self.pod_range, ip_cidr_range=args.pod_cidr),
+                compute.SubnetworkSecondaryIpRangeArgs(range_name=self.service_range, ip_cidr_range=args.service_cidr),
             ],
             # Images, logs, metrics and results reach Google's APIs directly, not through NAT, which bills per GiB.
             private_ip_google_access=True,
             opts=child,
         )
-        router = compute.Router(
-            f"{name}-router",
-            name=name_of(args.place.name_prefix, "vllm-router"),
-            project=project,
-            region=region,
-            network=self.vpc.self_link,
-            opts=child,
-        )
-        self.nat = compute.RouterNat(
+        router = compute.Router(f"{name}-router", name=name_of(stack, "vllm-router"), network=vpc.self_link, opts=child)
+        compute.RouterNat(
             f"{name}-nat",
-            name=name_of(args.place.name_prefix, "vllm-nat"),
-            project=project,
-            region=region,
+            name=name_of(stack, "vllm-nat"),
             router=router.name,
             nat_ip_allocate_option="AUTO_ONLY",
             # Only this subnet: other subnets of the VPC get no internet access by accident.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[
-                compute.RouterNatSubnetworkArgs(name=self.nodes.self_link, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
+                compute.RouterNatSubnetworkArgs(name=nodes.self_link, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
             ],
             # Nodes start with few ports and get more while they download. A fixed number would be too few for the
             # weights writer or waste addresses on idle nodes. Endpoint-independent mapping excludes dynamic ports.
@@ -117,64 +86,42 @@ class Network(pulumi.ComponentResource):
             log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
             opts=child,
         )
-        self.vpc_link, self.nodes_link = self.vpc.self_link, self.nodes.self_link
-        self.register_outputs({"network": self.vpc.self_link, "nodes": self.nodes.self_link})
+        self.network, self.subnetwork, self.pod_cidr = vpc.self_link, nodes.self_link, args.pod_cidr
+        self.register_outputs({"network": self.network, "subnetwork": self.subnetwork})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingNetwork:
-    """A VPC that exists, of the cluster's project or of a Shared VPC's host project. Nothing of it is created, changed or deleted.
+    """A VPC that exists, of the cluster's project or of a Shared VPC's host project. Nothing of it is created, changed or deleted."""
 
-    Raises ValueError for missing, invalid or overlapping ranges: network policies and firewall rules are made of them.
-    """
-
-    place: Place
-    """Project, region and labels of the cluster."""
-    network: NetworkSection
-    """Names in `existing`; the ranges that the subnet has, for network policies and firewall rules."""
-
-    def __post_init__(self) -> None:
-        refuse(self, existing_problems("network", self.network, gateway=False))
+    project: str
+    """Project of the VPC."""
+    region: str
+    """Region of the subnet."""
+    names: ExistingVpc
+    """Names of the VPC, of the node subnet and of its secondary ranges."""
+    pod_cidr: str
+    """The range for pods."""
 
     @property
-    def _names(self) -> ExistingVpc:
-        assert self.network.existing is not None
-        return self.network.existing
-
-    @property
-    def ranges(self) -> NetworkSection:
-        """Ranges of nodes, pods and Services."""
-        return self.network
-
-    @property
-    def vpc_project(self) -> str:
-        """Project of the VPC: the host project of a Shared VPC, else the cluster's."""
-        return self._names.project or self.place.project
-
-    @property
-    def vpc_link(self) -> str:
+    def network(self) -> str:
         """Resource name of the VPC."""
-        return f"projects/{self.vpc_project}/global/networks/{self._names.vpc}"
+        return f"projects/{self.project}/global/networks/{self.names.vpc}"
 
     @property
-    def nodes_link(self) -> str:
+    def subnetwork(self) -> str:
         """Resource name of the node subnet."""
-        return subnet_link(self.vpc_project, self.place.region, self._names.subnet)
+        return f"projects/{self.project}/regions/{self.region}/subnetworks/{self.names.subnet}"
 
     @property
     def pod_range(self) -> str:
-        """Name of the secondary range of pods."""
-        return self._names.pod_range
+        """Name of the subnet's secondary range for pods."""
+        return self.names.pod_range
 
     @property
     def service_range(self) -> str:
-        """Name of the secondary range of Services."""
-        return self._names.service_range
-
-
-def subnet_link(project: str, region: str, name: str) -> str:
-    """Resource name of a subnet."""
-    return f"projects/{project}/regions/{region}/subnetworks/{name}"
+        """Name of the subnet's secondary range for Services."""
+        return self.names.service_range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,47 +129,44 @@ class ProxyOnlySubnetArgs:
     """Arguments of `ProxyOnlySubnet`."""
 
     network: Network | ExistingNetwork
-    """The VPC, made or existing; its project, its region, and the pods' range that the proxies may reach."""
-    cidr: str = ProxyOnly().cidr
+    """The VPC, whose pods the proxies may reach."""
+    cidr: str = "10.8.0.0/23"
     """Range of the subnet: /23 recommended, /26 minimum, outside the VPC's other ranges."""
-    proxied_ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
+    ports: Sequence[int] = (HTTP_PORT, EPP_EXT_PROC_PORT)
     """TCP ports of pods that the proxies may reach. Default: vLLM's and the endpoint picker's."""
 
 
-class ProxyOnlySubnet:
+class ProxyOnlySubnet(pulumi.ComponentResource):
     """The subnet of a regional load balancer's proxies, and the firewall rule that lets them reach pods. One per VPC and region.
 
-    Not a component resource: its resources keep the parent of `opts`, so that those of a stack stay where they were. Load balancers must
-    be deleted before the subnet: let the cluster's Kubernetes provider depend on `subnet`. Google releases them some minutes after their
+    Load balancers must be deleted before the subnet: let the cluster depend on it. Google releases the proxies some minutes after their
     Gateway is gone, and the provider does not repeat a delete that is refused meanwhile: docs/operate.md says how to go on.
     """
 
-    subnet: compute.Subnetwork
-    firewall: compute.Firewall
-
     def __init__(self, name: str, args: ProxyOnlySubnetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        network, place = args.network, args.network.place
-        self.subnet = compute.Subnetwork(
-            f"{name}-proxy-only",
-            name=name_of(place.name_prefix, "vllm-proxy-only"),
-            project=network.vpc_project,
-            region=place.region,
-            network=network.vpc_link,
+        super().__init__("vllm-fleet:infra:ProxyOnlySubnet", name, None, opts)
+        network, stack, child = args.network, pulumi.get_stack(), pulumi.ResourceOptions(parent=self)
+        compute.Subnetwork(
+            f"{name}-subnet",
+            name=name_of(stack, "vllm-proxy-only"),
+            project=network.project,
+            network=network.network,
             ip_cidr_range=args.cidr,
             purpose="REGIONAL_MANAGED_PROXY",
             role="ACTIVE",
-            opts=opts,
+            opts=child,
         )
-        self.firewall = compute.Firewall(
-            f"{name}-from-proxies",
-            name=name_of(place.name_prefix, "vllm-from-proxies"),
-            project=network.vpc_project,
-            network=network.vpc_link,
+        compute.Firewall(
+            f"{name}-firewall",
+            name=name_of(stack, "vllm-from-proxies"),
+            project=network.project,
+            network=network.network,
             description="Regional load balancer's proxies to vLLM and to the endpoint picker",
             direction="INGRESS",
             source_ranges=[args.cidr],
             # Pods have their own addresses, so the rule admits pods and not nodes.
-            destination_ranges=[network.ranges.pod_cidr],
-            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.proxied_ports])],
-            opts=opts,
+            destination_ranges=[network.pod_cidr],
+            allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port) for port in args.ports])],
+            opts=child,
         )
+        self.register_outputs({})

@@ -15,8 +15,6 @@ _SUFFIX = ".googleapis.com"
 class ServicesArgs:
     """Arguments of `Services`."""
 
-    project: str
-    """Id of the Google Cloud project."""
     apis: Sequence[str]
     """Full API names, e.g. "container.googleapis.com", without duplicates.
     `serviceusage.googleapis.com`, which enables the others, is on by default in new projects."""
@@ -26,16 +24,13 @@ class Services(pulumi.ComponentResource):
     """Enables APIs and never disables one."""
 
     enabled: list[projects.Service]
-    project: str
 
     def __init__(self, name: str, args: ServicesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:infra:Services", name, None, opts)
-        self.project = args.project
         self.enabled = [
             projects.Service(
                 f"{name}-{api.removesuffix(_SUFFIX)}",
                 service=api,
-                project=args.project,
                 # Other stacks or teams of the project may use the API when this stack is destroyed.
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(
@@ -54,6 +49,6 @@ class Services(pulumi.ComponentResource):
         Requires `cloudresourcemanager.googleapis.com` among the APIs.
         """
         project = organizations.get_project_output(
-            project_id=self.project, opts=pulumi.InvokeOutputOptions(parent=self, depends_on=list(self.enabled))
+            opts=pulumi.InvokeOutputOptions(parent=self, depends_on=list(self.enabled))
         )
         return project.number

@@ -11,21 +11,10 @@ import pulumi
 from pulumi_gcp import projects, secretmanager, storage
 
 from facts.names import BATCH_ACCOUNT, BENCHMARK_ACCOUNT, KEDA_ACCOUNT, KEDA_NAMESPACE
+from settings.derived.compile_cache import KeptCache
 
 if TYPE_CHECKING:
     from pulumi_gcp.storage import BucketIAMMemberConditionArgsDict as Condition
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileCacheGrant:
-    """Permission to read and create, but not change or delete, objects below one key."""
-
-    bucket: pulumi.Input[str]
-    """The bucket: `CompileCacheBucket.name`."""
-    key: str
-    """Prefix of the objects' names, e.g. 64 hexadecimal digits."""
-    account: str
-    """Kubernetes service account that only pods of this key have, e.g. "vllm-server-0123456789ab"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +35,8 @@ class WorkloadAccessArgs:
     """Bucket for the benchmark pods' results. None: no grant."""
     batch_bucket: pulumi.Input[str] | None = None
     """Bucket for batches. None: no grant."""
-    compile_caches: Sequence[CompileCacheGrant] = ()
-    """Grants for compile caches, one per account."""
+    compile_caches: Sequence[KeptCache] = ()
+    """Compile caches, one per account, whose pods may read and create objects of their key, but not change or delete one."""
     keda_reads_metrics: bool = False
     """Whether to grant KEDA's operator, in its own namespace, read access to Cloud Monitoring."""
     dataset_object: tuple[str, str] | None = None

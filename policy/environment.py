@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from facts.production import LABELS, PRODUCTION, by_name
 from pods import all_servers
 from rule import Resource, Setting, Settings, dig
-from tokens import RESERVATION_NAME
+from tokens import GOOGLE_PROVIDER, RESERVATION_NAME
 
 ENVIRONMENT: Final = Setting(
     name="environment",
@@ -52,6 +53,10 @@ def _labels(resource: Resource) -> Iterator[tuple[str, str]]:
             places.append(dict(pair.split("=", 1) for pair in text.split(",") if "=" in pair))
     elif resource.type.startswith("gcp:"):
         places += [dig(resource.props, "resourceLabels"), dig(resource.props, "labels")]
+    elif resource.type == GOOGLE_PROVIDER:
+        # In a preview only the provider has them. The engine passes its maps as JSON.
+        default = dig(resource.props, "defaultLabels")
+        places.append(json.loads(default) if isinstance(default, str) else default)
     for place in places:
         for key in LABELS:
             if (value := dig(place, key)) is not None:

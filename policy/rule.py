@@ -46,8 +46,8 @@ class Resource:
 
     @cached_property
     def kind(self) -> str:
-        """Last part of the type: `Deployment`."""
-        return self.type.rpartition(":")[2]
+        """Last part of the type: `Deployment`. Of each provider: `Provider`."""
+        return "Provider" if self.type.startswith("pulumi:providers:") else self.type.rpartition(":")[2]
 
     @cached_property
     def is_kubernetes(self) -> bool:

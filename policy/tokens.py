@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 STACK: Final = "pulumi:pulumi:Stack"
+GOOGLE_PROVIDER: Final = "pulumi:providers:gcp"
 KUBERNETES_PROVIDER: Final = "pulumi:providers:kubernetes"
 DELETION_PROTECTION: Final = "vllm-fleet:infra:DeletionProtection"
 """Component that is protected for the whole stack: `pulumi destroy` must delete it first."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from facts.finding import Finding
 from facts.names import cluster_name, stack_names, stack_namespace
-from settings.checks.row import Row
 from settings.problems import SettingsError
+from settings.row import Row
 from settings.sections.section import key
 from settings.stack_file import read
 

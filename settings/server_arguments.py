@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import ceil
 from typing import TYPE_CHECKING, TypedDict
 
 from facts.engines import BEHIND_BALANCER_SECONDS
+from facts.lessons.words import REASONS_ANNOTATION
 from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
 from settings.checks.declared_server import DeclaredServer, reasons
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from settings.sections.capacity import Placement
     from settings.sections.engine import Engine
     from settings.sections.model import Model
-    from settings.sections.server import Image, Resources
+    from settings.sections.server import PodResources
     from settings.sections.shape import Shape
     from settings.stack import Settings
 
@@ -33,9 +35,8 @@ class ServerArguments(TypedDict):
     engine: Engine
     model: Model
     placement: Placement
-    image: Image
     service_account: str
-    resources: Resources
+    resources: PodResources
     startup_minutes: int
     drain_seconds: int | None
     keep_alive_seconds: int | None
@@ -44,11 +45,12 @@ class ServerArguments(TypedDict):
     shares_experts: bool
     internal_load_balancer: bool
     annotations: Mapping[str, str]
-    reasons: Mapping[str, str]
+    deployment_annotations: Mapping[str, str]
 
 
 def server_arguments(settings: Settings) -> ServerArguments:
     """The arguments of a stack's servers."""
+    stated = reasons(settings)
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
@@ -58,9 +60,8 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "engine": settings.serving.engine,
         "model": settings.serving.model,
         "placement": settings.placement,
-        "image": settings.serving.image,
         "service_account": server_account(settings),
-        "resources": settings.server.resources,
+        "resources": settings.resources,
         "startup_minutes": settings.server.startup_minutes,
         "drain_seconds": settings.server.drain_seconds,
         "keep_alive_seconds": BEHIND_BALANCER_SECONDS if settings.gateway.enabled else None,
@@ -69,5 +70,5 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
-        "reasons": reasons(settings),
+        "deployment_annotations": {REASONS_ANNOTATION: json.dumps(dict(stated))} if stated else {},
     }

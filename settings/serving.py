@@ -16,9 +16,9 @@ from facts.models import CATALOGUE, ModelShape, part_for
 from facts.releases import CURRENT, number_of, of_tag
 from facts.texts import nearest
 from facts.workloads import Lengths, Workload, named_workload
-from settings.checks.row import Row
 from settings.problems import SettingsError
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile
+from settings.row import Row
 from settings.sections.engine import Engine, flag_fields, long_name
 from settings.sections.model import ChosenModel, Model
 from settings.sections.section import NAMESPACE

@@ -13,7 +13,15 @@ from facts import node_room
 from facts.figures import Routing
 from facts.gke_releases import has_long_notice
 from facts.machines import DEFAULT_MACHINE
-from facts.names import APP_LABEL, CANARY_ENDING, HTTP_PORT, STATUS_PORT, label_value, server_name, stack_namespace
+from facts.names import (
+    CANARY_ENDING,
+    HTTP_PORT,
+    STATUS_PORT,
+    fitted,
+    server_name,
+    stack_labels,
+    stack_namespace,
+)
 from facts.sizing import CACHE_SAVER_DISK_GIB, POD_ROUTER_DISK_GIB
 from settings.profiles import UnknownProfileError, profile
 from settings.sections.batch import Batch
@@ -40,7 +48,7 @@ from settings.serving import Serving, resolve
 from settings.shaped_engine import answering_engines
 
 PROGRAM_LABELS = ("app", "stack")
-"""Keys that `infra.naming.labels_of` sets."""
+"""Keys that `Settings.google_labels` sets."""
 MOST_LABELS = 50
 """Google Cloud's maximum is 64 a resource; the program, GKE and Cloud Storage add some. Source: Resource Manager, labels."""
 
@@ -334,14 +342,14 @@ class Settings(Section):
         return SecretManagerSecret(project=self.project, name=secret.name, version=secret.version)
 
     @property
+    def google_labels(self) -> dict[str, str]:
+        """Labels of every Google Cloud resource, for cost reports."""
+        return {**self.labels, "app": "vllm-fleet", "stack": fitted(self.stack, limit=63)}
+
+    @property
     def object_labels(self) -> dict[str, str]:
-        """Labels of this stack's Kubernetes objects. `app` is the server; other workloads replace it."""
-        return {
-            APP_LABEL: self.server.name,
-            "app.kubernetes.io/part-of": "vllm-fleet",
-            "app.kubernetes.io/instance": label_value(self.stack),
-            "app.kubernetes.io/managed-by": "pulumi",
-        }
+        """Labels of this stack's Kubernetes objects, without the `app` of each."""
+        return stack_labels(self.stack)
 
     @property
     def has_long_notice(self) -> bool:

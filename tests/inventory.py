@@ -35,7 +35,7 @@ MATTERS: dict[str, tuple[str, ...]] = {
     "gcp:billing/budget:Budget": ("amount", "thresholdRules"),
     "gcp:certificatemanager/certificate:Certificate": ("location", "managed.domains"),
     "gcp:certificatemanager/dnsAuthorization:DnsAuthorization": ("location", "domain", "type"),
-    "gcp:compute/address:Address": ("addressType", "purpose", "networkTier", "region"),
+    "gcp:compute/address:Address": ("addressType", "purpose", "networkTier"),
     "gcp:compute/firewall:Firewall": ("direction", "sourceRanges", "destinationRanges", "allows"),
     "gcp:compute/network:Network": ("autoCreateSubnetworks",),
     "gcp:compute/router:Router": (),
@@ -136,7 +136,7 @@ MATTERS: dict[str, tuple[str, ...]] = {
         "allowedTopologies",
         "mountOptions",
     ),
-    "pulumi:providers:gcp": ("project", "billingProject", "userProjectOverride"),
+    "pulumi:providers:gcp": ("project", "region", "defaultLabels", "billingProject", "userProjectOverride"),
     "pulumi:providers:kubernetes": (),
     "pulumi:pulumi:StackReference": ("name",),
 }

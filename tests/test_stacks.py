@@ -14,7 +14,7 @@ from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.policy_messages import seconds
 from fleet.preview.record.recording import needs_of
 from fleet.preview.record.values import Value, paths_of_unknowns, reveal, transform
-from settings.derived.readme import filled
+from settings.derived.readme import PAGE, filled
 from settings.load import check, parse
 from settings.stack_file import read
 from tests.inventory import BASE, FOLDER, ROOT, difference, inventory, laid_over, reviewed_stack
@@ -97,8 +97,8 @@ def test_nothing_ordinary_looks_like_a_secret(stack: str) -> None:
 
 @each_row("stack", RECORDED)
 def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret(stack: str) -> None:
-    page, outputs = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8"), recorded(stack, "known").outputs
-    assert outputs["readme"] == filled(page, outputs)
+    page, outputs = PAGE.read_text(encoding="utf-8"), recorded(stack, "known").outputs
+    assert outputs["readme"] == filled(outputs)
     named = re.findall(r"\$\{(.*?)\}", page)
     assert len(set(named)) > 8
     for path in named:
@@ -110,7 +110,7 @@ def test_the_readme_of_a_stack_names_outputs_that_it_has_and_none_that_is_secret
 
 
 def test_the_readme_of_a_stack_fits_a_screen_and_names_no_stack_namespace_or_server_itself() -> None:
-    lines = (ROOT / "Pulumi.README.md").read_text(encoding="utf-8").splitlines()
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
     assert len(lines) < 50
     assert max(map(len, lines)) <= 140
     assert not re.search(r"qwen|--stack (?!\$)| -n (?!\$)|svc/(?!\$)", "\n".join(lines))
@@ -174,11 +174,21 @@ def test_recording_rules_wait_for_the_first_pod_that_had_a_node(stack: str) -> N
 
 @each_row("stack", RECORDED)
 def test_no_pod_starts_before_what_guards_it(stack: str) -> None:
-    order = [r.urn for r in recorded(stack, "known").resources]
-    guards = [u for u in order if "NetworkPolicy::" in u or "ServiceAccount::" in u or "ResourceQuota::" in u]
-    pods = [u for u in order if u.rpartition("::")[0].endswith(("apps/v1:Deployment", "batch/v1:Job"))]
-    assert guards
-    assert max(map(order.index, guards)) < min(map(order.index, pods))
+    recording = recorded(stack, "known")
+    pods = [one for one in recording.resources if one.type.endswith(("apps/v1:Deployment", "batch/v1:Job"))]
+    assert pods
+    for pod in pods:
+        account = pod.inputs["spec"]["template"]["spec"]["serviceAccountName"]
+        guards = [
+            one.name
+            for one in recording.resources
+            if one.type.endswith((":NetworkPolicy", ":ResourceQuota", ":ServiceAccount"))
+            and one.inputs["metadata"]["namespace"] == pod.inputs["metadata"]["namespace"]
+            and (one.type.endswith(("Policy", "Quota")) or one.inputs["metadata"]["name"] == account)
+        ]
+        assert len(guards) > 2
+        for guard in guards:
+            assert goes_before(recording, pod.name, guard), (pod.name, guard)
 
 
 @each_row("stack", STACKS)

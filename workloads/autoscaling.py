@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -12,9 +12,7 @@ import pulumi_kubernetes as k8s
 from facts.names import APP_LABEL, BATCH_APP, BATCH_MAX_USD, PAUSED_REPLICAS
 from settings.derived.scaling import BATCH_DOWN_SECONDS, BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
-from workloads.manifest import Manifest
 from workloads.server.server import Server
-from workloads.space import Space
 
 KEDA_API: Final = "keda.sh/v1alpha1"
 AUTHENTICATION: Final = "gmp"
@@ -37,8 +35,6 @@ zero in one step once no trigger is active, so only the schedule decides. Source
 class AutoscalingArgs:
     """Arguments of `Autoscaling`."""
 
-    space: Space
-    """Namespace of the servers; labels."""
     server: Server
     """Servers to scale. `ServerArgs.replicas` must be None."""
     policy: ScalingPolicy
@@ -59,7 +55,7 @@ class Autoscaling(pulumi.ComponentResource):
         super().__init__("vllm-fleet:workloads:Autoscaling", name, None, opts)
         self._name, self._args = name, args
         server, policy = args.server.name, args.policy
-        query = pulumi.Output.from_input(args.space.namespace).apply(lambda known: in_flight(server, known))
+        query = pulumi.Output.from_input(args.server.namespace).apply(lambda known: in_flight(server, known))
         needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
         if policy.mode == "batch":
             triggers.append(batch_trigger(policy.batch_pods_per_server))
@@ -70,10 +66,9 @@ class Autoscaling(pulumi.ComponentResource):
         self._custom("scaled-object", "ScaledObject", server, scaled_object_spec(server, policy, triggers), *needs)
         self.register_outputs({})
 
-    def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> Manifest:
-        space = self._args.space
-        labels = names.labels(space.labels, self._args.server.name)
-        metadata = {"name": called, "namespace": space.namespace, "labels": labels}
+    def _metadata(self, called: str, annotations: Mapping[str, str] | None = None) -> dict[str, Any]:
+        server = self._args.server
+        metadata = {"name": called, "namespace": server.namespace, "labels": names.own_labels(server.name)}
         return metadata if annotations is None else {**metadata, "annotations": dict(annotations)}
 
     def _annotations(self) -> dict[str, str] | None:
@@ -82,7 +77,9 @@ class Autoscaling(pulumi.ComponentResource):
         found = {PAUSED_REPLICAS: "0"} if paused else {}
         return (found if usd is None else {**found, BATCH_MAX_USD: f"{usd:.2f}"}) or None
 
-    def _custom(self, what: str, kind: str, called: str, spec: Manifest, *needs: pulumi.Resource) -> pulumi.Resource:
+    def _custom(
+        self, what: str, kind: str, called: str, spec: dict[str, Any], *needs: pulumi.Resource
+    ) -> pulumi.Resource:
         annotations = self._annotations() if kind == "ScaledObject" else None
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{what}",
@@ -104,13 +101,13 @@ def in_flight(server: str, namespace: str) -> str:
     return f"sum(last_over_time(vllm:num_requests_running{of})) + sum(last_over_time(vllm:num_requests_waiting{of}))"
 
 
-def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manifest]) -> Manifest:
+def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[dict[str, Any]]) -> dict[str, Any]:
     """Spec of the ScaledObject. No fallback for a pure schedule, which cannot fail, or with a minimum of 0: an empty
     fleet has no series, and a fallback counts as activity, so KEDA would start a server again and again. Missing metrics remove no server
     in that case either: neither the HPA nor KEDA scales down while a metric fails.
     Source: keda 2.20.2, scale_handler.go and scale_scaledobjects.go; kubernetes, horizontal.go.
     """
-    spec: Manifest = {
+    spec: dict[str, Any] = {
         "scaleTargetRef": {"name": server},
         "minReplicaCount": policy.min,
         "maxReplicaCount": policy.max,
@@ -132,9 +129,9 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[Manife
     return spec
 
 
-def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulumi.Input[str]) -> Manifest:
+def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulumi.Input[str]) -> dict[str, Any]:
     """Trigger on requests in flight. A missing series is an error, which keeps the replicas, not zero."""
-    metadata: Manifest = {
+    metadata: dict[str, Any] = {
         "serverAddress": address,
         "query": query,
         "threshold": str(policy.target_in_flight),
@@ -152,7 +149,7 @@ def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulum
     }
 
 
-def batch_trigger(pods_per_server: int) -> Manifest:
+def batch_trigger(pods_per_server: int) -> dict[str, Any]:
     """One server for so many pods of a batch that have not ended: pending ones count, so servers and pods start together.
     Source: keda 2.20.2, kubernetes_workload_scaler.go.
     """
@@ -160,7 +157,7 @@ def batch_trigger(pods_per_server: int) -> Manifest:
     return {"type": "kubernetes-workload", "name": BATCH_APP, "metricType": "AverageValue", "metadata": metadata}
 
 
-def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:
+def cron_triggers(policy: ScalingPolicy) -> Iterator[dict[str, Any]]:
     """One trigger per window: a minimum from the time servers must be requested until the window's end."""
     for number, window in enumerate(policy.windows, 1):
         yield {
@@ -175,7 +172,7 @@ def cron_triggers(policy: ScalingPolicy) -> Iterator[Manifest]:
         }
 
 
-def behavior(policy: ScalingPolicy) -> Manifest:
+def behavior(policy: ScalingPolicy) -> dict[str, Any]:
     """HPA behavior: scale up immediately; scale down one server at a time, after a window of two starts."""
     up, down = policy.up_period_seconds, policy.down_period_seconds
     return {

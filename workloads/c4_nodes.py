@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from workloads.manifest import Manifest
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import TolerationArgsDict
 
 _GKE: Final = "cloud.google.com"
 COMPUTE_CLASS: Final = "Performance"
@@ -35,6 +36,6 @@ def node_affinity() -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def toleration() -> Manifest:
+def toleration() -> TolerationArgsDict:
     """Toleration for the class's nodes, which Autopilot taints. Autopilot also adds it; set explicitly so as not to depend on that."""
     return {"key": f"{_GKE}/compute-class", "operator": "Equal", "value": COMPUTE_CLASS, "effect": "NoSchedule"}

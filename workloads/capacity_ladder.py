@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.capacity import (
-    CLASS_IDLE_SECONDS,
     LONG_SHUTDOWN_CRITICAL_SECONDS,
     LONG_SHUTDOWN_SECONDS,
     RECYCLE_LEAD_SECONDS,
 )
 from facts.cost import LADDER_STEPS
-from facts.machines import DRIVER_VERSION, Machine
-from settings.sections.capacity import Ladder
+from facts.machines import DRIVER_VERSION
+from settings.sections.capacity import Ladder, Placement, ladder_class
+from workloads.names import stack_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityLadderArgs:
     """Arguments of `CapacityLadder`."""
 
-    class_name: str
-    """Name of the ComputeClass, e.g. "b200-ladder-vllm": unique in the cluster, without prefix `gke` or `autopilot`."""
+    namespace: str
+    """Namespace of the servers, part of the ComputeClass's name."""
     ladder: Ladder
     """Provisioning modes in order. At least one."""
-    zones: tuple[str, ...]
-    """Zones of the nodes, e.g. ("us-central1-b",): the zones with the weights."""
-    machine: Machine
-    """Machine type of every rung: `facts.machines.find("g2-standard-12")`."""
+    placement: Placement
+    """Machine type and zones of the nodes, which are the zones with the weights, and the time until GKE removes an empty node: longer than
+    a replacement pod takes to be there."""
     long_notice: bool = False
-    """Whether pods on Spot have 105 s after a notice instead of 15, where `ladder` does not say. Needs GKE 1.35.0-gke.1171000: earlier
+    """Whether pods on Spot have 105 s after a notice instead of 15. Needs GKE 1.35.0-gke.1171000: earlier
     versions refuse the class."""
     returns: bool = False
-    """Whether replicas return to an earlier rung when it has capacity: a node there first, then the replica is evicted, and its successor
+    """Whether replicas return to an earlier mode when it has capacity: a node there first, then the replica is evicted, and its successor
     starts. For two replicas or more: one alone would be down for the whole start."""
-    idle_seconds: int = CLASS_IDLE_SECONDS
-    """Time until GKE removes an empty node, whole minutes, 60 to 86400. Longer than a replacement pod takes to be there: at once, or, in a
-    full GPU quota, `facts.capacity.FULL_QUOTA_IDLE_SECONDS`."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the ComputeClass."""
 
 
 class CapacityLadder(pulumi.ComponentResource):
@@ -60,7 +53,7 @@ class CapacityLadder(pulumi.ComponentResource):
             f"{name}-class",
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
-            metadata={"name": args.class_name, "labels": dict(args.labels)},
+            metadata={"name": ladder_class(args.namespace, args.placement.machine), "labels": stack_labels()},
             spec=compute_class_spec(args),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -68,42 +61,42 @@ class CapacityLadder(pulumi.ComponentResource):
 
 
 def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
-    """Spec of the ComputeClass, with the rungs in order."""
-    rungs = _rungs(args)
+    """Spec of the ComputeClass, with the modes as its priorities."""
+    priorities = _priorities(args)
     spec: dict[str, Any] = {
         "nodePoolAutoCreation": {"enabled": True},
         # The alternative creates any machine, on which the pods stay Pending.
         "whenUnsatisfiable": "DoNotScaleUp",
         # An idle node costs as much as a busy one.
-        "autoscalingPolicy": {"consolidationDelayMinutes": args.idle_seconds // 60},
-        "priorities": rungs,
+        "autoscalingPolicy": {"consolidationDelayMinutes": args.placement.idle_seconds // 60},
+        "priorities": priorities,
     }
-    if args.returns and len(rungs) > 1:
+    if args.returns and len(priorities) > 1:
         # A node first, not a pod: the disruption budget lets one replica at a time go, the only one, too.
         spec["activeMigration"] = {"optimizeRulePriority": True}
     return spec
 
 
-def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
-    ladder, zones, machine = args.ladder, sorted(args.zones), args.machine
+def _priorities(args: CapacityLadderArgs) -> list[dict[str, Any]]:
+    ladder, zones, machine = args.ladder, sorted(args.placement.zones), args.placement.machine
     node: dict[str, Any] = {
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
-    rungs: dict[str, dict[str, Any]] = {}
+    modes: dict[str, dict[str, Any]] = {}
     if ladder.reservation is not None:
         reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
         if ladder.reservation.project is not None:
             reservation["project"] = ladder.reservation.project
         # A specific reservation implies its zones; the class is refused if `location.zones` is set too.
-        rungs["reservation"] = {**node, "reservations": {"affinity": "Specific", "specific": [reservation]}}
+        modes["reservation"] = {**node, "reservations": {"affinity": "Specific", "specific": [reservation]}}
     # The weights exist only in these zones.
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
     if ladder.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
         if ladder.is_recycled:
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
-        rungs["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
+        modes["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
     if ladder.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
         if args.long_notice:
@@ -112,5 +105,5 @@ def _rungs(args: CapacityLadderArgs) -> list[dict[str, Any]]:
                 "shutdownGracePeriodCriticalPodsSeconds": LONG_SHUTDOWN_CRITICAL_SECONDS,
             }
             spot["nodeSystemConfig"] = {"kubeletConfig": shutdown}
-        rungs["spot"] = spot
-    return [rungs[step] for step in LADDER_STEPS if step in rungs]
+        modes["spot"] = spot
+    return [modes[mode] for mode in LADDER_STEPS if mode in modes]

@@ -1,10 +1,18 @@
-"""Type of Kubernetes objects as plain data."""
+"""Parts of Kubernetes objects for kubectl.
+
+Parts are an `...ArgsDict` of the SDK, which mypy checks and which costs nothing at run time; the SDK translates their keys when it sends
+an object. `fleet bench run` and `fleet batch run` send objects themselves.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import re
+from collections.abc import Mapping
+from typing import Any
 
-Manifest: TypeAlias = Any
-"""A Kubernetes object or part of one, with camelCase keys: objects that `fleet bench run` also sends with kubectl, parts shared with
-the SDK, and custom resources. A test validates them against the published schemas. Everything else is an `...ArgsDict` of the SDK,
-which mypy checks and which costs nothing at run time."""
+
+def sent(part: Any) -> Any:
+    """The part with the API's own keys: `mount_path` as `mountPath`."""
+    if isinstance(part, Mapping):
+        return {re.sub(r"_([a-z])", lambda found: found[1].upper(), key): sent(value) for key, value in part.items()}
+    return [sent(item) for item in part] if isinstance(part, list | tuple) else part

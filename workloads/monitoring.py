@@ -5,14 +5,13 @@ The cluster's automatic scraping is off: otherwise every sample of these pods wo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.signals.model import Catalogue
-from settings.sections.monitoring import Monitoring as MonitoringSection
 from workloads.gateway.gateway import Gateway
 from workloads.names import (
     APP_LABEL,
@@ -23,11 +22,11 @@ from workloads.names import (
     ROUTER_METRICS_PORT_NAME,
     epp_name,
     epp_selector,
+    own_labels,
     selector,
 )
 from workloads.server.ranks import STATUS_PORT_NAME
 from workloads.server.server import Server
-from workloads.space import Space
 
 API = "monitoring.googleapis.com/v1"
 MAX_TIMEOUT_SECONDS = 10
@@ -38,20 +37,18 @@ MAX_TIMEOUT_SECONDS = 10
 class MonitoringArgs:
     """Arguments of `Monitoring`."""
 
-    space: Space
-    """Namespace of the servers; labels."""
     server: Server
     """Servers to scrape."""
-    also: tuple[Server, ...] = ()
-    """Further servers to scrape, such as a canary, without recording rules."""
+    canary: Server | None = None
+    """A canary's servers, which are scraped too, without recording rules."""
     signals: Catalogue | None = None
     """Signal catalogue whose recordings become rules. None: no rules."""
     gateway: Gateway | None = None
     """Gateway whose endpoint picker is scraped too, if any."""
     router: bool = False
     """Whether the namespace has routers, which are scraped too."""
-    monitoring: MonitoringSection = field(default_factory=MonitoringSection)
-    """Scrape interval in seconds. `enabled` is ignored here."""
+    interval_seconds: int = 15
+    """Scrape interval."""
 
 
 class Monitoring(pulumi.ComponentResource):
@@ -70,16 +67,20 @@ class Monitoring(pulumi.ComponentResource):
                 f"{name}-{what}",
                 api_version=API,
                 kind=kind,
-                metadata={"name": object_name, "namespace": args.space.namespace, "labels": dict(args.space.labels)},
+                metadata={
+                    "name": object_name,
+                    "namespace": args.server.namespace,
+                    "labels": own_labels(args.server.name),
+                },
                 spec=spec,
                 opts=child,
             )
 
-        server, every = args.server, args.monitoring.interval_seconds
+        server, every = args.server, args.interval_seconds
         scrape = server_scrape(server.name, every, _port(server), has_pod_router=server.has_pod_router)
         custom("server", "PodMonitoring", server.name, scrape)
-        for other in args.also:
-            custom(other.name, "PodMonitoring", other.name, server_scrape(other.name, every, _port(other)))
+        if (trial := args.canary) is not None:
+            custom(trial.name, "PodMonitoring", trial.name, server_scrape(trial.name, every, _port(trial)))
         if args.gateway is not None and args.gateway.pool is not None:
             custom("picker", "PodMonitoring", epp_name(args.gateway.pool), picker_scrape(args.gateway.pool, every))
             if (pool := args.gateway.canary_pool) is not None:

@@ -11,6 +11,7 @@ from facts.names import BATCH_ACCOUNT as BATCH_ACCOUNT
 from facts.names import BATCH_APP as BATCH_APP
 from facts.names import BENCHMARK_ACCOUNT as BENCHMARK_ACCOUNT
 from facts.names import BENCHMARK_APP as BENCHMARK_APP
+from facts.names import CANARY_ENDING as CANARY_ENDING
 from facts.names import EPP_EXT_PROC_PORT as EPP_EXT_PROC_PORT
 from facts.names import FIRST_ENGINE_PORT as FIRST_ENGINE_PORT
 from facts.names import HTTP_PORT as HTTP_PORT
@@ -26,8 +27,10 @@ from facts.names import STATUS_PORT as STATUS_PORT
 from facts.names import WRITER_ACCOUNT as WRITER_ACCOUNT
 from facts.names import WRITER_APP as WRITER_APP
 from facts.names import epp_name as epp_name
+from facts.names import stack_labels as labels_of_stack
 
 if TYPE_CHECKING:
+    import pulumi
     from pulumi_kubernetes.core.v1 import ServicePortArgsDict, ServiceSpecArgsDict
 
 CLIENT_LABEL: Final = "vllm-fleet/client"
@@ -56,8 +59,46 @@ HF_TOKEN_PATH: Final = f"{HF_TOKEN_DIR}/{HF_TOKEN_KEY}"
 """Path of the token in a pod, from either store; `HF_TOKEN_PATH` for huggingface_hub."""
 
 
+def stack_labels() -> dict[str, str]:
+    """Labels of every object of the running stack."""
+    import pulumi
+
+    return labels_of_stack(pulumi.get_stack())
+
+
+def own_labels(app: str) -> dict[str, str]:
+    """Labels of an object of `app` in the running stack. For selectors use `selector`, which never changes."""
+    return labels(stack_labels(), app)
+
+
+def once_created(resource: pulumi.Resource, name: str) -> pulumi.Output[str]:
+    """`name`, after `resource` was created; known already in a first preview.
+
+    Outputs of Kubernetes objects, their names included, are unknown while the cluster does not exist, and policies cannot
+    judge what refers to them. The URN is known.
+    """
+    return resource.urn.apply(lambda _: name)
+
+
+def service_account(
+    name: str, account: str, namespace: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> pulumi.Resource:
+    """A service account without a Kubernetes API token; `name` is the Pulumi resource's.
+
+    Workload Identity and the Secret Manager driver need no token in the pod: the node's metadata server and driver fetch their own.
+    """
+    import pulumi_kubernetes as k8s
+
+    return k8s.core.v1.ServiceAccount(
+        name,
+        metadata={"name": account, "namespace": namespace, "labels": stack_labels()},
+        automount_service_account_token=False,
+        opts=opts,
+    )
+
+
 def labels(common: Mapping[str, str], app: str) -> dict[str, str]:
-    """Labels of an object of `app`: the common ones and its own. For selectors use `selector`, which never changes."""
+    """Labels of an object of `app`: those of its stack and its own."""
     return {**common, **selector(app)}
 
 

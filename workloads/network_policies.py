@@ -7,8 +7,8 @@ no flow. Policies apply after Service address translation, so flows name pods, n
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pulumi
@@ -34,6 +34,7 @@ from workloads.names import (
     epp_name,
     epp_selector,
     selector,
+    stack_labels,
 )
 
 if TYPE_CHECKING:
@@ -98,17 +99,17 @@ class Addresses:
 Party = Pods | Namespaces | Addresses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One allowed flow: connections from `from_` to `to`."""
 
     from_: Party
     to: Party
     port: int
+    why: str
     ports: int = 1
     """Number of ports, from `port` on."""
     protocol: Protocol = "TCP"
-    why: str
 
     @property
     def shown_ports(self) -> str:
@@ -198,7 +199,7 @@ def _canary(traffic: Traffic, canary: CanaryTraffic) -> Iterator[Flow]:
     if traffic.compile_cache:
         table += _compile_cache(pods)
     if traffic.benchmark:
-        table.append(Flow(from_=BENCHMARK, to=pods, port=HTTP_PORT, why="the canary's measurement load"))
+        table.append(Flow(BENCHMARK, pods, HTTP_PORT, "the canary's measurement load"))
     if traffic.monitoring:
         table += _scrapes(traffic, gateway, pods)
     pickers = () if gateway is None or gateway.pool is None else (endpoint_picker(gateway.pool),)
@@ -216,7 +217,7 @@ def name_resolution(traffic: Traffic) -> Iterator[Flow]:
     )
     for to, why in answers:
         for protocol in _DNS_PROTOCOLS:
-            yield Flow(from_=EVERY_POD, to=to, port=53, protocol=protocol, why=why)
+            yield Flow(EVERY_POD, to, 53, why, protocol=protocol)
 
 
 _DNS_PROTOCOLS: tuple[Protocol, ...] = ("UDP", "TCP")
@@ -227,42 +228,36 @@ def _from_clients(traffic: Traffic, entrance: Pods) -> Iterator[Flow]:
     # does not protect. A router serves /v1 only.
     if not (traffic.guards_v1_only and traffic.gateway is not None and entrance != ROUTER):
         yield Flow(
-            from_=CLIENT_PODS,
-            to=entrance,
-            port=HTTP_PORT,
+            CLIENT_PODS,
+            entrance,
+            HTTP_PORT,
+            f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}",
             ports=_ranks(traffic, entrance),
-            why=f"pods here labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
         yield Flow(
-            from_=CLIENT_NAMESPACES,
-            to=entrance,
-            port=HTTP_PORT,
+            CLIENT_NAMESPACES,
+            entrance,
+            HTTP_PORT,
+            f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
             ports=_ranks(traffic, entrance),
-            why=f"applications in namespaces labelled {CLIENT_LABEL}={CLIENT_VALUE}",
         )
     if traffic.internal_load_balancer:
         yield Flow(
-            from_=_vpc_without_pods(traffic),
-            to=entrance,
-            port=HTTP_PORT,
-            why="the passthrough load balancer keeps its clients' addresses",
+            _vpc_without_pods(traffic),
+            entrance,
+            HTTP_PORT,
+            "the passthrough load balancer keeps its clients' addresses",
         )
 
 
 def _router(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     yield Flow(
-        from_=ROUTER,
-        to=server,
-        port=HTTP_PORT,
-        ports=traffic.rank_ports,
-        why="requests, each to the server that the router chose",
+        ROUTER, server, HTTP_PORT, "requests, each to the server that the router chose", ports=traffic.rank_ports
     )
     if traffic.benchmark:
-        yield Flow(from_=BENCHMARK, to=ROUTER, port=HTTP_PORT, why="the load through the router")
+        yield Flow(BENCHMARK, ROUTER, HTTP_PORT, "the load through the router")
     if traffic.monitoring:
-        yield Flow(
-            from_=COLLECTORS, to=ROUTER, port=ROUTER_METRICS_PORT, why="managed Prometheus reads the router's metrics"
-        )
+        yield Flow(COLLECTORS, ROUTER, ROUTER_METRICS_PORT, "managed Prometheus reads the router's metrics")
 
 
 def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Pods) -> Iterator[Flow]:
@@ -270,76 +265,50 @@ def _through_the_gateway(traffic: Traffic, gateway: GatewayTraffic, entrance: Po
     known = traffic.ranges.proxies
     proxies = vpc(traffic) if known is None else Addresses(name="gateway-proxies", ranges=(known,))
     each = _ranks(traffic, entrance)
-    yield Flow(
-        from_=proxies,
-        to=entrance,
-        port=HTTP_PORT,
-        ports=each,
-        why="requests, from the proxies of the regional load balancer",
-    )
+    yield Flow(proxies, entrance, HTTP_PORT, "requests, from the proxies of the regional load balancer", ports=each)
     if gateway.pool is not None:
         picker = endpoint_picker(gateway.pool)
-        yield Flow(from_=proxies, to=picker, port=EPP_EXT_PROC_PORT, why="a replica is picked for each request")
+        yield Flow(proxies, picker, EPP_EXT_PROC_PORT, "a replica is picked for each request")
     yield Flow(
-        from_=PROBERS,
-        to=entrance,
-        port=HTTP_PORT if each == 1 else traffic.status_port,
-        why="the load balancer's health check of the replicas",
+        PROBERS,
+        entrance,
+        HTTP_PORT if each == 1 else traffic.status_port,
+        "the load balancer's health check of the replicas",
     )
     if gateway.pool is None:
         return
-    yield Flow(from_=PROBERS, to=picker, port=EPP_EXT_PROC_PORT, why="the load balancer's health check of the picker")
-    yield Flow(from_=PROBERS, to=picker, port=EPP_HEALTH_PORT, why="the picker's own health service")
+    yield Flow(PROBERS, picker, EPP_EXT_PROC_PORT, "the load balancer's health check of the picker")
+    yield Flow(PROBERS, picker, EPP_HEALTH_PORT, "the picker's own health service")
+    yield Flow(picker, entrance, HTTP_PORT, "the picker reads queue and cache state of every replica", ports=each)
     yield Flow(
-        from_=picker,
-        to=entrance,
-        port=HTTP_PORT,
-        ports=each,
-        why="the picker reads queue and cache state of every replica",
-    )
-    yield Flow(
-        from_=picker,
-        to=vpc(traffic),
-        port=443,
-        why="the picker watches pods and the pool; GKE assigns the control plane's private address",
+        picker,
+        vpc(traffic),
+        443,
+        "the picker watches pods and the pool; GKE assigns the control plane's private address",
     )
 
 
 def _downloads(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if traffic.weights_writer:
-        yield Flow(
-            from_=WRITER, to=internet(traffic), port=443, why="the model, from Hugging Face and its storage hosts"
-        )
+        yield Flow(WRITER, internet(traffic), 443, "the model, from Hugging Face and its storage hosts")
     elif not traffic.weights_in_image:
         yield Flow(
-            from_=server,
-            to=internet(traffic),
-            port=443,
-            why="the replica downloads the model itself (weights.source: huggingface)",
+            server, internet(traffic), 443, "the replica downloads the model itself (weights.source: huggingface)"
         )
 
 
 def _compile_cache(server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=server, to=METADATA, port=80, why="the access token for the compile-cache bucket")
-    yield Flow(
-        from_=server,
-        to=GOOGLE_APIS,
-        port=443,
-        why="compile caches from and to Cloud Storage, at Google's own addresses",
-    )
+    yield Flow(server, METADATA, 80, "the access token for the compile-cache bucket")
+    yield Flow(server, GOOGLE_APIS, 443, "compile caches from and to Cloud Storage, at Google's own addresses")
 
 
 def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     gateway, outside = traffic.gateway, internet(traffic)
-    yield Flow(from_=BENCHMARK, to=server, port=HTTP_PORT, why="the load, and each server's metrics")
+    yield Flow(BENCHMARK, server, HTTP_PORT, "the load, and each server's metrics")
     if traffic.status_port != HTTP_PORT:
-        yield Flow(
-            from_=BENCHMARK, to=server, port=traffic.status_port, why="each server's metrics, of all its engines"
-        )
-    yield Flow(
-        from_=BENCHMARK, to=METADATA, port=80, why="the access token for the results bucket and the dataset's bucket"
-    )
-    yield Flow(from_=BENCHMARK, to=outside, port=443, why="tokenizer, dataset, and results to Cloud Storage")
+        yield Flow(BENCHMARK, server, traffic.status_port, "each server's metrics, of all its engines")
+    yield Flow(BENCHMARK, METADATA, 80, "the access token for the results bucket and the dataset's bucket")
+    yield Flow(BENCHMARK, outside, 443, "tokenizer, dataset, and results to Cloud Storage")
     if gateway is not None:
         yield _through(gateway, BENCHMARK, traffic, "the load through the gateway")
 
@@ -350,20 +319,20 @@ def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
     if gateway is not None:
         yield _through(gateway, BATCH, traffic, "documents, through the gateway")
     elif traffic.router:
-        yield Flow(from_=BATCH, to=ROUTER, port=HTTP_PORT, why="documents, through the router")
+        yield Flow(BATCH, ROUTER, HTTP_PORT, "documents, through the router")
     else:
-        yield Flow(from_=BATCH, to=server, port=HTTP_PORT, ports=traffic.rank_ports, why="documents of a batch")
-    yield Flow(from_=BATCH, to=METADATA, port=80, why="the access token for the bucket of batches")
-    yield Flow(from_=BATCH, to=outside, port=443, why="documents and results in Cloud Storage")
+        yield Flow(BATCH, server, HTTP_PORT, "documents of a batch", ports=traffic.rank_ports)
+    yield Flow(BATCH, METADATA, 80, "the access token for the bucket of batches")
+    yield Flow(BATCH, outside, 443, "documents and results in Cloud Storage")
 
 
 def _through(gateway: GatewayTraffic, pods: Pods, traffic: Traffic, why: str) -> Flow:
     """Requests of these pods to the gateway's load balancer."""
     return Flow(
-        from_=pods,
-        to=internet(traffic) if gateway.public else vpc(traffic),
-        port=GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
-        why=f"{why}, whose address is {'public' if gateway.public else 'in the VPC'}",
+        pods,
+        internet(traffic) if gateway.public else vpc(traffic),
+        GATEWAY_TLS_PORT if gateway.tls else GATEWAY_PORT,
+        f"{why}, whose address is {'public' if gateway.public else 'in the VPC'}",
     )
 
 
@@ -373,24 +342,16 @@ def _ranks(traffic: Traffic, entrance: Pods) -> int:
 
 
 def _scrapes(traffic: Traffic, gateway: GatewayTraffic | None, server: Pods) -> Iterator[Flow]:
-    yield Flow(from_=COLLECTORS, to=server, port=traffic.status_port, why="managed Prometheus reads /metrics")
+    yield Flow(COLLECTORS, server, traffic.status_port, "managed Prometheus reads /metrics")
     if gateway is not None and gateway.pool is not None:
         yield Flow(
-            from_=COLLECTORS,
-            to=endpoint_picker(gateway.pool),
-            port=EPP_METRICS_PORT,
-            why="managed Prometheus reads the picker's metrics",
+            COLLECTORS, endpoint_picker(gateway.pool), EPP_METRICS_PORT, "managed Prometheus reads the picker's metrics"
         )
 
 
 def spending_flows(traffic: Traffic) -> Iterator[Flow]:
     """The allowed flows of the spending guard's own namespace."""
-    yield Flow(
-        from_=SPENDING_GUARD,
-        to=vpc(traffic),
-        port=443,
-        why="the guard uses the control plane, whose private address GKE assigns",
-    )
+    yield Flow(SPENDING_GUARD, vpc(traffic), 443, "the guard uses the control plane, whose private address GKE assigns")
 
 
 def _vpc_without_pods(traffic: Traffic) -> Addresses:
@@ -469,9 +430,7 @@ class NetworkPoliciesArgs:
     traffic: Traffic
     """Workloads and required connections; all others are denied."""
     ranges: pulumi.Input[VpcRanges] | None = None
-    """VPC ranges from another stack; override those of `traffic`."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every policy."""
+    """The VPC's ranges, which another stack may supply; they override those of `traffic`."""
     table: Callable[[Traffic], Iterable[Flow]] = flows
     """The allowed flows."""
 
@@ -483,16 +442,17 @@ class NetworkPolicies(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:NetworkPolicies", name, None, opts)
-        made = policies(args.table(args.traffic))
-        for policy, spec in made.items():
-            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": dict(args.labels)}
+        known = args.ranges if isinstance(args.ranges, VpcRanges) else None
+        specs = policies(args.table(args.traffic if known is None else replace(args.traffic, ranges=known)))
+        for policy, spec in specs.items():
+            metadata: ObjectMetaArgsDict = {"name": policy, "namespace": args.namespace, "labels": stack_labels()}
             k8s.networking.v1.NetworkPolicy(
                 f"{name}-{policy}",
                 metadata=metadata,
-                spec=spec if args.ranges is None else _within(args, args.ranges, policy),
+                spec=spec if args.ranges is None or known is not None else _within(args, args.ranges, policy),
                 opts=pulumi.ResourceOptions(parent=self),
             )
-        self.names = tuple(made)
+        self.names = tuple(specs)
         self.register_outputs({})
 
 

@@ -1,4 +1,4 @@
-"""Python programs for pods: the source files beside the components, without docstrings and comments.
+"""Python programs for pods: the source files of this folder, without docstrings and comments.
 
 In a manifest, a changed comment would change the object: it
 would restart the servers or replace a benchmark's ConfigMap.

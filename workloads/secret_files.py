@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from settings.sections.secret_stores import SecretManagerSecret, SecretStore
-from workloads.manifest import Manifest
 
 if TYPE_CHECKING:
     import pulumi
+    from pulumi_kubernetes.core.v1 import VolumeArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
 
 DRIVER: Final = "secrets-store-gke.csi.k8s.io"
 """CSI driver of GKE's add-on; the upstream driver's name does not work. Source: GKE documentation, Secret Manager add-on."""
 
 
-def volume(name: str, provider_class: str) -> Manifest:
+def volume(name: str, provider_class: str) -> VolumeArgsDict:
     """The pod's volume `name`, filled by the SecretProviderClass of that name."""
     return {
         "name": name,
-        "csi": {"driver": DRIVER, "readOnly": True, "volumeAttributes": {"secretProviderClass": provider_class}},
+        "csi": {"driver": DRIVER, "read_only": True, "volume_attributes": {"secretProviderClass": provider_class}},
     }
 
 
@@ -35,8 +35,10 @@ def provider_class_spec(secret: SecretManagerSecret, file: str) -> dict[str, Any
     }
 
 
-def store_of(secret: pulumi.Output[str] | SecretManagerSecret) -> SecretStore:
+def store_of(secret: pulumi.Output[str] | SecretManagerSecret | Stored) -> SecretStore:
     """Volume source for this secret."""
+    if isinstance(secret, Stored):
+        return secret.store
     return "secret-manager" if isinstance(secret, SecretManagerSecret) else "kubernetes"
 
 
@@ -46,6 +48,8 @@ class Stored:
 
     object: pulumi.CustomResource
     """The object that the pods' volume refers to; pods that mount it depend on it."""
+    store: SecretStore
+    """Where the secret is."""
     version: pulumi.Input[str] | None
     """Changes with the secret; as a pod annotation it restarts pods that read the file once. None for the
     latest version of a Secret Manager secret, whose changes are not visible here.
@@ -55,7 +59,7 @@ class Stored:
 
 
 def stored(
-    secret: pulumi.Output[str] | SecretManagerSecret,
+    secret: pulumi.Output[str] | SecretManagerSecret | Stored,
     *,
     key: str,
     secret_name: str,
@@ -63,10 +67,12 @@ def stored(
     metadata: ObjectMetaArgsDict,
     opts: pulumi.ResourceOptions,
 ) -> Stored:
-    """Creates the SecretProviderClass (resource `class_name`) or the Secret (resource `secret_name`)."""
+    """Creates the SecretProviderClass (resource `class_name`) or the Secret (resource `secret_name`), unless it is stored already."""
     import pulumi
     import pulumi_kubernetes as k8s
 
+    if isinstance(secret, Stored):
+        return secret
     if isinstance(secret, SecretManagerSecret):
         provider_class = k8s.apiextensions.CustomResource(
             class_name,
@@ -76,7 +82,9 @@ def stored(
             spec=provider_class_spec(secret, key),
             opts=opts,
         )
-        return Stored(object=provider_class, version=None if secret.version is None else str(secret.version))
-    made = k8s.core.v1.Secret(secret_name, metadata=metadata, type="Opaque", string_data={key: secret}, opts=opts)
+        version = None if secret.version is None else str(secret.version)
+        return Stored(object=provider_class, store="secret-manager", version=version)
+    created = k8s.core.v1.Secret(secret_name, metadata=metadata, type="Opaque", string_data={key: secret}, opts=opts)
     # The id is unknown until the Secret exists; until then metadata has no uid.
-    return Stored(object=made, version=pulumi.Output.all(made.id, made.metadata.uid).apply(lambda known: str(known[1])))
+    uid = pulumi.Output.all(created.id, created.metadata.uid).apply(lambda known: str(known[1]))
+    return Stored(object=created, store="kubernetes", version=uid)

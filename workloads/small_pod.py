@@ -15,8 +15,6 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
 
-    from workloads.space import Space
-
 IMAGE: Final = (
     "library/python:3.13.14-alpine3.24@sha256:399babc8b49529dabfd9c922f2b5eea81d611e4512e3ed250d75bd2e7683f4b0"
 )
@@ -25,8 +23,8 @@ NONROOT: Final = 65532
 
 
 def small_pod(
-    space: Space,
     *,
+    image: pulumi.Input[str],
     app: str,
     command: Sequence[pulumi.Input[str]],
     vcpus: float,
@@ -34,11 +32,13 @@ def small_pod(
     mounts: Sequence[VolumeMountArgsDict],
     volumes: Sequence[VolumeArgsDict],
 ) -> PodSpecArgsDict:
-    """Spec of a pod with one container, without rights in its node. `app`: also its service account, whose token is mounted."""
+    """Spec of a pod with one container, without rights in its node. `image`: `IMAGE` with its registry. `app`: also its service account,
+    whose token is mounted.
+    """
     amounts = {"cpu": f"{vcpus * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
     container: ContainerArgsDict = {
         "name": app,
-        "image": space.image(IMAGE),
+        "image": image,
         "command": list(command),
         "resources": {"requests": amounts, "limits": dict(amounts)},
         "security_context": {

@@ -86,9 +86,6 @@ def accept(stack: str, given: object, source: str) -> StackOutputs:
         raise LiveError(
             f"stack {stack} has no outputs: it is not up, or was destroyed. Run `pulumi up --stack {stack}` first"
         )
-    platform = given.get("platform")
-    if not isinstance(platform, Mapping):
-        raise _missing(stack, source, "platform", platform)
 
     def text(key: str) -> str:
         value = given.get(key)
@@ -96,21 +93,15 @@ def accept(stack: str, given: object, source: str) -> StackOutputs:
             raise _missing(stack, source, key, value)
         return value
 
-    def of_platform(key: str) -> str:
-        value = platform.get(key)
-        if not isinstance(value, str) or not value:
-            raise _missing(stack, source, f"platform.{key}", value)
-        return value
-
     usd = given.get("usdPerHour")
     return StackOutputs(
         stack=stack,
         endpoint=text("endpoint").rstrip("/"),
         cluster=text("clusterName"),
-        project=of_platform("project"),
-        region=of_platform("region"),
-        image_prefix=of_platform("imagePrefix"),
-        bucket=of_platform("resultsBucket"),
+        project=text("project"),
+        region=text("region"),
+        image_prefix=text("imagePrefix"),
+        bucket=text("resultsBucket"),
         batch_bucket=given["batchBucket"] if isinstance(given.get("batchBucket"), str) else None,
         kubeconfig=_kubeconfig_text(stack, source, given.get("kubeconfig")),
         model_revision=text("modelRevision"),

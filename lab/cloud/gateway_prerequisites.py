@@ -110,7 +110,8 @@ def prerequisites_of(recording: Recording) -> GatewayPrerequisites:
         or any(
             one.get("purpose") == PROXY_ONLY
             and one.get("role") == "ACTIVE"
-            and one.get("region") in regions
+            # Without a region it is in the provider's, where the cluster is.
+            and (one.get("region") is None or one["region"] in regions)
             and one.get("network") in networks
             for one in inputs.get("gcp:compute/subnetwork:Subnetwork", [])
         ),

@@ -10,7 +10,7 @@ from facts.experts import expert_format, has_trtllm
 from facts.finding import Finding
 from facts.memory import DEFAULT_LORA_RANK
 from facts.releases import CURRENT, number_of
-from settings.checks.row import Row
+from settings.row import Row
 from settings.sections.engine import Engine
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.time_to_serve import time_to_serve
-from settings.checks.row import Row
 from settings.derived.replica_start import replica_start
+from settings.row import Row
 from settings.sections.batch import MOST_DAYS
 
 if TYPE_CHECKING:

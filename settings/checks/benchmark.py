@@ -7,7 +7,6 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from settings.checks.row import Row
 from settings.checks.unused import FILE_WORKLOADS
 from settings.derived.benchmark_load import (
     expected_seconds,
@@ -16,6 +15,7 @@ from settings.derived.benchmark_load import (
     most_prompts,
     pod_memory_gib,
 )
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -9,7 +9,7 @@ from facts.engines import parse
 from facts.finding import Finding
 from facts.machines import B200
 from facts.memory import FOUR_BIT_CACHE
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

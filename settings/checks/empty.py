@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from facts.finding import Finding
-from settings.checks.row import Row
+from settings.row import Row
 from settings.sections.section import NAMESPACE, Section
 
 RUNG: Final = "flexStartSeconds"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from settings.checks.row import Row
 from settings.derived.router import CONNECTIONS_PER_GIB, MOST_SLOTS
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

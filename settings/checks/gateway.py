@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding
 from facts.names import CANARY_ENDING, MAX_POOL_NAME
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -22,8 +22,8 @@ from facts.lessons.words import RESOURCES
 from facts.releases import CURRENT
 from facts.sizing import CONNECTIONS_PER_CLIENT
 from settings.checks.declared_server import DeclaredServer, stack_file
-from settings.checks.row import Row
 from settings.profiles import valid_for
+from settings.row import Row
 from settings.sections.section import key
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from facts.finding import Finding
 from facts.machines import Machine, of_accelerator
 from facts.regions import nearest_region
 from facts.sizing import POD_ROUTER_DISK_GIB
-from settings.checks.row import Row
+from settings.row import Row
 from settings.sections.capacity import Ladder
 from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB
 

@@ -15,7 +15,7 @@ from settings.checks.adapters import adapter_problems
 from settings.checks.context import context_problems
 from settings.checks.declared_server import DeclaredServer, EngineServer
 from settings.checks.parsers import parser_problems
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

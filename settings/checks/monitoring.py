@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.signals.series import TPOT_BOUNDS, TTFT_BOUNDS
-from settings.checks.row import Row
+from settings.row import Row
 from settings.sections import monitoring as section
 from settings.sections.section import NAMESPACE
 

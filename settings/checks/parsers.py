@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from facts import parsers
 from facts.finding import Finding
 from facts.models import CATALOGUE, part_for
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.ranges import NOT_INTERNET, smallest_ranges
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.sections.cluster import IpEndpoint
@@ -52,9 +52,9 @@ def platform_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem of the sections network and cluster."""
     network, gateway = settings.network, settings.proxy_only_subnet
     if network.existing is None:
-        yield from range_problems("network", network, gateway)
+        yield from _range_problems(network, gateway)
     else:
-        yield from existing_problems("network", network, gateway=gateway)
+        yield from _existing_problems(network, gateway=gateway)
     sizes = smallest_ranges(gpu_nodes=settings.nodes, gateway=gateway)
     longest = {
         "network.nodeCidr": sizes.nodes_prefix,
@@ -62,10 +62,10 @@ def platform_problems(settings: Settings) -> Iterator[Finding]:
         "network.serviceCidr": sizes.services_prefix,
         "network.proxyOnly.cidr": sizes.proxy_only_prefix or 32,
     }
-    for path, block in _valid(_ranges("network", network, gateway)):
+    for path, block in _valid(_ranges(network, gateway)):
         if block.prefixlen > longest[path]:
             yield _SMALL(path, str(block), f"/{longest[path]} or larger for {settings.nodes} server nodes")
-    yield from endpoint_problems("cluster.ipEndpoint.authorizedNetworks", settings.cluster.ip_endpoint)
+    yield from _endpoint_problems(settings.cluster.ip_endpoint)
 
 
 def _valid(given: Mapping[str, str]) -> Iterator[tuple[str, ipaddress.IPv4Network]]:
@@ -74,18 +74,18 @@ def _valid(given: Mapping[str, str]) -> Iterator[tuple[str, ipaddress.IPv4Networ
             yield path, ipaddress.IPv4Network(text)
 
 
-def _ranges(path: str, network: Network, proxy_only: bool) -> dict[str, str]:
+def _ranges(network: Network, proxy_only: bool) -> dict[str, str]:
     ranges = {
-        f"{path}.nodeCidr": network.node_cidr,
-        f"{path}.podCidr": network.pod_cidr,
-        f"{path}.serviceCidr": network.service_cidr,
+        "network.nodeCidr": network.node_cidr,
+        "network.podCidr": network.pod_cidr,
+        "network.serviceCidr": network.service_cidr,
     }
-    return {**ranges, f"{path}.proxyOnly.cidr": network.proxy_only.cidr} if proxy_only else ranges
+    return {**ranges, "network.proxyOnly.cidr": network.proxy_only.cidr} if proxy_only else ranges
 
 
-def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Finding]:
+def _range_problems(network: Network, proxy_only: bool) -> Iterator[Finding]:
     """Ranges of addresses that belong to others, or to one another."""
-    blocks = list(_valid(_ranges(path, network, proxy_only)))
+    blocks = list(_valid(_ranges(network, proxy_only)))
     for (one, first), (other, second) in combinations(blocks, 2):
         if first.overlaps(second):
             yield _OVERLAP(other, str(second), f"a range outside {first} ({one})")
@@ -94,7 +94,7 @@ def range_problems(path: str, network: Network, proxy_only: bool) -> Iterator[Fi
             yield _PUBLIC(name, str(block), "one in 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 or 100.64.0.0/10")
 
 
-def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator[Finding]:
+def _existing_problems(network: Network, *, gateway: bool) -> Iterator[Finding]:
     """Ranges of an existing VPC that are left out. `gateway`: whether a proxy-only subnet is needed."""
     existing = network.existing
     if existing is None:
@@ -106,13 +106,14 @@ def existing_problems(path: str, network: Network, *, gateway: bool) -> Iterator
         missing.append("proxyOnly.cidr")
     for name in missing:
         subnet = existing.proxy_only_subnet if name == "proxyOnly.cidr" else existing.subnet
-        yield _NO_RANGE(f"{path}.{name}", None, f"the range of the existing subnet {subnet}")
+        yield _NO_RANGE(f"network.{name}", None, f"the range of the existing subnet {subnet}")
     if not missing:
-        yield from range_problems(path, network, gateway or has_proxies)
+        yield from _range_problems(network, gateway or has_proxies)
 
 
-def endpoint_problems(path: str, endpoint: IpEndpoint) -> Iterator[Finding]:
+def _endpoint_problems(endpoint: IpEndpoint) -> Iterator[Finding]:
     """Problems with a control plane's IP endpoint that is open to the internet."""
+    path = "cluster.ipEndpoint.authorizedNetworks"
     if endpoint.enabled and not endpoint.authorized_networks:
         yield _OPEN(path, [], "one or more named ranges")
     blocks = dict(_valid({network.cidr: network.cidr for network in endpoint.authorized_networks}))

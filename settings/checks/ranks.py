@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from facts.finding import Finding
-from settings.checks.row import Row
-from settings.sections.engine import Engine
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -42,10 +41,13 @@ _API_SERVERS = Row(
 
 def rank_problems(settings: Settings) -> Iterator[Finding]:
     """Every reason why a port per rank does not work here."""
-    path, server = "server.rankPorts", settings.server
-    yield from rank_port_problems(path, server.rank_ports, settings.serving.engine)
+    path, server, engine = "server.rankPorts", settings.server, settings.serving.engine
     if not server.rank_ports:
         return
+    if engine.data_parallel_size < 2:
+        yield _ONE_RANK(path, True, "false with one rank")
+    if engine.api_server_count not in (None, engine.data_parallel_size):
+        yield _API_SERVERS(path, True, "true without apiServerCount")
     if not settings.sees_ranks:
         yield _UNSEEN(path, True, "true with endpoint.kind inferenceGateway or leastRequest")
     if server.internal_load_balancer:
@@ -54,13 +56,3 @@ def rank_problems(settings: Settings) -> Iterator[Finding]:
         yield _CANARY(path, True, "false with rollout.canary")
     if settings.has_picker and not settings.owns_platform:
         yield _FIREWALL(path, True, "false behind the gateway of a stack that joins a cluster")
-
-
-def rank_port_problems(path: str, wanted: bool, engine: Engine) -> Iterator[Finding]:
-    """Whether the engine has ranks that can be served apart. `path`: of the setting."""
-    if not wanted:
-        return
-    if engine.data_parallel_size < 2:
-        yield _ONE_RANK(path, True, "false with one rank")
-    if engine.api_server_count not in (None, engine.data_parallel_size):
-        yield _API_SERVERS(path, True, "true without apiServerCount")

@@ -9,7 +9,7 @@ from facts.finding import Finding
 from facts.lessons.engine_lessons import ENGINE_LESSONS
 from facts.lessons.serving_judged import key_of, refused
 from settings.checks.declared_server import DeclaredServer
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.stack import Settings

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from settings.checks.lessons import lessons
-from settings.checks.row import Row
 from settings.checks.structure import server_problems
 from settings.derived.canary import release, weights_ending
+from settings.row import Row
 from settings.sections.capacity import Reservation
 from settings.sections.rollout import canary_path
 

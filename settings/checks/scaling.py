@@ -9,8 +9,8 @@ from zoneinfo import available_timezones
 
 from facts.capacity import FLEX_START_WAIT_SECONDS
 from facts.finding import Finding, Severity
-from settings.checks.row import Row
 from settings.derived.scaling import lead_minutes, load_of_a_server
+from settings.row import Row
 from settings.sections.capacity import Calendar, Reservation, has_flex_start
 
 if TYPE_CHECKING:

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.model_config import EXPERTS
-from facts.models import ModelShape
 from facts.releases import number_of
-from settings.checks.row import Row
-from settings.sections.engine import Engine
-from settings.sections.shape import Shape
+from settings.row import Row
 from settings.shaped_engine import FIRST_RELEASE, OWN_VARIABLES, TRANSFER
 
 if TYPE_CHECKING:
@@ -49,11 +46,6 @@ _EXPERTS = Row(
     "does not count",
     "remove shape",
 )
-_NO_CONNECTOR = Row(
-    "shape-without-connector",
-    "prefill and decode exchange nothing without one, and every answer is right",
-    "engine=shaped(engine, model)",
-)
 _NO_PROXY = Row(
     "shape-without-proxy",
     "the pods' router checks no key, takes servers in and out for anyone who asks, and answers a dead server with its address; HAProxy "
@@ -81,24 +73,7 @@ _TWICE = Row(
 def split_problems(settings: Settings) -> Iterator[Finding]:
     """Every reason why this stack's pods cannot be split so."""
     path, server, serving = "server.shape", settings.server, settings.serving
-    yield from shape_problems(path, server.shape, serving.engine, serving.shape, rank_ports=server.rank_ports)
-    if server.shape is None:
-        return
-    yield from _set_twice(settings)
-    if settings.endpoint_kind != "leastRequest":
-        yield _NO_PROXY("endpoint.kind", settings.endpoint_kind, "leastRequest with server.shape")
-    if settings.rollout.canary is not None:
-        yield _CANARY(path, "(set)", "left out with rollout.canary")
-    load, held = server.needs.concurrency_per_replica, settings.seats
-    if held and load and load > held:
-        allowed = f"up to {held:,}: maxNumSeqs {serving.engine.max_num_seqs} on each engine of decode"
-        yield _SEATS("server.needs.concurrencyPerReplica", load, allowed)
-
-
-def shape_problems(
-    path: str, shape: Shape | None, engine: Engine, model: ModelShape | None, *, rank_ports: bool
-) -> Iterator[Finding]:
-    """Whether an engine can be split so. `path`: of the setting."""
+    shape, engine, model = server.shape, serving.engine, serving.shape
     if shape is None:
         return
     asked, each = (shape.prefill_gpus, shape.decode_gpus), engine.tensor_parallel_size
@@ -109,14 +84,21 @@ def shape_problems(
         yield _HALVES(path, found, f"multiples of tensorParallelSize, {each}")
     if engine.release.number < number_of(FIRST_RELEASE):
         yield _RELEASE(path, f"vLLM {engine.version}", f"left out before vLLM {FIRST_RELEASE}")
-    elif not any(word.startswith(f"{TRANSFER}=") for word in engine.extra_args):
-        yield _NO_CONNECTOR(path, "an engine without a connector", "the engine of settings.shaped_engine.shaped")
-    if rank_ports:
+    if server.rank_ports:
         yield _RANK_PORTS(path, "(set, with rankPorts)", "shape or rankPorts")
     if engine.api_server_count not in (None, engine.data_parallel_size):
         yield _API_SERVERS(path, "(set)", "left out with apiServerCount")
     if model is not None and EXPERTS in model.parts:
         yield _EXPERTS(path, "a mixture of experts", "models without experts")
+    yield from _set_twice(settings)
+    if settings.endpoint_kind != "leastRequest":
+        yield _NO_PROXY("endpoint.kind", settings.endpoint_kind, "leastRequest with server.shape")
+    if settings.rollout.canary is not None:
+        yield _CANARY(path, "(set)", "left out with rollout.canary")
+    load, held = server.needs.concurrency_per_replica, settings.seats
+    if held and load and load > held:
+        allowed = f"up to {held:,}: maxNumSeqs {serving.engine.max_num_seqs} on each engine of decode"
+        yield _SEATS("server.needs.concurrencyPerReplica", load, allowed)
 
 
 def _set_twice(settings: Settings) -> Iterator[Finding]:

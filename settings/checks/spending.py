@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from facts.cost import HOURS_PER_MONTH
 from facts.finding import Finding, Severity
 from facts.prices import today
-from settings.checks.row import Row
+from settings.row import Row
 
 if TYPE_CHECKING:
     from settings.derived.spending import Rates

@@ -28,7 +28,6 @@ from settings.checks.model import model_problems, size_gb
 from settings.checks.monitoring import monitoring_problems
 from settings.checks.platform import platform_problems
 from settings.checks.ranks import rank_problems
-from settings.checks.row import Row
 from settings.checks.shape import split_problems
 from settings.checks.spending import spending_problems
 from settings.checks.unused import unused
@@ -36,6 +35,7 @@ from settings.checks.volume import volume_problems
 from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
+from settings.row import Row
 from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE
 from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB

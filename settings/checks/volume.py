@@ -7,7 +7,7 @@ from typing import Final
 
 from facts import disks
 from facts.finding import Finding
-from settings.checks.row import Row
+from settings.row import Row
 from settings.sections.model import Model
 from settings.sections.weights import Weights
 

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from facts.machines import DRIVER_VERSION
 from facts.names import SERVER_ACCOUNT
 
 if TYPE_CHECKING:
+    import pulumi
+
     from settings.stack import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptCache:
+    """Where the compile caches of one release are."""
+
+    bucket: pulumi.Input[str]
+    """Cloud Storage bucket."""
+    key: str
+    """Release key, 1 to 64 characters: equal for pods that can share compiled files, and the beginning of their objects' names."""
+    account: str
+    """Kubernetes service account that only pods of this key have, e.g. "vllm-server-0123456789ab"."""
+
 
 FORMAT = 1
 """Version of the archive's format; increase it for an incompatible change."""
@@ -39,6 +55,12 @@ def cache_key(settings: Settings) -> str | None:
     if settings.has_rank_servers:  # a folder for each rank
         parts["ranks"] = settings.serving.engine.data_parallel_size
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def kept_caches(settings: Settings, bucket: pulumi.Input[str]) -> dict[str, KeptCache]:
+    """The caches of a stack's servers and of its canary, by service account."""
+    accounts = {server_account(one): cache_key(one) or "" for one in (settings, settings.as_canary) if one is not None}
+    return {account: KeptCache(bucket=bucket, key=key, account=account) for account, key in accounts.items()}
 
 
 def server_account(settings: Settings) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from facts.names import HTTP_PORT, SERVER_ACCOUNT, own_server_name
-from settings.derived.compile_cache import server_account
+from facts.names import HTTP_PORT, own_server_name
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -41,7 +40,7 @@ class GatewayTraffic:
     tls: bool = False
     """Whether clients call it on port 443."""
     restricted: bool = False
-    """Whether the endpoint picker's pods meet the pod security level `restricted`."""
+    """Whether the endpoint picker's pods meet the Pod Security level `restricted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,6 @@ class CanaryTraffic:
 
     server: str
     """Value of the label `app` of its pods."""
-    server_account: str = SERVER_ACCOUNT
-    """Its service account."""
     pool: str | None = None
     """Name of its InferencePool; None of an offline trial, which the gateway does not reach."""
 
@@ -65,8 +62,6 @@ class Traffic:
 
     server: str
     """Value of the label `app` of the servers' pods."""
-    server_account: str = SERVER_ACCOUNT
-    """The servers' service account, one per release with a compile cache."""
     rank_ports: int = 1
     """Ports of a server pod, from 8000: one per rank, or one for all."""
     status_port: int = HTTP_PORT
@@ -96,6 +91,12 @@ class Traffic:
     canary: CanaryTraffic | None = None
     """The canary, if any."""
 
+    @property
+    def pod_security(self) -> Literal["baseline", "restricted"]:
+        """Pod Security level that every pod of the namespace meets; those of the chart inferencepool set no security context."""
+        has_chart = self.gateway is not None and self.gateway.pool is not None and not self.gateway.restricted
+        return "baseline" if has_chart else "restricted"
+
     def __post_init__(self) -> None:
         own_server_name(self.server)  # Services and network policies select by name
 
@@ -111,7 +112,6 @@ def traffic(settings: Settings) -> Traffic:
     )
     return Traffic(
         server=settings.server.name,
-        server_account=server_account(settings),
         rank_ports=settings.rank_ports,
         status_port=settings.status_port,
         guards_v1_only=settings.guards_v1_only,
@@ -137,7 +137,6 @@ def traffic(settings: Settings) -> Traffic:
         if settings.as_canary is None
         else CanaryTraffic(
             server=settings.as_canary.server.name,
-            server_account=server_account(settings.as_canary),
             pool=settings.canary_pool,
         ),
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from facts.names import cluster_name
 from facts.releases import number_of
-from facts.signals.model import Front, Price, Watched
+from facts.signals.catalogue import catalogue
+from facts.signals.model import Catalogue, Front, Price, Watched
 from facts.time_to_serve import Step, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
@@ -76,6 +77,11 @@ def _price(settings: Settings, figures: Figures) -> Price | None:
         by_guard=settings.spending is not None and settings.monitoring.alerts is not None and not counted.paid_anyway,
         planned_per_million=settings.nodes * usd / (tokens * 3600 / 1e6) if tokens else None,
     )
+
+
+def signals(settings: Settings, figures: Figures) -> Catalogue:
+    """Recordings, alerts and panels of one stack."""
+    return catalogue(watched(settings, figures))
 
 
 def _autoscaler(settings: Settings) -> str | None:

@@ -241,9 +241,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}",
             ),
             Elsewhere("pulumi up --stack dev", FIRST_UP),
-            Typed(
-                "pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:OwnPlatform",)
-            ),
+            Typed("pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:Cluster",)),
             Elsewhere(
                 "pulumi import TYPE NAME ID --parent parent=PARENT --protect=false --generate-code=false --stack dev",
                 FIRST_UP,

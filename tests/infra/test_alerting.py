@@ -11,13 +11,10 @@ from facts.signals.catalogue import catalogue
 from fleet.preview.record.recorder import RecordedResource
 from fleet.preview.record.recording import needs_of
 from infra.dashboard import COLUMNS, tiles
-from infra.naming import Place
 from lab.providers.google.documents import document
 from tests.facts.signals.fleets import FLEETS
 from tests.lab.providers.google.samples import everything
 from tests.support.recorded import all_of, only, recorded_platform
-
-PLACE = Place(project="fleet-tests", region="europe-west4", name_prefix="spot")
 
 
 def of(type_: str) -> list[RecordedResource]:
@@ -35,6 +32,18 @@ def test_each_alert_is_a_policy_with_one_condition_and_its_section_of_the_runboo
         assert one.inputs["documentation"]["content"].startswith("```\n")
         assert one.inputs["documentation"]["mimeType"] == "text/markdown"
         assert one.inputs["notificationChannels"]
+
+
+def test_whoever_reads_an_alert_sees_whose_it_is() -> None:
+    """A provider's default labels do not reach user labels."""
+    for kind in (
+        "alertPolicy:AlertPolicy",
+        "notificationChannel:NotificationChannel",
+        "customService:CustomService",
+        "slo:Slo",
+    ):
+        for one in of(kind):
+            assert {"app": "vllm-fleet", "stack": "test"}.items() <= one.inputs["userLabels"].items(), one.name
 
 
 def test_pages_go_to_all_channels_and_tickets_past_the_pager() -> None:

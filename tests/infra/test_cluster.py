@@ -79,7 +79,6 @@ def test_the_add_ons_that_the_fleet_uses_are_on() -> None:
     assert cluster["costManagementConfig"] == {"enabled": True}
     assert cluster["workloadIdentityConfig"] == {"workloadPool": "fleet-tests.svc.id.goog"}
     assert cluster["loggingConfig"] == {"enableComponents": ["SYSTEM_COMPONENTS", "WORKLOADS"]}
-    assert cluster["resourceLabels"] == {"app": "vllm-fleet", "stack": "test"}
 
 
 def test_upgrades_keep_to_the_maintenance_window() -> None:
@@ -107,15 +106,15 @@ def test_the_kubeconfig_is_secret_names_the_dns_endpoint_and_carries_no_credenti
 
 def test_another_cluster_has_another_identity_and_the_same_one_keeps_its_own() -> None:
     def identity(**sections: Any) -> str:
-        return str(recorded_platform(**sections).outputs["platform"]["clusterIdentity"])
+        return str(recorded_platform(**sections).outputs["clusterIdentity"])
 
     assert identity() == identity(cluster=OFFICE)
     assert identity() != identity(stack="other")
-    assert repr(named(recorded_platform("preview"), "platform-kubernetes").inputs["clusterIdentifier"]) == "[unknown]"
+    assert repr(named(recorded_platform("preview"), "cluster-kubernetes").inputs["clusterIdentifier"]) == "[unknown]"
 
 
 def test_a_cluster_that_is_only_planned_has_an_unknown_kubeconfig_not_one_that_says_none() -> None:
     recording = recorded_platform("preview")
     assert repr(recording.outputs["kubeconfig"]) == "[secret]"
     assert repr(recording.outputs["kubeconfig"].value) == "[unknown]"
-    assert repr(named(recording, "platform-kubernetes").inputs["kubeconfig"].value) == "[unknown]"
+    assert repr(named(recording, "cluster-kubernetes").inputs["kubeconfig"].value) == "[unknown]"

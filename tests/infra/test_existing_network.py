@@ -9,7 +9,7 @@ import pytest
 from facts.finding import Finding
 from settings.checks.platform import platform_problems
 from settings.derived.google_cloud_needs import host_permissions, required_permissions
-from tests.support.recorded import GATEWAY, all_of, named, only, recorded_platform
+from tests.support.recorded import GATEWAY, all_of, goes_before, only, recorded_platform
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -34,7 +34,6 @@ NETWORK_TYPES = (
 @pytest.mark.parametrize(("network", "project"), [(OWN, "fleet-tests"), (SHARED, "host-project")])
 def test_the_cluster_names_the_vpc_its_subnet_and_its_ranges(network: dict[str, Any], project: str) -> None:
     cluster = only(recorded_platform(network=network), "container/cluster:Cluster").inputs
-    assert cluster["project"] == "fleet-tests"
     assert cluster["network"] == f"projects/{project}/global/networks/office"
     assert cluster["subnetwork"] == f"projects/{project}/regions/europe-west4/subnetworks/gke-west"
     assert cluster["ipAllocationPolicy"] == {
@@ -58,20 +57,15 @@ def test_a_missing_proxy_only_subnet_is_made_with_its_rule_in_the_vpcs_project_a
     for made in (subnet, rule):
         assert made.inputs["project"] == "host-project"
         assert made.inputs["network"] == "projects/host-project/global/networks/office"
-    assert (subnet.inputs["ipCidrRange"], subnet.inputs["region"]) == ("10.9.0.0/23", "europe-west4")
+    assert subnet.inputs["ipCidrRange"] == "10.9.0.0/23"
     assert rule.inputs["destinationRanges"] == ["10.64.0.0/14"]
-    assert subnet.urn in named(recording, "platform-kubernetes").dependencies
-    assert recording.outputs["platform"]["proxyOnlyRange"] == "10.9.0.0/23"
+    assert goes_before(recording, "cluster-kubernetes", subnet.name)
+    assert recording.outputs["ranges"]["proxies"] == "10.9.0.0/23"
 
 
 def test_guests_and_network_policies_learn_the_existing_ranges() -> None:
-    told = recorded_platform(network=WITH_PROXIES, gateway=GATEWAY).outputs["platform"]
-    assert told["network"] == "projects/host-project/global/networks/office"
-    assert told["proxyOnlySubnet"] == "projects/host-project/regions/europe-west4/subnetworks/proxies"
-    assert (told["nodeRange"], told["podRange"], told["serviceRange"], told["proxyOnlyRange"]) == (
-        *RANGES.values(),
-        "10.9.0.0/23",
-    )
+    ranges = recorded_platform(network=WITH_PROXIES, gateway=GATEWAY).outputs["ranges"]
+    assert ranges == dict(zip(("nodes", "pods", "services", "proxies"), (*RANGES.values(), "10.9.0.0/23"), strict=True))
 
 
 def _problems(network: dict[str, Any], **sections: Any) -> list[Finding]:

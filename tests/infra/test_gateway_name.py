@@ -8,14 +8,12 @@ import yaml
 
 from fleet.preview.record.recorder import Recording
 from fleet.preview.record.recorder import record as record_program
-from infra.naming import Place
 from tests.inventory import difference, inventory
 from tests.support.recorded import ROOT, all_of, goes_before, named, only, recorded_platform
 from tests.support.settings import make_config
 
 HOST = "llm.acme.dev"
 PUBLIC = "gke-l7-regional-external-managed"
-PLACE = Place(project="acme-llm-prod", region="europe-west4", name_prefix="prod")
 
 
 def record(*, serving: bool = False, **keys: Any) -> Recording:
@@ -25,7 +23,7 @@ def record(*, serving: bool = False, **keys: Any) -> Recording:
 
 def test_an_internal_name_has_an_address_of_the_node_subnet_that_two_ports_share() -> None:
     address = only(record(), "compute/address:Address").inputs
-    assert address["subnetwork"] == named(record(), "platform-network-nodes").outputs["selfLink"]
+    assert address["subnetwork"] == named(record(), "network-nodes").outputs["selfLink"]
     assert "networkTier" not in address
 
 

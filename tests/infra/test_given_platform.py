@@ -9,10 +9,10 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Secret
-from infra.naming import Place
-from infra.platform import GivenPlatformArgs, of_kubeconfig
+from infra.existing_cluster import ClusterOutputs, cluster_of_kubeconfig
 from settings.derived.google_cloud_needs import required_apis
 from settings.load import check
+from settings.sections.platform import Platform
 from tests.support.recorded import BENCHMARK, all_of, named, recorded_platform
 from tests.support.settings import make_settings
 
@@ -20,22 +20,21 @@ FILE = "tests/infra/given_cluster.yaml"
 GIVEN: dict[str, Any] = {"platform": {"kubeconfig": FILE}}
 
 
-def args(path: Path, **changes: str) -> GivenPlatformArgs:
-    place = Place(**{"project": "fleet-tests", "region": "europe-west4", "name_prefix": "test", **changes})
-    return GivenPlatformArgs(kubeconfig=path, place=place, namespace="vllm")
+def of_file(path: Path, project: str = "fleet-tests", region: str = "europe-west4") -> ClusterOutputs:
+    return cluster_of_kubeconfig(Platform.model_construct(kubeconfig=str(path)), project, region, "1")
 
 
 def test_nothing_but_an_api_and_a_provider_is_made() -> None:
     recording = recorded_platform(**GIVEN)
     assert {one.type for one in recording.resources if one.custom} == {
         "gcp:projects/service:Service",
+        "pulumi:providers:gcp",
         "pulumi:providers:kubernetes",
     }
-    provider = named(recording, "platform-kubernetes").inputs
+    provider = named(recording, "cluster-kubernetes").inputs
     assert isinstance(provider["kubeconfig"], Secret)
     assert provider["clusterIdentifier"].startswith("https://gke-")
     assert recording.outputs["clusterName"] == "shared"
-    assert recording.outputs["platform"]["workloadPool"] == "fleet-tests.svc.id.goog"
     assert isinstance(recording.outputs["kubeconfig"], Secret)
 
 
@@ -73,7 +72,7 @@ def test_only_the_projects_number_is_asked_for() -> None:
 @pytest.mark.parametrize("place", [{"project": "another-project"}, {"region": "us-central1"}])
 def test_a_cluster_of_another_place_is_refused(place: dict[str, str]) -> None:
     with pytest.raises(pulumi.RunError, match="must start with gke_"):
-        of_kubeconfig(args(Path(FILE), **place))
+        of_file(Path(FILE), **place)
 
 
 @pytest.mark.parametrize(
@@ -90,10 +89,10 @@ def test_a_kubeconfig_with_credentials_or_without_a_plugin_is_refused(
     file = tmp_path / "cluster.yaml"
     file.write_text(Path(FILE).read_text().replace(old, new))
     with pytest.raises(pulumi.RunError, match=why) as refusal:
-        of_kubeconfig(args(file))
+        of_file(file)
     assert "secret-of-a-file" not in str(refusal.value)
 
 
 def test_a_file_that_is_not_there_is_refused_with_the_command_that_writes_it(tmp_path: Path) -> None:
     with pytest.raises(pulumi.RunError, match=r"KUBECONFIG=cluster\.yaml gcloud container clusters get-credentials"):
-        of_kubeconfig(args(tmp_path / "cluster.yaml"))
+        of_file(tmp_path / "cluster.yaml")

@@ -39,7 +39,7 @@ def test_the_token_is_named_and_never_there(recording: Recording) -> None:
 
 def test_artifact_registrys_agent_reads_that_one_secret_before_the_repository_needs_it(recording: Recording) -> None:
     grant = only(recording, ":SecretIamMember")
-    number = recording.outputs["platform"]["projectNumber"]
+    number = recording.outputs["projectNumber"]
     assert grant.inputs["member"] == f"serviceAccount:service-{number}@gcp-sa-artifactregistry.iam.gserviceaccount.com"
     assert (grant.inputs["secretId"], grant.inputs["role"]) == ("docker-hub", "roles/secretmanager.secretAccessor")
     agent = only(recording, ":ServiceIdentity")

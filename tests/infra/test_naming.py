@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, labels_of, name_of, title
+from infra.naming import MAX_ACCOUNT_ID, bucket_name_of, name_of, title
 from tests.support.recorded import only, recorded_platform
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
 
 LONG = "team-inference-production-europe-west-four-a-very-long-stack-name"
 
@@ -51,19 +52,12 @@ def test_display_names_of_a_long_stack_and_the_longest_project_fit_their_apis() 
 
 
 def test_labels_keep_the_stack_files_own_and_add_app_and_stack() -> None:
-    assert labels_of("spot", {"team": "inference"}) == {
+    assert make_settings("spot", labels={"team": "inference"}).google_labels == {
         "team": "inference",
         "app": "vllm-fleet",
         "stack": "spot",
     }
 
 
-def test_labels_that_cost_reports_group_by_cannot_be_overwritten() -> None:
-    assert labels_of("spot", {"stack": "other", "app": "other"}) == {
-        "app": "vllm-fleet",
-        "stack": "spot",
-    }
-
-
 def test_the_stack_label_is_a_valid_value_whatever_the_stack_is_called() -> None:
-    assert re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", labels_of("Prod.EU/" + LONG, {})["stack"])
+    assert re.fullmatch(r"[a-z][-_a-z0-9]{0,62}", make_settings("Prod.EU" + LONG).google_labels["stack"])

@@ -11,7 +11,7 @@ RANGES = {
 
 
 def test_the_node_subnet_carries_the_stack_files_ranges_and_reaches_googles_apis_privately() -> None:
-    nodes = named(recorded_platform(network=RANGES), "platform-network-nodes").inputs
+    nodes = named(recorded_platform(network=RANGES), "network-nodes").inputs
     assert nodes["ipCidrRange"] == "10.1.0.0/20"
     assert nodes["secondaryIpRanges"] == [
         {"rangeName": "pods", "ipCidrRange": "10.96.0.0/14"},
@@ -35,17 +35,16 @@ def test_nat_serves_the_node_subnet_alone_with_ports_that_grow_and_errors_logged
 
 
 def test_with_a_gateway_the_proxies_have_a_range_of_their_own() -> None:
-    proxy = named(recorded_platform(gateway=GATEWAY, network=RANGES), "platform-network-proxy-only")
+    proxy = named(recorded_platform(gateway=GATEWAY, network=RANGES), "proxies-subnet")
     assert proxy.inputs["role"] == "ACTIVE"
     assert proxy.inputs["ipCidrRange"] == "10.9.0.0/24"
-    assert proxy.inputs["region"] == "europe-west4"
     # The provider does not repeat a delete that is refused because the subnet is in use: a longer timeout would say otherwise.
     assert not proxy.custom_timeouts
 
 
 def test_the_subnet_can_be_asked_for_without_a_gateway_and_refused_with_one() -> None:
     asked = recorded_platform(network={"proxyOnly": {"enabled": True}})
-    assert named(asked, "platform-network-proxy-only").inputs["role"] == "ACTIVE"
+    assert named(asked, "proxies-subnet").inputs["role"] == "ACTIVE"
     refused = recorded_platform(gateway=GATEWAY, network={"proxyOnly": {"enabled": False}})
     assert len(all_of(refused, "compute/subnetwork:Subnetwork")) == 1
 

@@ -69,16 +69,16 @@ def test_everything_that_calls_google_waits_for_the_apis(everything: Recording) 
 
 
 def test_destroy_reaches_the_bucket_last_so_that_left_results_block_nothing_that_costs(everything: Recording) -> None:
-    for costly in ("platform-cluster-autopilot", "platform-network-nat", "platform-images-docker-hub"):
-        assert goes_before(everything, costly, "platform-results-bucket")
-    assert not goes_before(everything, "platform-results-bucket", "platform-cluster-autopilot")
+    for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
+        assert goes_before(everything, costly, "results-bucket")
+    assert not goes_before(everything, "results-bucket", "cluster-autopilot")
 
 
 def test_what_a_batch_left_blocks_nothing_that_costs_either() -> None:
     recording = recorded_platform(batch={"enabled": True, "retentionDays": 7})
-    for costly in ("platform-cluster-autopilot", "platform-network-nat", "platform-images-docker-hub"):
-        assert goes_before(recording, costly, "platform-batches-bucket")
-    bucket = named(recording, "platform-batches-bucket").inputs
+    for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
+        assert goes_before(recording, costly, "batches-bucket")
+    bucket = named(recording, "batches-bucket").inputs
     assert (bucket["publicAccessPrevention"], bucket["location"], bucket["forceDestroy"]) == (
         "enforced",
         "EUROPE-WEST4",
@@ -92,13 +92,13 @@ def test_what_a_batch_left_blocks_nothing_that_costs_either() -> None:
 
 def test_every_object_on_the_cluster_goes_before_the_proxy_only_subnet(everything: Recording) -> None:
     # Objects on the cluster depend on their provider.
-    assert goes_before(everything, "platform-kubernetes", "platform-network-proxy-only")
-    assert goes_before(everything, "platform-kubernetes", "platform-cluster-autopilot")
+    assert goes_before(everything, "cluster-kubernetes", "proxies-subnet")
+    assert goes_before(everything, "cluster-kubernetes", "cluster-autopilot")
 
 
 def test_nodes_never_start_without_their_roles_or_their_way_out(everything: Recording) -> None:
-    for needed in ("platform-nodes-telemetry", "platform-nodes-pull", "platform-network-nat"):
-        assert goes_before(everything, "platform-cluster-autopilot", needed)
+    for needed in ("nodes-telemetry", "nodes-pull", "network-nat"):
+        assert goes_before(everything, "cluster-autopilot", needed)
 
 
 def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> None:
@@ -112,7 +112,7 @@ def test_the_kubeconfig_appears_nowhere_in_plain_text(everything: Recording) -> 
 
 def test_before_the_first_up_the_project_number_is_unknown_instead_of_asked_of_an_api_that_is_off() -> None:
     recording = recorded_platform("preview", **EVERYTHING)
-    assert recording.outputs["platform"]["projectNumber"] is UNKNOWN
+    assert recording.outputs["projectNumber"] is UNKNOWN
     assert only(recording, "billing/budget:Budget").inputs["budgetFilter"]["projects"] == [UNKNOWN]
 
 
@@ -151,21 +151,25 @@ def test_the_image_repository_pulls_docker_hub_through_and_cleans_up_for_real(ev
 
 def test_the_budget_warns_on_the_whole_project_and_works_with_a_persons_credentials(everything: Recording) -> None:
     budget = only(everything, "billing/budget:Budget")
-    number = everything.outputs["platform"]["projectNumber"]
+    number = everything.outputs["projectNumber"]
     assert budget.inputs["budgetFilter"] == {"projects": [f"projects/{number}"], "calendarPeriod": "MONTH"}
     assert budget.inputs["amount"] == {"specifiedAmount": {"currencyCode": "USD", "units": "50000"}}
     assert [rule["thresholdPercent"] for rule in budget.inputs["thresholdRules"]] == [0.5, 0.9, 1]
-    provider = named(everything, "platform-budget-gcp")
+    provider = named(everything, "budget-gcp")
     assert budget.provider.startswith(provider.urn)
     assert provider.inputs["billingProject"] == "fleet-tests"
     assert provider.inputs["userProjectOverride"] == "true"
 
 
-def test_everything_that_takes_labels_has_them(everything: Recording) -> None:
-    expected = {"app": "vllm-fleet", "stack": "test", "team": "inference"}
-    assert only(everything, "container/cluster:Cluster").inputs["resourceLabels"] == expected
-    assert only(everything, "storage/bucket:Bucket").inputs["labels"] == expected
-    assert only(everything, "artifactregistry/repository:Repository").inputs["labels"] == expected
+def test_everything_that_takes_labels_gets_them_of_the_provider(everything: Recording) -> None:
+    provider = named(everything, "google")
+    assert json.loads(provider.inputs["defaultLabels"]) == {"app": "vllm-fleet", "stack": "test", "team": "inference"}
+    assert (provider.inputs["project"], provider.inputs["region"]) == ("fleet-tests", "europe-west4")
+    own = named(everything, "budget-gcp")
+    for one in everything.resources:
+        if one.custom and one.type.startswith("gcp:"):
+            assert one.provider.startswith((provider.urn, own.urn)), one.urn
+            assert "stack" not in one.inputs.get("labels", {}), one.urn
 
 
 def test_two_stacks_of_one_project_never_ask_for_the_same_name() -> None:

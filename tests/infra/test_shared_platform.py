@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fleet.preview.record.recorder import UNKNOWN, ProgramError, Recording, Secret
-from tests.support.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, recorded_platform
+from tests.support.recorded import BASE_STACK, BENCHMARK, GATEWAY, all_of, goes_before, named, only, recorded_platform
 
 GUEST: dict[str, Any] = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
 
@@ -23,36 +23,37 @@ def test_a_guest_makes_no_network_cluster_registry_or_bucket(base: dict[str, Any
     recording = _guest(base)
     assert {one.type for one in recording.resources if one.custom} == {
         "pulumi:pulumi:StackReference",
+        "pulumi:providers:gcp",
         "pulumi:providers:kubernetes",
     }
-    assert named(recording, "platform-stack").inputs["name"] == BASE_STACK
+    assert only(recording, ":StackReference").inputs["name"] == BASE_STACK
 
 
 def test_a_stack_named_alone_is_of_this_project_and_organization(base: dict[str, Any]) -> None:
     """Pulumi Cloud takes the full name only, and a stack file that spells an organization fits one backend."""
     recording = _guest(base, platform={"stack": "base"})
-    assert named(recording, "platform-stack").inputs["name"] == "organization/vllm-fleet/base"
+    assert only(recording, ":StackReference").inputs["name"] == "organization/vllm-fleet/base"
 
 
-def test_a_guest_uses_the_other_stacks_cluster_and_says_so_to_the_next(base: dict[str, Any]) -> None:
+def test_a_guest_uses_the_other_stacks_cluster(base: dict[str, Any]) -> None:
     recording = _guest(base)
-    assert recording.outputs["platform"] == base["platform"]
+    assert recording.outputs["clusterName"] == base["clusterName"]
     assert recording.outputs["kubeconfig"] == base["kubeconfig"]
-    provider = named(recording, "platform-kubernetes").inputs
+    provider = named(recording, "cluster-kubernetes").inputs
     assert provider["kubeconfig"] == base["kubeconfig"]
-    assert provider["clusterIdentifier"] == base["platform"]["clusterIdentity"]
+    assert provider["clusterIdentifier"] == base["clusterIdentity"]
 
 
 def test_the_kubeconfig_stays_secret_even_if_the_other_stack_put_it_out_plainly(base: dict[str, Any]) -> None:
     recording = _guest({**base, "kubeconfig": base["kubeconfig"].value})
-    assert isinstance(named(recording, "platform-kubernetes").inputs["kubeconfig"], Secret)
+    assert isinstance(named(recording, "cluster-kubernetes").inputs["kubeconfig"], Secret)
     assert isinstance(recording.outputs["kubeconfig"], Secret)
 
 
 def test_a_guests_benchmark_writes_to_the_other_stacks_bucket_from_its_own_namespace(base: dict[str, Any]) -> None:
     for grant in (one.inputs for one in all_of(_guest(base, benchmark=BENCHMARK), ":BucketIAMMember")):
-        assert grant["bucket"] == base["platform"]["resultsBucket"]
-        assert f"projects/{base['platform']['projectNumber']}/" in grant["member"]
+        assert grant["bucket"] == base["resultsBucket"]
+        assert f"projects/{base['projectNumber']}/" in grant["member"]
         assert grant["member"].endswith("/subject/ns/guest/sa/benchmark")
 
 
@@ -62,7 +63,7 @@ def test_a_guests_batches_are_in_a_bucket_of_its_own(base: dict[str, Any]) -> No
     assert bucket == recording.outputs["batchBucket"] == "fleet-tests-guest-vllm-batches"
     for grant in (one.inputs for one in all_of(recording, ":BucketIAMMember")):
         assert grant["bucket"] == bucket
-        assert f"projects/{base['platform']['projectNumber']}/" in grant["member"]
+        assert f"projects/{base['projectNumber']}/" in grant["member"]
         assert grant["member"].endswith("/subject/ns/guest/sa/batch")
 
 
@@ -70,27 +71,27 @@ def test_a_guest_enables_the_api_that_only_it_needs_before_it_touches_the_cluste
     recording = _guest(base, gateway=GATEWAY)
     (api,) = all_of(recording, "projects/service:Service")
     assert api.inputs["service"] == "networkservices.googleapis.com"
-    assert goes_before(recording, "platform-kubernetes", api.name)
+    assert goes_before(recording, "cluster-kubernetes", api.name)
 
 
 @pytest.mark.parametrize("mode", ["preview", "known"])
 def test_a_stack_nobody_can_look_into_leaves_everything_unknown_and_nothing_wrong(mode: Any) -> None:
     recording = recorded_platform(mode, stack="guest", base=None, **GUEST)
-    assert all(value is UNKNOWN for value in recording.outputs["platform"].values())
-    assert named(recording, "platform-kubernetes").inputs["kubeconfig"].value is UNKNOWN
+    assert recording.outputs["clusterName"] is recording.outputs["imagePrefix"] is UNKNOWN
+    assert named(recording, "cluster-kubernetes").inputs["kubeconfig"].value is UNKNOWN
 
 
-@pytest.mark.parametrize("given", [{}, {"platform": {"project": "another-program"}}], ids=["nothing", "something else"])
+@pytest.mark.parametrize("given", [{}, {"project": "another-program"}], ids=["nothing", "something else"])
 def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up(given: dict[str, Any]) -> None:
     with pytest.raises(
-        ProgramError, match=rf"(?s)platform\.stack.*no output `platform`.*pulumi up --stack {BASE_STACK}"
+        ProgramError, match=rf"(?s)platform\.stack.*no output `clusterIdentity`.*pulumi up --stack {BASE_STACK}"
     ):
         _guest(given)
 
 
 def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
     with pytest.raises(ProgramError, match=r"no output `kubeconfig`: run `pulumi up"):
-        _guest({"platform": base["platform"]})
+        _guest({key: value for key, value in base.items() if key != "kubeconfig"})
 
 
 def test_another_project_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
@@ -109,7 +110,7 @@ def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_tak
 
 
 def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:
-    bare = {**base, "platform": {**base["platform"], "proxyOnlySubnet": ""}}
+    bare = {**base, "ranges": {**base["ranges"], "proxies": None}}
     with pytest.raises(ProgramError, match=r"(?s)proxy-only subnet.*PROGRAMMED False.*enabled: true"):
         _guest(bare, gateway=GATEWAY)
-    assert _guest(bare).outputs["platform"]["proxyOnlySubnet"] == ""
+    assert _guest(bare).outputs["clusterName"] == base["clusterName"]

@@ -66,7 +66,7 @@ def test_a_grant_waits_for_the_cluster_whose_pool_its_principal_is_in() -> None:
 def test_compile_caches_are_created_and_read_by_the_pods_of_their_key_alone() -> None:
     recording = recorded_platform(server=KEPT)
     settings = make_settings(server=KEPT)
-    key, bucket = cache_key(settings), named(recording, "compile-caches-bucket").inputs
+    key, bucket = cache_key(settings), named(recording, "caches-bucket").inputs
     assert bucket["forceDestroy"] is True
     assert "lifecycleRules" not in bucket
     grants = all_of(recording, ":BucketIAMMember")

@@ -52,7 +52,7 @@ def test_every_profile_serves_under_the_articles_name(profile: str) -> None:
 def test_a_stack_file_may_name_them(tmp_path: Path, server: dict[str, Any] | None, name: str) -> None:
     canary = {"canary": {"model": {"revision": "b" * 40}}}
     settings = make_settings(model=own(tmp_path), server=server, rollout=canary)
-    assert settings.server.name == settings.object_labels["app"] == settings.without_canary.server.name == name
+    assert settings.server.name == settings.without_canary.server.name == name
     assert settings.as_canary is not None
     assert settings.as_canary.server.name == f"{name}-canary"
     assert server is None or settings.server.model_fields_set == server.keys()

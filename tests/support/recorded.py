@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,10 +16,10 @@ from pulumi.runtime.proto import source_pb2
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording, StackOutputs, record
 from fleet.preview.record.recording import needs_of
 from fleet.preview.record.values import UNKNOWN, reveal, transform
+from settings.derived.drain import Drain
 from settings.sections.section import SECRET_KEYS
 from settings.stack import Settings
 from tests.support.settings import make_config, make_settings
-from workloads.serving_stack import ServingStackArgs
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_STACK = "acme/vllm-fleet/base"
@@ -45,15 +45,39 @@ def unchecked() -> Iterator[None]:
         yield
 
 
-class _NoServing:
+class _Unmade(pulumi.ComponentResource):
     """In place of what runs on the cluster, which takes most of a recording's time."""
 
-    endpoint = "none"
-    components = ()
-    gateway = None
+    endpoint = address = key = mount = token = pool = None
+    drain_seconds = 0
+    drain = Drain(grace_seconds=0, pre_stop_seconds=0, after_signal_seconds=0)
 
-    def __init__(self, args: ServingStackArgs, opts: pulumi.ResourceOptions) -> None:
-        pass
+    def __init__(self, name: str, args: object, opts: pulumi.ResourceOptions | None = None) -> None:  # noqa: ARG002
+        super().__init__("vllm-fleet:workloads:Unmade", name, None, opts)
+        self.name = name
+
+
+@contextmanager
+def without_workloads() -> Iterator[None]:
+    """Programs started here make nothing on the cluster."""
+    with ExitStack() as patched:
+        for component in (
+            "autoscaling.Autoscaling",
+            "batch.batch.Batch",
+            "benchmark.benchmark.Benchmark",
+            "capacity_ladder.CapacityLadder",
+            "gateway.gateway.Gateway",
+            "keda.keda.Keda",
+            "monitoring.Monitoring",
+            "namespace.Namespace",
+            "network_policies.NetworkPolicies",
+            "router.router.Router",
+            "server.server.Server",
+            "spending.spending.SpendingGuard",
+            "weights.weights.Weights",
+        ):
+            patched.enter_context(mock.patch(f"workloads.{component}", _Unmade))
+        yield
 
 
 def recorded_platform(
@@ -83,8 +107,7 @@ def _recorded_platform(mode: Mode, stack: str, config: tuple[tuple[str, str], ..
 def _record_platform(
     mode: Mode, stack: str, config: Mapping[str, str], base: Mapping[str, Any] | None, serving: bool
 ) -> Recording:
-    other_half = nullcontext() if serving else mock.patch("workloads.serving_stack.ServingStack", _NoServing)
-    with unchecked(), without_positions(), other_half:
+    with unchecked(), without_positions(), nullcontext() if serving else without_workloads():
         whole = record(
             ROOT,
             project="vllm-fleet",

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from facts.signals.catalogue import Catalogue, catalogue
+import pulumi
+
+from facts.signals.catalogue import Catalogue
+from settings.derived import watched
 from settings.derived.figures import figures
 from settings.derived.measurement import measurement
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
-from settings.derived.watched import watched
-from settings.sections.capacity import Ladder, ladder_class
+from settings.sections.capacity import Ladder
+from settings.sections.secret_stores import SecretStore
 from settings.server_arguments import server_arguments
 from settings.stack import Settings
+from workloads import small_pod
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
+from workloads.secret_files import Stored
 from workloads.server.server import Server, ServerArgs
-from workloads.space import Space
 from workloads.spending.spending import SpendingGuardArgs
-from workloads.weights.weights import WeightsArgs
-
-if TYPE_CHECKING:
-    import pulumi
+from workloads.weights.weights import WRITER_IMAGE, WeightsArgs
 
 NAMESPACE = "vllm"
 REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
@@ -32,44 +33,37 @@ REGISTRY = "europe-west4-docker.pkg.dev/fleet-tests/docker-hub"
 
 def namespace_args(settings: Settings) -> NamespaceArgs:
     return NamespaceArgs(
-        name=settings.namespace, traffic=traffic(settings), gpus=settings.gpu_ceiling, labels=settings.object_labels
+        name=settings.namespace, gpu_quota=settings.gpu_ceiling, pod_security=traffic(settings).pod_security
     )
-
-
-def space(settings: Settings) -> Space:
-    return Space(namespace=NAMESPACE, labels=settings.object_labels, image_prefix=REGISTRY)
 
 
 def spending_args(settings: Settings) -> SpendingGuardArgs:
     assert settings.spending is not None
     return SpendingGuardArgs(
-        name=NAMESPACE,
-        space=space(settings),
+        namespace=NAMESPACE,
+        image=f"{REGISTRY}/{small_pod.IMAGE}",
         traffic=traffic(settings),
         spending=settings.spending,
         rates=rates(settings),
-        grace_seconds=settings.placement.grace_seconds,
-        idle_seconds=settings.placement.idle_seconds,
+        placement=settings.placement,
     )
 
 
 def ladder_args(settings: Settings) -> CapacityLadderArgs:
     assert isinstance(settings.capacity, Ladder)
     return CapacityLadderArgs(
-        class_name=ladder_class(settings.namespace, settings.machine),
+        namespace=settings.namespace,
         ladder=settings.capacity,
-        zones=settings.zones,
-        machine=settings.machine,
+        placement=settings.placement,
         long_notice=settings.has_long_notice,
         returns=settings.returns,
-        idle_seconds=settings.placement.idle_seconds,
-        labels=settings.object_labels,
     )
 
 
 def weights_args(settings: Settings, token: pulumi.Output[str] | None = None) -> WeightsArgs:
     return WeightsArgs(
-        space=space(settings),
+        namespace=NAMESPACE,
+        image=f"{REGISTRY}/{WRITER_IMAGE}",
         model=settings.serving.model,
         zones=settings.zones,
         volume=settings.weights,
@@ -83,37 +77,40 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
     """`others` take the place of what the settings say."""
     given: dict[str, Any] = {
         **server_arguments(settings),
-        "space": space(settings),
-        "hf_token": settings.hf_token_store,
+        "namespace": NAMESPACE,
+        "image": f"{REGISTRY}/{settings.serving.image.reference}",
+        "hf_token": None if settings.hf_token_store is None else stored(settings.hf_token_store),
         "api_key": settings.api_key_secret,
     }
     return ServerArgs(**given | others)
 
 
+def stored(store: SecretStore) -> Stored:
+    """A secret of this store whose object nobody looks at."""
+    return Stored(object=object.__new__(pulumi.CustomResource), store=store, version=None)
+
+
 def gateway_args(settings: Settings, server: Server) -> GatewayArgs:
-    return GatewayArgs(space=space(settings), server=server, gateway=settings.gateway)
+    return GatewayArgs(server=server, gateway=settings.gateway)
 
 
 def monitoring_args(settings: Settings, server: Server, gateway: Gateway | None = None) -> MonitoringArgs:
     return MonitoringArgs(
-        space=space(settings),
         server=server,
         gateway=gateway,
         signals=signals(settings),
-        monitoring=settings.monitoring,
+        interval_seconds=settings.monitoring.interval_seconds,
     )
 
 
 def signals(settings: Settings) -> Catalogue:
-    return catalogue(watched(settings, figures(settings)))
+    return watched.signals(settings, figures(settings))
 
 
 def benchmark_args(settings: Settings, server: Server) -> BenchmarkArgs:
     return BenchmarkArgs(
-        space=space(settings),
         server=server,
         endpoint=server.endpoint,
         results_bucket="the-bucket",
-        measurement=measurement(settings),
-        run_on_update=settings.benchmark.run_on_update,
+        measurement=measurement(settings) if settings.benchmark.run_on_update else None,
     )

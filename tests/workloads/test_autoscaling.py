@@ -12,7 +12,7 @@ from fleet.preview.record.recorder import Recording
 from settings.derived.scaling import scaling_policy
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
-from tests.workloads.args import server_args, space
+from tests.workloads.args import server_args
 from workloads.autoscaling import NEVER_ALONE, Autoscaling, AutoscalingArgs
 from workloads.server.server import Server
 
@@ -23,9 +23,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     policy = scaling_policy(settings)
     assert policy is not None
     server = Server("server", server_args(settings), opts)
-    return Autoscaling(
-        "autoscaling", AutoscalingArgs(space=space(settings), server=server, policy=policy, project="p"), opts
-    )
+    return Autoscaling("autoscaling", AutoscalingArgs(server=server, policy=policy, project="p"), opts)
 
 
 def record(server: dict[str, Any] | None = None, **scaling: Any) -> Recording:

@@ -155,7 +155,7 @@ def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:
     made = make_settings(
         machine="g2-standard-24", capacity={"mode": "ladder"}, server={"engine": {"dataParallelSize": 2}}
     )
-    assert ladder_args(made).class_name == "l4-ladder-vllm-test"
+    assert made.placement.node_selector["cloud.google.com/compute-class"] == "l4-ladder-vllm-test"
     rungs = spec(machine="g2-standard-24", capacity={"mode": "ladder"})["priorities"]
     assert {(rung["machineType"], rung["gpu"]["type"], rung["gpu"]["count"]) for rung in rungs} == {
         ("g2-standard-24", "nvidia-l4", 2)

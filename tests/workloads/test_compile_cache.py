@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recording import Recording
-from settings.derived.compile_cache import server_account
+from settings.derived.compile_cache import KeptCache, server_account
 from settings.stack import Settings
 from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, needs, objects, recorded_component
@@ -17,12 +17,12 @@ from tests.support.settings import make_settings
 from tests.workloads.args import server_args
 from workloads.server import compile_cache
 from workloads.server import keep_compile_cache as program
-from workloads.server.compile_cache import PATH, KeptCache
+from workloads.server.compile_cache import PATH
 from workloads.server.pod import pod_template
 from workloads.server.server import Server
 from workloads.server.vllm_args import writable_environment
 
-KEPT = KeptCache(bucket="the-bucket", key="0123abcd")
+KEPT = KeptCache(bucket="the-bucket", key="0123abcd", account="vllm-server-0123abcd")
 
 
 def pod(**sections: Any) -> dict[str, Any]:
@@ -75,11 +75,16 @@ def test_what_stores_reads_the_caches_and_holds_the_pod_back_until_it_has_tried(
     assert saver["image"] == vllm["image"]
 
 
-def recorded() -> Recording:
+def recorded(name: str = "server") -> Recording:
     def build(settings: Settings, opts: pulumi.ResourceOptions) -> None:
-        Server("server", server_args(settings, compile_cache=KEPT), opts)
+        Server(name, server_args(settings, compile_cache=KEPT, service_account=KEPT.account), opts)
 
     return recorded_component(build)
+
+
+def test_a_canarys_account_stays_the_same_resource_when_the_servers_take_its_release_over() -> None:
+    account = f"ServiceAccount/{KEPT.account}"
+    assert objects(recorded("server-canary"))[account].urn == objects(recorded())[account].urn
 
 
 def test_the_pods_wait_for_their_program_and_a_new_one_restarts_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -128,9 +129,9 @@ class Router:
     def __init__(self, folder: Path, servers: list[int], **given: Any) -> None:
         ports = self.port, self.metrics_port, _ = free_ports(3)
         values: dict[str, Any] = {"router": Section(cpu=1), "max_in_flight": 2, **given}
-        checked(
-            on_loopback(config(Haproxy(slots=1, **values)), ports, [f"127.0.0.1:{port}" for port in servers]), folder
-        )
+        with mock.patch.multiple(haproxy, MOST_QUEUED=2, QUEUE_SECONDS=5, ROUTER_DRAIN_SECONDS=10):
+            text = config(Haproxy(slots=1, **values))
+        checked(on_loopback(text, ports, [f"127.0.0.1:{port}" for port in servers]), folder)
         command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
         with (folder / "log").open("w") as log:
             self.process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
@@ -210,10 +211,7 @@ def asked(router: Router, number: int, **how: Any) -> tuple[list[threading.Threa
     return threads, statuses
 
 
-def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_to_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(haproxy, "MOST_QUEUED", 2)
+def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_to_wait(tmp_path: Path) -> None:
     with routed(tmp_path, servers=2) as (router, servers):
         for one in servers:
             one.go_on.clear()

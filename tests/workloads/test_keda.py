@@ -7,9 +7,7 @@ import pytest
 
 from facts.names import KEDA_ACCOUNT, KEDA_NAMESPACE, KEDA_VERSION
 from fleet.preview.record.recorder import Recording
-from infra.naming import Place
-from infra.platform import SharedPlatformArgs, accept
-from infra.platform_outputs import KEYS
+from infra.stack_cluster import Needs, joinable
 from settings.derived.traffic import VpcRanges
 from settings.stack import Settings
 from tests.support.recorded import all_of, goes_before, named, recorded_component, recorded_platform
@@ -23,8 +21,8 @@ BY_BATCH = {"mode": "batch", "max": 4}
 BY_CLOCK = {"mode": "schedule", "max": 4, "windows": [{"start": "08:00", "end": "19:00", "replicas": 4}]}
 
 
-def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
-    return Keda("keda", KedaArgs(labels=settings.object_labels), opts)
+def build(_: Settings, opts: pulumi.ResourceOptions) -> object:
+    return Keda("keda", KedaArgs(), opts)
 
 
 def record() -> Recording:
@@ -72,13 +70,19 @@ def test_a_stack_that_scales_grants_keda_the_metrics_and_says_that_it_has_it() -
     grant = named(recording, f"access-{KEDA_ACCOUNT}-metrics").inputs
     assert grant["role"] == "roles/monitoring.viewer"
     assert grant["member"].endswith(f"/subject/ns/{KEDA_NAMESPACE}/sa/{KEDA_ACCOUNT}")
-    assert recording.outputs["platform"]["keda"] == KEDA_VERSION  # type: ignore[index]
+    assert recording.outputs["keda"] == KEDA_VERSION
 
 
 def test_a_guest_that_scales_needs_a_platform_that_says_it_has_keda() -> None:
-    base = dict.fromkeys(KEYS, "") | {"region": "europe-west4", "project": "p", "namespace": "base"}
-    place = Place(project="p", region="europe-west4", name_prefix="guest")
-    args = SharedPlatformArgs(stack="base", place=place, namespace="guest", keda=True)
+    base = {
+        "region": "europe-west4",
+        "project": "p",
+        "namespace": "base",
+        "ranges": {"pods": "10.64.0.0/14"},
+        "keda": "",
+    }
+    base |= {"clusterIdentity": "one"}
+    guest = ("base", "p", "europe-west4", "guest", Needs(keda=True))
     with pytest.raises(pulumi.RunError, match=r"cluster: \{keda: true\} in base"):
-        accept(base, args)
-    assert accept(base | {"keda": KEDA_VERSION}, args) == base
+        joinable(base, *guest)
+    assert joinable(has_keda := base | {"keda": KEDA_VERSION}, *guest) == has_keda

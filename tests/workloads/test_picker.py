@@ -18,7 +18,6 @@ from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.test_gateway import record
 from workloads.gateway import picker
-from workloads.namespace import pod_security_labels
 
 POOL = "qwen35-pool-llm-d"
 EPP = f"{POOL}-epp"
@@ -82,11 +81,10 @@ def test_a_picker_is_no_server_and_its_own_objects_select_it() -> None:
 
 def test_its_pods_are_restricted_and_so_is_their_namespace() -> None:
     levels = {
-        release: pod_security_labels(traffic(make_settings(gateway={"enabled": True, "epp": {"release": release}})))
+        release: traffic(make_settings(gateway={"enabled": True, "epp": {"release": release}})).pod_security
         for release in SERIES
     }
-    enforced = [one["pod-security.kubernetes.io/enforce"] for one in levels.values()]
-    assert enforced == ["baseline", "restricted"]
+    assert list(levels.values()) == ["baseline", "restricted"]
     spec = pod()["spec"]
     (container,) = spec["containers"]
     assert spec["securityContext"]["runAsNonRoot"] is True

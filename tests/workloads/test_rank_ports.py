@@ -68,7 +68,7 @@ def test_the_service_and_the_pool_have_every_port() -> None:
     service = as_sent(service_spec("chat", 8))
     assert [port["port"] for port in service["ports"]] == list(range(8000, 8008))
     assert [port["targetPort"] for port in service["ports"]][:2] == ["http", "rank-1"]
-    values = chart_values("chat", Epp(), range(8000, 8008)).rendered()["inferencePool"]
+    values = chart_values("chat", Epp(), range(8000, 8008))["inferencePool"]
     assert [port["number"] for port in values["targetPorts"]] == list(range(8000, 8008))
     assert values["targetPortNumber"] == 8000
 

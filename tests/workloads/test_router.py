@@ -14,7 +14,7 @@ from settings.derived.router import router_needs
 from settings.stack import Settings
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.schemas import problems
-from tests.workloads.args import benchmark_args, server_args, space
+from tests.workloads.args import benchmark_args, server_args
 from workloads.benchmark.benchmark import Benchmark
 from workloads.router.router import Router, RouterArgs
 from workloads.server.server import Server
@@ -26,7 +26,7 @@ def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
     server = Server("server", server_args(settings), opts)
     needs = router_needs(settings)
     assert needs is not None
-    router = Router("router", RouterArgs(space=space(settings), server=server, **needs), opts)
+    router = Router("router", RouterArgs(server=server, image="haproxy", **needs), opts)
     pulumi.export("endpoint", router.endpoint)
     return router
 
@@ -55,7 +55,7 @@ def test_servers_are_found_by_a_name_for_each_rank_that_no_other_object_has(rank
         needs = router_needs(settings)
         assert needs is not None
         Benchmark("benchmark", benchmark_args(settings, server), opts)
-        return Router("router", RouterArgs(space=space(settings), server=server, **needs), opts)
+        return Router("router", RouterArgs(server=server, image="haproxy", **needs), opts)
 
     recording = recorded_component(
         with_benchmark,

@@ -290,6 +290,3 @@ def test_adapters_are_served_from_the_folders_that_the_weights_have() -> None:
     settings = make_settings(model={"id": "Qwen/Qwen3.5-27B-FP8", "adapters": [ADAPTER]})
     told = the_container(settings)["args"]
     assert told[told.index("--lora-modules") + 1 :] == ["support=/weights/adapters/support/my-team/support-lora"]
-    for changes in ({"weights": None}, {"engine": settings.serving.engine.but({"enableLora": None})}):
-        with pytest.raises(ValueError, match=r"ServerArgs\.model"):
-            server_args(settings, **{"weights": MOUNT, **changes})

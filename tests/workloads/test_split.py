@@ -20,7 +20,7 @@ from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args, space
+from tests.workloads.args import server_args
 from workloads.monitoring import server_scrape
 from workloads.network_policies import flows
 from workloads.router.router import Router, RouterArgs
@@ -29,6 +29,7 @@ from workloads.server import ranks
 from workloads.server.pod import pod_template
 from workloads.server.pod_end import pod_end
 from workloads.server.server import Server, ServerArgs
+from workloads.server.split import split
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
 SHOWN = ("command", "args", "env", "ports", "resources", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle")
@@ -53,8 +54,9 @@ def test_engines_of_two_gpus_are_divided_between_the_sides() -> None:
     halves = args(
         engine={"dataParallelSize": 4, "tensorParallelSize": 2}, shape={**SHAPE, "prefillGpus": 2, "decodeGpus": 6}
     )
-    assert halves.split is not None
-    assert (halves.split.prefill, halves.split.decode) == ((8001,), (8002, 8003, 8004))
+    assert halves.shape is not None
+    sides = split(halves.shape, halves.engine.tensor_parallel_size)
+    assert (sides.prefill, sides.decode) == ((8001,), (8002, 8003, 8004))
 
 
 def test_the_engines_wait_for_the_router_as_long_as_its_streams_may_take() -> None:
@@ -110,7 +112,7 @@ def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
     server = Server("server", server_args(one), opts)
     needs = router_needs(one)
     assert needs is not None
-    return Router("router", RouterArgs(space=space(one), server=server, **needs), opts)
+    return Router("router", RouterArgs(server=server, image="haproxy", **needs), opts)
 
 
 @pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])

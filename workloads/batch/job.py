@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.names import BATCH_CLIENT_MIB, BATCH_CLIENT_VCPUS
 from workloads import names, pod_programs
 from workloads.batch.pods.process_shard import TERMINATED, TIME_OVER, WRONG_SETUP
+from workloads.manifest import sent
 from workloads.server import api_key
 from workloads.small_pod import IMAGE, NONROOT
 
@@ -175,8 +176,8 @@ def _pod_spec(*, config_map: str, image: str, key: SecretStore | None, options: 
     mounts: list[dict[str, Any]] = [{"name": "programs", "mountPath": _ROOT, "readOnly": True}]
     command = ["python3", "-B", "-m", PROGRAM]
     if key is not None:
-        volumes.append(api_key.volume(key))
-        mounts.append(api_key.mount())
+        volumes.append(sent(api_key.volume(key)))
+        mounts.append(sent(api_key.mount()))
         command = api_key.command_with_key("OPENAI_API_KEY", command)
     amounts = {
         "cpu": f"{1000 * BATCH_CLIENT_VCPUS:.0f}m",

@@ -6,7 +6,7 @@ The Job itself is plain data of workloads/benchmark/job.py, so that `fleet bench
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -20,9 +20,7 @@ from workloads.benchmark.job import (
     job_name,
     server_pods_service,
 )
-from workloads.manifest import Manifest
 from workloads.server.server import Server
-from workloads.space import Space
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -32,22 +30,18 @@ if TYPE_CHECKING:
 class BenchmarkArgs:
     """Arguments of `Benchmark`."""
 
-    space: Space
-    """Namespace of the servers and of the service account `benchmark`; labels."""
     server: Server
     """The run begins when it is ready. Clients use its image."""
     endpoint: pulumi.Input[str]
     """Where the clients send their requests, without a path: `Server.endpoint` or `Gateway.endpoint`."""
     results_bucket: pulumi.Input[str]
     """Name of the bucket for results; the account of the benchmark's pods may write to it."""
-    measurement: Measurement
-    """The measurement to run."""
-    run_on_update: bool = True
-    """Whether `pulumi up` runs it, once per measurement. False: only `fleet bench run` makes Jobs."""
+    measurement: Measurement | None
+    """What `pulumi up` measures, once. None: only `fleet bench run` makes Jobs."""
 
 
 class Benchmark(pulumi.ComponentResource):
-    """Objects of a benchmark beside the servers, and with `runOnUpdate` one measurement per configuration.
+    """Service and account of a benchmark, and with `runOnUpdate` one measurement per configuration.
 
     Changing anything that bears on the figures makes a new Job; nothing else does.
     """
@@ -57,10 +51,11 @@ class Benchmark(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: BenchmarkArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Benchmark", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
         metadata: ObjectMetaArgsDict = {
             "name": server_pods_service(args.server.name),
-            "namespace": args.space.namespace,
-            "labels": names.labels(args.space.labels, names.BENCHMARK_APP),
+            "namespace": args.server.namespace,
+            "labels": names.own_labels(names.BENCHMARK_APP),
             # A paused fleet has no address, and the Job waits for servers itself.
             "annotations": {"pulumi.com/skipAwait": "true"},
         }
@@ -68,16 +63,18 @@ class Benchmark(pulumi.ComponentResource):
             f"{name}-server-pods",
             metadata=metadata,
             spec=names.server_pods_spec(args.server.name),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=child,
         )
-        self.job = self._job(name, args) if args.run_on_update else None
+        account = names.service_account(f"{name}-account", names.BENCHMARK_ACCOUNT, args.server.namespace, child)
+        self.job = None if args.measurement is None else self._job(name, args, args.measurement, account)
         self.register_outputs({"job": self.job.metadata.name if self.job is not None else None})
 
-    def _job(self, name: str, args: BenchmarkArgs) -> k8s.batch.v1.Job:
-        measurement = args.measurement
+    def _job(
+        self, name: str, args: BenchmarkArgs, measurement: Measurement, account: pulumi.Resource
+    ) -> k8s.batch.v1.Job:
         named = job_name(measurement)
         config_map = config_map_manifest(
-            measurement, name=named, namespace=args.space.namespace, labels=args.space.labels
+            measurement, name=named, namespace=args.server.namespace, labels=names.stack_labels()
         )
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts",
@@ -89,26 +86,25 @@ class Benchmark(pulumi.ComponentResource):
         job = job_manifest(
             measurement,
             name=named,
-            namespace=args.space.namespace,
+            namespace=args.server.namespace,
             server=args.server.name,
-            key_store=args.server.key_store,
+            key_store=None if args.server.key is None else args.server.key.store,
             endpoint=args.endpoint,
             bucket=args.results_bucket,
             image=args.server.image,
             status_port=args.server.status_port,
-            labels=args.space.labels,
+            labels=names.stack_labels(),
         )
         # The next `pulumi up` repeats a failed run instead of reporting it forever.
-        metadata: Manifest = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
-        spec: Manifest = job["spec"]
+        metadata: Any = {**job["metadata"], "annotations": {"pulumi.com/replaceUnready": "true"}}
         minutes = deadline_seconds(measurement) // 60
         return k8s.batch.v1.Job(
             f"{name}-job",
             metadata=metadata,
-            spec=spec,
+            spec=job["spec"],
             opts=pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[args.server, scripts],
+                depends_on=[args.server, account, scripts],
                 # Two runs at the same time would disturb each other.
                 delete_before_replace=True,
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{minutes}m", update=f"{minutes}m", delete="5m"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from settings.derived.benchmark_load import MACHINES, pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
+from workloads.manifest import sent
 from workloads.server import api_key, vllm_args
 from workloads.server.pod import USER_ID
 from workloads.weights import hf_token
@@ -150,9 +151,9 @@ def _pod_spec(
         {"name": "tmp", "emptyDir": {}},
     ]
     if token is not None:
-        volumes.append(hf_token.token_volume(token))
+        volumes.append(sent(hf_token.token_volume(token)))
     if key is not None:
-        volumes.append(api_key.volume(key))
+        volumes.append(sent(api_key.volume(key)))
     return {
         "serviceAccountName": names.BENCHMARK_ACCOUNT,
         "automountServiceAccountToken": False,
@@ -160,7 +161,7 @@ def _pod_spec(
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": c4_nodes.node_selector(),
-        "tolerations": [c4_nodes.toleration()],
+        "tolerations": [sent(c4_nodes.toleration())],
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -173,10 +174,10 @@ def _pod_spec(
                 measurement,
                 image,
                 name="clients",
-                command=_client_command(guarded=key is not None),
+                command=_client_command(has_key=key is not None),
                 args=options,
                 env=_identity(),
-                mounts=[] if key is None else [api_key.mount()],
+                mounts=[] if key is None else [sent(api_key.mount())],
             )
         ],
         "volumes": volumes,
@@ -199,7 +200,7 @@ def _fetching(measurement: Measurement, image: Text) -> list[dict[str, Any]]:
             name="tokenizer",
             command=["python3", "-m", "pod_scripts.fetch_tokenizer", model.id, model.revision, _TOKENIZER],
             env=[{"name": "HF_TOKEN_PATH", "value": names.HF_TOKEN_PATH}] if needs_token else [],
-            mounts=[hf_token.token_mount()] if needs_token else [],
+            mounts=[sent(hf_token.token_mount())] if needs_token else [],
         )
     ]
     if dataset is not None:
@@ -219,9 +220,9 @@ def _dataset_file(measurement: Measurement) -> str:
     return f"{_WORK}/dataset.jsonl" if measurement.run["workload"]["kind"] == "trace" else f"{_WORK}/dataset.json"
 
 
-def _client_command(*, guarded: bool) -> list[str]:
+def _client_command(*, has_key: bool) -> list[str]:
     plain = ["python3", "-m", "pod_scripts.launch_clients"]
-    return api_key.command_with_key("OPENAI_API_KEY", plain) if guarded else plain
+    return api_key.command_with_key("OPENAI_API_KEY", plain) if has_key else plain
 
 
 _IN_CLUSTER: Final = ".svc.cluster.local"
@@ -245,7 +246,7 @@ def _client_options(measurement: Measurement, *, server_pods: Text, endpoint: Te
 
 
 def _joined(first: Text, second: Text) -> Text:
-    """Two texts joined: text if both are plain, else an Output."""
+    """Two texts as one: text if both are plain, else an Output."""
     if isinstance(first, str) and isinstance(second, str):
         return first + second
     import pulumi

@@ -9,14 +9,12 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.finding import Finding
-from settings.arguments import refuse
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
 from workloads.gateway.values import CHART, CHART_VERSION, chart_values
+from workloads.router.router import Router
 from workloads.server.server import Server
-from workloads.space import Space
 
 GATEWAY_API = "gateway.networking.k8s.io"
 POLICY_API = "networking.gke.io/v1"
@@ -56,39 +54,20 @@ class GatewayResource(pulumi.CustomResource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CanaryBackend:
-    """A canary behind the gateway, with a pool and a picker of its own."""
-
-    server: Server
-    """Its servers."""
-    pool: str
-    """Name of its InferencePool."""
-    weight: int
-    """Percent of the users' requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceBackend:
-    """A Service behind the gateway, in place of a pool: the routers', or the servers' own."""
-
-    name: str
-    """Name of the Service, whose pods answer GET /health on their port for clients."""
-    drain_seconds: int
-    """How long its pods' streams may continue after their end begins."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     """Arguments of `Gateway`."""
 
-    space: Space
-    """Namespace of the servers (routes of other namespaces are not accepted); labels."""
     server: Server
     """Servers behind the gateway; the pool selects their pods by label."""
-    canary: CanaryBackend | None = None
-    """Canary with a share of the users' requests. None: the servers answer all of them."""
-    service: ServiceBackend | None = None
-    """Service behind the gateway. None: a pool of the servers, with its endpoint picker."""
+    canary: Server | None = None
+    """A canary's servers, with a pool and a picker of their own. None: the servers answer all users' requests."""
+    canary_weight: int = 0
+    """Percent of the users' requests for the canary."""
+    picks: bool = True
+    """Whether an endpoint picker chooses a server of the pool. False: the load balancer sends requests to the routers, else to the
+    servers' Service."""
+    router: Router | None = None
+    """Routers between the gateway and the servers, instead of a picker."""
     gateway: GatewaySection = field(default_factory=GatewaySection)
     """Names of Gateway and pool, Gateway class, host name, stream timeout, and size of the endpoint picker. `enabled` is
     ignored here."""
@@ -96,18 +75,6 @@ class GatewayArgs:
     """Name of the static address. None: `gateway.address`; without that, GKE chooses one."""
     certificate: pulumi.Input[str] | None = None
     """Name of the regional Certificate Manager certificate for `gateway.hostname`. None: `gateway.tls.certificate`."""
-
-    def __post_init__(self) -> None:
-        if self.gateway.hostname is not None and self.certificate is None and self.gateway.tls.certificate is None:
-            missing = Finding(
-                id="wrong-argument",
-                subject="certificate",
-                found=None,
-                allowed="the name of a certificate for the host name",
-                why="without one the Gateway serves the name in clear text",
-                write="certificate=name.certificate_name, of infra's GatewayName",
-            )
-            refuse(self, [missing])
 
 
 class Gateway(pulumi.ComponentResource):
@@ -128,24 +95,26 @@ class Gateway(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Gateway", name, None, opts)
-        gateway, namespace, labels = args.gateway, args.space.namespace, dict(args.space.labels)
-        self.canary_pool = None if args.canary is None else args.canary.pool
+        gateway, namespace, labels = args.gateway, args.server.namespace, names.own_labels(args.server.name)
+        self.canary_pool = None if args.canary is None else gateway.pool_name + names.CANARY_ENDING
         releases, ready = list[pulumi.Resource](), list[pulumi.Resource]()
         backends: list[dict[str, Any]]
-        if args.service is None:
+        if args.picks:
             self.pool, backends = gateway.pool_name, [pool_reference(gateway.pool_name)]
             releases.append(self._backend(name, gateway.pool_name, args.server, args))
         else:
-            self.pool, target = None, service_reference(args.service.name)
+            service = args.server.name if args.router is None else names.ROUTER_APP
+            drain = args.server.drain.grace_seconds if args.router is None else args.router.drain_seconds
+            self.pool, target = None, service_reference(service)
             backends = [{**target, "port": names.HTTP_PORT}]
-            self._policies(name, gateway.pool, target, args.service.drain_seconds, args)
-        if args.canary is not None:
-            releases.append(self._backend(f"{name}-canary", args.canary.pool, args.canary.server, args))
+            self._policies(name, gateway.pool, target, drain, args)
+        if args.canary is not None and self.canary_pool is not None:
+            releases.append(self._backend(f"{name}-canary", self.canary_pool, args.canary, args))
             # A share sent to a canary that still loads would get 503 for as long as that takes.
-            ready.append(args.canary.server.deployment)
+            ready.append(args.canary.deployment)
             # One weight alone would be 1 of 1: a split names both.
-            backends[0]["weight"] = 100 - args.canary.weight
-            backends.append({**pool_reference(args.canary.pool), "weight": args.canary.weight})
+            backends[0]["weight"] = 100 - args.canary_weight
+            backends.append({**pool_reference(self.canary_pool), "weight": args.canary_weight})
         load_balancer = GatewayResource(
             f"{name}-gateway",
             {
@@ -174,9 +143,7 @@ class Gateway(pulumi.ComponentResource):
         routes = {
             "route": (
                 gateway.pool,
-                route_spec(
-                    gateway.name, backends, v1_only=args.server.key_store is not None, hostname=gateway.hostname
-                ),
+                route_spec(gateway.name, backends, v1_only=args.server.key is not None, hostname=gateway.hostname),
             )
         }
         if gateway.hostname is not None:
@@ -209,25 +176,25 @@ class Gateway(pulumi.ComponentResource):
 
     def _backend(self, name: str, pool: str, server: Server, args: GatewayArgs) -> pulumi.Resource:
         """Pool and picker of these servers, with the two policies of their backend service."""
-        made = self._picker(name, pool, server, args)
+        picker = self._picker(name, pool, server, args)
         # After the pool: without it, the policy would report a missing target.
         self._policies(
-            name, pool, pool_reference(pool), server.drain.grace_seconds, args, made, port=server.status_port
+            name, pool, pool_reference(pool), server.drain.grace_seconds, args, picker, port=server.status_port
         )
-        return made
+        return picker
 
     def _picker(self, name: str, pool: str, server: Server, args: GatewayArgs) -> pulumi.Resource:
         gateway, child = args.gateway, pulumi.ResourceOptions(parent=self)
         if gateway.has_llm_d:
-            picker = EndpointPickerArgs(space=args.space, pool=pool, server=server, epp=gateway.epp)
+            picker = EndpointPickerArgs(pool=pool, server=server, epp=gateway.epp)
             return EndpointPicker(f"{name}-picker", picker, child)
         return k8s.helm.v3.Release(
             f"{name}-pool",
             name=pool,
-            namespace=args.space.namespace,
+            namespace=args.server.namespace,
             chart=CHART,
             version=CHART_VERSION,
-            values=chart_values(server.name, gateway.epp, server.ports).rendered(),
+            values=chart_values(server.name, gateway.epp, server.ports),
             timeout=PICKER_SECONDS,
             atomic=False,
             # Standby pickers are not ready by design, so waiting for all replicas would never end.
@@ -256,8 +223,8 @@ class Gateway(pulumi.ComponentResource):
                 kind=kind,
                 metadata={
                     "name": object_name,
-                    "namespace": args.space.namespace,
-                    "labels": dict(args.space.labels),
+                    "namespace": args.server.namespace,
+                    "labels": names.own_labels(args.server.name),
                 },
                 spec=spec,
                 opts=pulumi.ResourceOptions(parent=self, depends_on=list(after)),

@@ -16,7 +16,6 @@ from settings.sections.gateway import Epp
 from workloads import c4_nodes, names, pod_programs
 from workloads.server.server import Server
 from workloads.small_pod import NONROOT
-from workloads.space import Space
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict, ProbeArgsDict
@@ -53,10 +52,8 @@ START_MINUTES: Final = 15
 class EndpointPickerArgs:
     """Arguments of `EndpointPicker`."""
 
-    space: Space
-    """Namespace of the servers, and labels. The namespace's `Traffic` has the pool, for network policies."""
     pool: str
-    """Name of the InferencePool; the picker's objects are named after it."""
+    """Name of the InferencePool; the picker's objects are named after it. The namespace's `Traffic` has it, for network policies."""
     server: Server
     """Servers that the pool selects. Each of their ports is an endpoint of its own."""
     epp: Epp = field(default_factory=Epp)
@@ -74,8 +71,8 @@ class EndpointPicker(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         app = names.epp_name(args.pool)
         # Its own `app`: with the servers', their Service would select it.
-        marks = names.labels(args.space.labels, app) | names.epp_selector(args.pool)
-        metadata: ObjectMetaArgsDict = {"name": app, "namespace": args.space.namespace, "labels": marks}
+        labels = names.own_labels(app) | names.epp_selector(args.pool)
+        metadata: ObjectMetaArgsDict = {"name": app, "namespace": args.server.namespace, "labels": labels}
         data = {CONFIG_FILE: CONFIG}
         config = pod_programs.named_by_content(app, data)
         needed: list[pulumi.Resource] = [
@@ -88,7 +85,7 @@ class EndpointPicker(pulumi.ComponentResource):
                 f"{name}-role-binding",
                 metadata=metadata,
                 role_ref={"api_group": "rbac.authorization.k8s.io", "kind": "Role", "name": app},
-                subjects=[{"kind": "ServiceAccount", "name": app, "namespace": args.space.namespace}],
+                subjects=[{"kind": "ServiceAccount", "name": app, "namespace": args.server.namespace}],
                 opts=child,
             ),
         ]
@@ -116,7 +113,11 @@ class EndpointPicker(pulumi.ComponentResource):
             f"{name}-pool",
             api_version=f"{names.POOL_GROUP}/v1",
             kind="InferencePool",
-            metadata={"name": args.pool, "namespace": args.space.namespace, "labels": dict(args.space.labels)},
+            metadata={
+                "name": args.pool,
+                "namespace": args.server.namespace,
+                "labels": names.own_labels(args.server.name),
+            },
             spec={
                 "selector": {"matchLabels": names.selector(args.server.name)},
                 "targetPorts": [{"number": port} for port in args.server.ports],
@@ -140,7 +141,7 @@ class EndpointPicker(pulumi.ComponentResource):
                 # Two active pickers would each know half of the requests, and a standby becomes ready only after the leader's end.
                 "strategy": {"type": "Recreate"},
                 "revision_history_limit": 3,
-                "template": {"metadata": {"labels": marks}, "spec": pod_spec(args, app, config)},
+                "template": {"metadata": {"labels": labels}, "spec": pod_spec(args, app, config)},
             },
             opts=pulumi.ResourceOptions(
                 parent=self,

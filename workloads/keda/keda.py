@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +13,8 @@ from facts.names import KEDA_NAMESPACE, KEDA_VERSION
 from settings.derived.traffic import Traffic, VpcRanges
 from workloads import network_policies as net
 from workloads.keda.values import CHART, METRICS_SERVER, OPERATOR, REPOSITORY, WEBHOOKS, chart_values
-from workloads.namespace import restricted
-from workloads.space import once_created
+from workloads.names import once_created, stack_labels
+from workloads.namespace import pod_security_labels
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
@@ -36,8 +36,6 @@ class KedaArgs:
 
     ranges: VpcRanges = field(default_factory=VpcRanges)
     """The VPC's ranges."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of every object outside the chart."""
 
 
 class Keda(pulumi.ComponentResource):
@@ -49,10 +47,10 @@ class Keda(pulumi.ComponentResource):
     def __init__(self, name: str, args: KedaArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Keda", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        labels = {key: value for key, value in args.labels.items() if key != "app"}
+        labels = stack_labels()
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **restricted()}},
+            metadata={"name": KEDA_NAMESPACE, "labels": {**labels, **pod_security_labels()}},
             opts=child,
         )
         inside = once_created(namespace, KEDA_NAMESPACE)
@@ -69,7 +67,7 @@ class Keda(pulumi.ComponentResource):
             chart=CHART,
             version=KEDA_VERSION,
             repository_opts={"repo": REPOSITORY},
-            values=chart_values().rendered(),
+            values=chart_values(),
             timeout=READY_SECONDS,
             atomic=False,
             opts=pulumi.ResourceOptions(parent=self, depends_on=policies),
@@ -85,12 +83,10 @@ def flows(ranges: VpcRanges) -> Iterator[net.Flow]:
     around = Traffic(server=OPERATOR, ranges=ranges)
     yield from net.name_resolution(around)
     for pods in (operator, metrics, webhooks):
-        yield net.Flow(
-            from_=pods, to=net.vpc(around), port=443, why="the Kubernetes API, at a private address that GKE chooses"
-        )
+        yield net.Flow(pods, net.vpc(around), 443, "the Kubernetes API, at a private address that GKE chooses")
     for caller in (net.vpc(around), GOOGLES_PODS):
-        yield net.Flow(from_=caller, to=metrics, port=METRICS_PORT, why="the autoscaler reads external metrics")
-        yield net.Flow(from_=caller, to=webhooks, port=WEBHOOK_PORT, why="the API server validates ScaledObjects")
-    yield net.Flow(from_=metrics, to=operator, port=GRPC_PORT, why="the metrics server reads values from the operator")
-    yield net.Flow(from_=operator, to=net.METADATA, port=80, why="the access token, by Workload Identity")
-    yield net.Flow(from_=operator, to=net.internet(around), port=443, why="PromQL from Cloud Monitoring")
+        yield net.Flow(caller, metrics, METRICS_PORT, "the autoscaler reads external metrics")
+        yield net.Flow(caller, webhooks, WEBHOOK_PORT, "the API server validates ScaledObjects")
+    yield net.Flow(metrics, operator, GRPC_PORT, "the metrics server reads values from the operator")
+    yield net.Flow(operator, net.METADATA, 80, "the access token, by Workload Identity")
+    yield net.Flow(operator, net.internet(around), 443, "PromQL from Cloud Monitoring")

@@ -11,12 +11,11 @@ import pulumi_kubernetes as k8s
 from facts.names import ROUTER_APP
 from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
-from workloads import names, pod_programs
+from workloads import names, pod_programs, secret_files
 from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
 from workloads.small_pod import NONROOT
-from workloads.space import Space, once_created
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
         VolumeMountArgsDict,
     )
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
-
-    from settings.sections.secret_stores import SecretStore
 
 IMAGE: Final = "library/haproxy:3.2.25-alpine@sha256:5d97434a423c2533cfeb42874d45cf6d69a840b60334582dfbfd5008e94c80be"
 """The official image of HAProxy's long-term line 3.2; its stop signal is SIGUSR1, which lets streams finish. Source: Docker Hub, as four
@@ -42,10 +39,10 @@ UPDATE_MINUTES: Final = 30
 class RouterArgs:
     """Arguments of `Router`."""
 
-    space: Space
-    """Namespace, labels, image source. The namespace's `Traffic` has `router`, for account and network policies."""
     server: Server
-    """The servers to choose from."""
+    """The servers to choose from. Their namespace's `Traffic` has `router`, for network policies."""
+    image: pulumi.Input[str]
+    """Full name of `IMAGE`."""
     router: RouterSection = field(default_factory=RouterSection)
     """Replicas and resources."""
     max_in_flight: int
@@ -66,9 +63,9 @@ class Router(pulumi.ComponentResource):
     def __init__(self, name: str, args: RouterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Router", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        namespace, marks = args.space.namespace, names.labels(args.space.labels, ROUTER_APP)
+        namespace, labels = args.server.namespace, names.own_labels(ROUTER_APP)
         self.drain_seconds = ROUTER_PRE_STOP_SECONDS + ROUTER_DRAIN_SECONDS
-        metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": marks}
+        metadata: ObjectMetaArgsDict = {"name": ROUTER_APP, "namespace": namespace, "labels": labels}
         # Pulumi would wait for ready servers, which a paused fleet has not.
         at_once = {"pulumi.com/skipAwait": "true"}
         for index in range(len(args.server.ports)):
@@ -87,13 +84,14 @@ class Router(pulumi.ComponentResource):
         data = {CONFIG_FILE: haproxy.config(haproxy_args(args))}
         config = pod_programs.named_by_content(ROUTER_APP, data)
         needed: list[pulumi.Resource] = [
+            names.service_account(f"{name}-account", ROUTER_APP, namespace, child),
             k8s.core.v1.ConfigMap(
                 f"{name}-config", metadata=metadata | {"name": config}, immutable=True, data=data, opts=child
-            )
+            ),
         ]
         versions: dict[str, pulumi.Input[str]] = {}
-        key = args.server.stored_key
-        if checked_key(args) is not None and key is not None:
+        key = checked_key(args)
+        if key is not None:
             needed.append(key.object)
             if key.version is not None:
                 versions["vllm-fleet.dev/api-key-version"] = key.version
@@ -119,7 +117,7 @@ class Router(pulumi.ComponentResource):
                 "revision_history_limit": 3,
                 "progress_deadline_seconds": UPDATE_MINUTES * 60,
                 "template": {
-                    "metadata": {"labels": marks, "annotations": versions},
+                    "metadata": {"labels": labels, "annotations": versions},
                     "spec": pod_spec(args, config, domain),
                 },
             },
@@ -140,14 +138,17 @@ class Router(pulumi.ComponentResource):
             opts=child,
         )
         self.endpoint = pulumi.Output.format(
-            "http://{0}.{1}.svc.cluster.local:{2}", once_created(self.service, ROUTER_APP), namespace, names.HTTP_PORT
+            "http://{0}.{1}.svc.cluster.local:{2}",
+            names.once_created(self.service, ROUTER_APP),
+            namespace,
+            names.HTTP_PORT,
         )
         self.register_outputs({"endpoint": self.endpoint})
 
 
-def checked_key(args: RouterArgs) -> SecretStore | None:
+def checked_key(args: RouterArgs) -> secret_files.Stored | None:
     """The servers' key, if the routers check it: a router in the pods checks none."""
-    return args.server.key_store if args.server.has_pod_router else None
+    return args.server.key if args.server.has_pod_router else None
 
 
 def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
@@ -158,7 +159,7 @@ def haproxy_args(args: RouterArgs) -> haproxy.Haproxy:
         router=args.router,
         max_in_flight=args.max_in_flight,
         # The pods' router has paths of its own that change its servers.
-        v1_only=args.server.key_store is not None or args.server.has_pod_router,
+        v1_only=args.server.key is not None or args.server.has_pod_router,
         key_file=None if checked_key(args) is None else api_key.PATH,
         has_pod_router=args.server.has_pod_router,
     )
@@ -190,7 +191,7 @@ def pod_spec(args: RouterArgs, config: str, domain: pulumi.Input[str]) -> PodSpe
         "containers": [_haproxy(args, domain)],
         "volumes": [
             {"name": "config", "config_map": {"name": config}},
-            *([] if key is None else [api_key.volume(key)]),
+            *([] if key is None else [api_key.volume(key.store)]),
         ],
     }
 
@@ -207,7 +208,7 @@ def _haproxy(args: RouterArgs, domain: pulumi.Input[str]) -> ContainerArgsDict:
     }
     return {
         "name": "haproxy",
-        "image": args.space.image(IMAGE),
+        "image": args.image,
         "command": ["haproxy", "-db", "-f", f"{_CONFIG_DIR}/{CONFIG_FILE}"],
         "env": [{"name": haproxy.DOMAIN_VARIABLE, "value": domain}],
         "ports": [

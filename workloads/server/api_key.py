@@ -8,11 +8,13 @@ refers to a Secret would be a second path to test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from settings.sections.secret_stores import SecretStore
 from workloads import pod_programs, secret_files
-from workloads.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pulumi_kubernetes.core.v1 import VolumeArgsDict, VolumeMountArgsDict
 
 SECRET_NAME: Final = "vllm-api-key"  # noqa: S105 - the name of a Secret, not a secret
 """The Secret, or the SecretProviderClass if Secret Manager stores the key."""
@@ -23,16 +25,16 @@ PATH: Final = f"{_DIR}/{SECRET_KEY}"
 _VOLUME: Final = "api-key"
 
 
-def volume(store: SecretStore) -> Manifest:
+def volume(store: SecretStore) -> VolumeArgsDict:
     """The pod's volume with the key."""
     if store == "kubernetes":
-        return {"name": _VOLUME, "secret": {"secretName": SECRET_NAME, "optional": False}}
+        return {"name": _VOLUME, "secret": {"secret_name": SECRET_NAME, "optional": False}}
     return secret_files.volume(_VOLUME, SECRET_NAME)
 
 
-def mount() -> Manifest:
+def mount() -> VolumeMountArgsDict:
     """The container's mount of that volume."""
-    return {"name": _VOLUME, "mountPath": _DIR, "readOnly": True}
+    return {"name": _VOLUME, "mount_path": _DIR, "read_only": True}
 
 
 def command_with_key(variable: str, command: Sequence[str]) -> list[str]:

@@ -6,10 +6,10 @@ keep_compile_cache.py runs in the pod. docs/decisions/07-server.md explains perm
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from facts.sizing import CACHE_SAVER_DISK_GIB
+from settings.derived.compile_cache import KeptCache
 from workloads import pod_programs
 
 if TYPE_CHECKING:
@@ -34,16 +34,6 @@ _FOLDER: Final = "/opt/vllm-fleet"
 _PROGRAM_VOLUME: Final = "compile-cache-program"
 _CPU, _MEMORY, _DISK = "500m", "1Gi", f"{CACHE_SAVER_DISK_GIB}Gi"
 """Resources of the storing container."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptCache:
-    """Bucket and key for the compile caches of one release."""
-
-    bucket: pulumi.Input[str]
-    """Cloud Storage bucket."""
-    key: str
-    """Release key, 1 to 64 characters: equal for pods that can share compiled files."""
 
 
 def restoring(cache: KeptCache, command: Sequence[str]) -> list[pulumi.Input[str]]:

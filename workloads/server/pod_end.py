@@ -45,8 +45,8 @@ def pod_end(spec: Mapping[str, Any], *, grace_seconds: float | None = None) -> P
 
 
 def _shutdown_timeout(container: Mapping[str, Any]) -> float:
-    given = (*(container.get("command") or ()), *(container.get("args") or ()))
-    words = [word for word in given if isinstance(word, str)]  # in a preview, one may be unknown
+    command = (*(container.get("command") or ()), *(container.get("args") or ()))
+    words = [word for word in command if isinstance(word, str)]  # in a preview, one may be unknown
     options = dict(word.split("=", 1) for word in words if word.startswith("--") and "=" in word)
     ranks = int(options.get("--data-parallel-size", 1))
     # One server per rank, each with one API server.

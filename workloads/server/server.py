@@ -1,23 +1,18 @@
-"""The vLLM server: Deployment, Service, disruption budget and API key."""
+"""The vLLM server: service account, Deployment, Service, disruption budget and API key."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.lessons.words import REASONS_ANNOTATION
 from settings.derived.drain import Drain
-from settings.sections.engine import Engine
-from settings.sections.secret_stores import SecretStore
 from workloads import names, secret_files
 from workloads.server import api_key, compile_cache, ranks
-from workloads.server.pod import ServerPod, pod_template
-from workloads.space import once_created
+from workloads.server.args import ServerArgs as ServerArgs
+from workloads.server.pod import pod_template
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.apps.v1 import DeploymentSpecArgsDict
@@ -29,41 +24,24 @@ REPLICAS_ASSUMED = 12
 """Replicas assumed for the update timeout if nothing bounds their number. Assumed: the article's largest fleet."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerArgs(ServerPod):
-    """Arguments of `Server`: those of its pod, replicas and Service."""
-
-    replicas: int | None = 1
-    """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
-    starts_empty: bool = False
-    """With `replicas` None: whether the Deployment is created without pods, because its autoscaler has a minimum of 0."""
-    max_replicas: int | None = None
-    """With `replicas` None: the most that the autoscaler sets. None: unknown, and `REPLICAS_ASSUMED` bounds an update."""
-    likely_start_seconds: int = 1_080
-    """Likely time of a replica from Pending to ready: `facts.time_to_serve`. Default: the article's node, rounded up to 18 minutes."""
-    internal_load_balancer: bool = False
-    """Whether to publish the Service on an internal passthrough load balancer."""
-    beside: Server | None = None
-    """Servers of the same namespace whose stored API key these share. Requires `api_key` and a different `name`."""
+AT_ONCE = {"pulumi.com/skipAwait": "true"}
+"""Pulumi would wait ten minutes for a Service's first ready pod. A first start takes longer, a paused fleet has none, and the Deployment
+already waits for its pods."""
 
 
 class Server(pulumi.ComponentResource):
     """vLLM servers behind one Service. It creates no nodes and writes no weights."""
 
-    deployment: k8s.apps.v1.Deployment
-    service: k8s.core.v1.Service
-    endpoint: pulumi.Output[str]
-    """URL of the Service inside the cluster, without a path."""
+    namespace: pulumi.Input[str]
     name: str
     """Name of Deployment and Service, and value of the pods' label `app`."""
-    engine: Engine
-    """Engine settings of every replica."""
-    key_store: SecretStore | None
-    """Store of the API key; None without a key."""
-    stored_key: secret_files.Stored | None
-    """The API key's object; None without a key."""
     image: pulumi.Input[str]
     """Image of every replica, with registry and digest."""
+    deployment: k8s.apps.v1.Deployment
+    endpoint: pulumi.Output[str]
+    """URL of the Service inside the cluster, without a path."""
+    key: secret_files.Stored | None
+    """The stored API key; None without one."""
     drain: Drain
     """Shutdown of a pod."""
     ports: tuple[int, ...]
@@ -77,20 +55,22 @@ class Server(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
-        self.name, self.engine, self.key_store, self.drain = args.name, args.engine, args.key_store, args.drain
+        self.namespace, self.name, self.image, self.drain = args.namespace, args.name, args.image, args.drain
         self.ports, self.status_port, self.has_pod_router = args.ports, args.status_port, args.shape is not None
-        self.image = args.space.image(args.image.reference)
         child = pulumi.ResourceOptions(parent=self)
         metadata: ObjectMetaArgsDict = {
             "name": args.name,
-            "namespace": args.space.namespace,
-            "labels": names.labels(args.space.labels, args.name),
+            "namespace": args.namespace,
+            "labels": names.own_labels(args.name),
         }
-
         needed: list[pulumi.Resource] = [] if args.weights is None else [*args.weights.depends_on]
-        self.stored_key = None if args.beside is None else args.beside.stored_key
-        if args.api_key is not None and self.stored_key is None:
-            self.stored_key = secret_files.stored(
+        if args.creates_account:
+            # That of a release by its own name: a canary's stays the same resource when the servers take its release over.
+            resource = f"{name}-account" if args.compile_cache is None else args.service_account
+            needed.append(names.service_account(resource, args.service_account, args.namespace, child))
+        self.key = None
+        if args.api_key is not None:
+            self.key = secret_files.stored(
                 args.api_key,
                 key=api_key.SECRET_KEY,
                 secret_name=f"{name}-api-key",
@@ -98,8 +78,7 @@ class Server(pulumi.ComponentResource):
                 metadata=metadata | {"name": api_key.SECRET_NAME},
                 opts=child,
             )
-        if self.stored_key is not None:
-            needed.append(self.stored_key.object)
+            needed.append(self.key.object)
         programs = {
             "compile-cache": compile_cache if args.compile_cache is not None else None,
             "ranks": ranks if args.has_rank_servers else None,
@@ -115,35 +94,27 @@ class Server(pulumi.ComponentResource):
             for what, in_pod in programs.items()
             if in_pod is not None
         ]
-        key_version = None if self.stored_key is None else self.stored_key.version
-        # Pulumi would wait ten minutes for the Service's first ready pod. A first start takes longer, a paused fleet has
-        # none, and the Deployment already waits for its pods.
-        at_once = {"pulumi.com/skipAwait": "true"}
-        self.service = k8s.core.v1.Service(
+        service = k8s.core.v1.Service(
             f"{name}-service",
-            metadata=metadata | {"annotations": at_once},
+            metadata=metadata | {"annotations": AT_ONCE},
             spec=service_spec(args.name, len(args.ports)),
             opts=child,
         )
         if args.internal_load_balancer:
+            internal = {**AT_ONCE, "networking.gke.io/load-balancer-type": "Internal"}
             k8s.core.v1.Service(
                 f"{name}-internal",
-                metadata=metadata
-                | {
-                    "name": f"{args.name}-internal",
-                    "annotations": {**at_once, "networking.gke.io/load-balancer-type": "Internal"},
-                },
+                metadata=metadata | {"name": f"{args.name}-internal", "annotations": internal},
                 spec=service_spec(args.name) | {"type": "LoadBalancer", "external_traffic_policy": "Local"},
                 opts=child,
             )
         k8s.policy.v1.PodDisruptionBudget(
             f"{name}-disruption-budget", metadata=metadata, spec=disruption_budget(args.name), opts=child
         )
-        stated = {REASONS_ANNOTATION: json.dumps(dict(args.reasons))} if args.reasons else {}
         self.deployment = k8s.apps.v1.Deployment(
             f"{name}-deployment",
-            metadata=metadata | {"annotations": {**args.annotations, **stated}},
-            spec=deployment_spec(args, key_version),
+            metadata=metadata | {"annotations": {**args.annotations, **args.deployment_annotations}},
+            spec=deployment_spec(args, None if self.key is None else self.key.version),
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=needed,
@@ -157,8 +128,8 @@ class Server(pulumi.ComponentResource):
         self.after_first_node = weights.depends_on if weights and weights.written_here else (self.deployment,)
         self.endpoint = pulumi.Output.format(
             "http://{0}.{1}.svc.cluster.local:{2}",
-            once_created(self.service, args.name),
-            args.space.namespace,
+            names.once_created(service, args.name),
+            args.namespace,
             names.HTTP_PORT,
         )
         self.register_outputs({"endpoint": self.endpoint})
@@ -206,7 +177,7 @@ def disruption_budget(server: str) -> PodDisruptionBudgetSpecArgsDict:
     }
 
 
-def progress_deadline_seconds(args: ServerPod) -> int:
+def progress_deadline_seconds(args: ServerArgs) -> int:
     """Longest time between two pods becoming ready: shutdown, node, start."""
     return args.drain.grace_seconds + (args.placement.provisioning_minutes + args.startup_minutes) * 60
 

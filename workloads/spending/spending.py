@@ -13,13 +13,13 @@ import pulumi_kubernetes as k8s
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
+from settings.sections.capacity import Placement
 from settings.sections.spending import Spending
 from workloads import network_policies as net
 from workloads import pod_programs
-from workloads.names import APP_LABEL, SPENDING_APP, labels, selector
-from workloads.namespace import restricted
+from workloads.names import SPENDING_APP, once_created, own_labels, selector, stack_labels
+from workloads.namespace import pod_security_labels
 from workloads.small_pod import small_pod
-from workloads.space import Space, once_created
 from workloads.spending.guard import ALIVE, QUOTA, ROLE
 from workloads.spending.store import STATE
 from workloads.spending.total import Terms
@@ -41,22 +41,20 @@ READY_MINUTES: Final = 10
 class SpendingGuardArgs:
     """Arguments of `SpendingGuard`."""
 
-    name: str
-    """Name of the namespace whose pods are counted and paused."""
-    space: Space
-    """That namespace once it exists; labels; image source."""
+    namespace: str
+    """Namespace whose pods are counted and paused; it must exist."""
+    image: pulumi.Input[str]
+    """Full name of `workloads.small_pod.IMAGE`."""
     traffic: Traffic
     """The stack's connections: their ranges are the guard's."""
     ranges: pulumi.Input[VpcRanges] | None = None
-    """VPC ranges from another stack; override those of `traffic`."""
+    """The VPC's ranges, see `NetworkPoliciesArgs`."""
     spending: Spending
     """Limit, deadline and action."""
     rates: Rates
     """Prices of the machines."""
-    grace_seconds: int
-    """Longest shutdown of a server pod, in seconds."""
-    idle_seconds: int
-    """Time until GKE removes a machine without pods."""
+    placement: Placement
+    """The server pods' longest shutdown, and the time until GKE removes a machine without pods."""
 
 
 class SpendingGuard(pulumi.ComponentResource):
@@ -71,19 +69,19 @@ class SpendingGuard(pulumi.ComponentResource):
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:SpendingGuard", name, None, opts)
         child = pulumi.ResourceOptions(parent=self)
-        marks = labels(args.space.labels, SPENDING_APP)
-        common = {key: value for key, value in args.space.labels.items() if key != APP_LABEL}
-        home = spending_namespace(args.name)
+        labels, home = own_labels(SPENDING_APP), spending_namespace(args.namespace)
         namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace", metadata={"name": home, "labels": {**common, **restricted()}}, opts=child
+            f"{name}-namespace",
+            metadata={"name": home, "labels": {**stack_labels(), **pod_security_labels()}},
+            opts=child,
         )
         inside = once_created(namespace, home)
-        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": inside, "labels": marks}
-        there: ObjectMetaArgsDict = {**own, "name": ROLE, "namespace": args.space.namespace}
-        walls = net.NetworkPoliciesArgs(
-            namespace=inside, traffic=args.traffic, ranges=args.ranges, labels=common, table=net.spending_flows
+        own: ObjectMetaArgsDict = {"name": SPENDING_APP, "namespace": inside, "labels": labels}
+        there: ObjectMetaArgsDict = {**own, "name": ROLE, "namespace": args.namespace}
+        allowed = net.NetworkPoliciesArgs(
+            namespace=inside, traffic=args.traffic, ranges=args.ranges, table=net.spending_flows
         )
-        policies = net.NetworkPolicies(f"{name}-network-policies", walls, child)
+        policies = net.NetworkPolicies(f"{name}-network-policies", allowed, child)
         account = k8s.core.v1.ServiceAccount(
             f"{name}-account", metadata=own, automount_service_account_token=False, opts=child
         )
@@ -112,12 +110,12 @@ class SpendingGuard(pulumi.ComponentResource):
             needed.append(binding)
         if args.rates.per_rung:
             reads = k8s.rbac.v1.ClusterRole(
-                f"{name}-nodes-role", metadata={"name": home, "labels": marks}, rules=NODE_RIGHTS, opts=child
+                f"{name}-nodes-role", metadata={"name": home, "labels": labels}, rules=NODE_RIGHTS, opts=child
             )
             needed.append(
                 k8s.rbac.v1.ClusterRoleBinding(
                     f"{name}-nodes-binding",
-                    metadata={"name": home, "labels": marks},
+                    metadata={"name": home, "labels": labels},
                     role_ref={"api_group": group, "kind": "ClusterRole", "name": once_created(reads, home)},
                     subjects=[subject],
                     opts=child,
@@ -131,7 +129,7 @@ class SpendingGuard(pulumi.ComponentResource):
                 # Two guards would block each other's writes.
                 "strategy": {"type": "Recreate"},
                 "selector": {"match_labels": selector(SPENDING_APP)},
-                "template": {"metadata": {"labels": marks}, "spec": _pod(args)},
+                "template": {"metadata": {"labels": labels}, "spec": _pod(args)},
             },
             opts=pulumi.ResourceOptions(parent=self, depends_on=needed),
         )
@@ -179,11 +177,11 @@ def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
 
 
 def terms(args: SpendingGuardArgs) -> Terms:
-    """What the guard's program is told."""
+    """The limit and prices for the guard's program."""
     spending, rates = args.spending, args.rates
     return Terms(
-        namespace=args.name,
-        home=spending_namespace(args.name),
+        namespace=args.namespace,
+        home=spending_namespace(args.namespace),
         limit_usd=spending.limit,
         every=spending.every,
         until=spending.until,
@@ -198,8 +196,8 @@ def terms(args: SpendingGuardArgs) -> Terms:
         usd_per_reserved_hour=round(rates.per_reserved_node, 6),
         unknown=rates.unknown,
         interval_seconds=INTERVAL_SECONDS,
-        idle_seconds=args.idle_seconds + REMOVAL_SECONDS,
-        grace_seconds=args.grace_seconds,
+        idle_seconds=args.placement.idle_seconds + REMOVAL_SECONDS,
+        grace_seconds=args.placement.grace_seconds,
     )
 
 
@@ -211,11 +209,11 @@ def program() -> str:
 
 
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
-    code, told = program(), json.dumps(asdict(terms(args)), sort_keys=True)
+    code, config = program(), json.dumps(asdict(terms(args)), sort_keys=True)
     return small_pod(
-        args.space,
+        image=args.image,
         app=SPENDING_APP,
-        command=["python3", "-B", "-c", code, f"--config={told}"],
+        command=["python3", "-B", "-c", code, f"--config={config}"],
         vcpus=SPENDING_GUARD_VCPUS,
         # Ready means counting: `pulumi up` waits for it.
         ready={

@@ -21,13 +21,21 @@ import pulumi_kubernetes as k8s
 from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
 from settings.sections.model import Adapter, Model
-from settings.sections.secret_stores import SecretManagerSecret, SecretStore
+from settings.sections.secret_stores import SecretManagerSecret
 from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_MEMORY_GIB
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, secret_files
-from workloads.names import HF_TOKEN_PATH, WRITER_ACCOUNT, WRITER_APP, labels
-from workloads.space import Space
-from workloads.weights.hf_token import HfToken, HfTokenArgs, token_mount, token_volume
+from workloads.names import (
+    HF_TOKEN_KEY,
+    HF_TOKEN_PATH,
+    HF_TOKEN_SECRET,
+    WRITER_ACCOUNT,
+    WRITER_APP,
+    own_labels,
+    service_account,
+    stack_labels,
+)
+from workloads.weights.hf_token import token_mount, token_volume
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.batch.v1 import JobSpecArgsDict, PodFailurePolicyRuleArgsDict
@@ -92,7 +100,7 @@ class WeightsMount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNames:
     """Object names of one release. Everything that cannot change on an existing disk is part of the name, so a
-    change creates a new volume beside the old one, which goes when no pod mounts it.
+    change creates a new volume and keeps the old one, which goes when no pod mounts it.
     """
 
     release: str
@@ -110,12 +118,14 @@ class ReleaseNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsArgs:
-    """Arguments of `Weights`. Plain types are validated here; an `Input` is only known later."""
+    """Arguments of `Weights`."""
 
-    space: Space
-    """Namespace of the writer and of pods that mount the volume; labels; source of the writer's image."""
+    namespace: pulumi.Input[str]
+    """Namespace of the writer and of pods that mount the volume."""
+    image: pulumi.Input[str]
+    """Full name of `WRITER_IMAGE`."""
     model: Model
-    """The release: Hugging Face repository, commit, size in GB (10**9 bytes), and LoRA adapters that are downloaded beside it."""
+    """The release: Hugging Face repository, commit, size in GB (10**9 bytes), and LoRA adapters that are downloaded with it."""
     volume: VolumeSection = field(default_factory=VolumeSection)
     """Source (`hyperdisk`: one download to one volume for all replicas; `image`: that volume from a
     disk image, at least as large as the image; `huggingface`: each replica downloads, and only the token is created),
@@ -124,10 +134,10 @@ class WeightsArgs:
     """Zones of the servers, all of one region, e.g. ("us-central1-b",): one volume per zone."""
     class_prefix: str
     """Name prefix of storage and snapshot classes, e.g. the namespace's name: classes are cluster-wide."""
-    hf_token: pulumi.Output[str] | SecretManagerSecret | None = None
-    """Hugging Face token for a gated model, or the Secret Manager secret with it."""
-    beside: Weights | None = None
-    """Weights of the same namespace whose stored token these share. Requires a different `name_ending` of `volume`."""
+    hf_token: pulumi.Output[str] | SecretManagerSecret | secret_files.Stored | None = None
+    """Hugging Face token for a gated model, the Secret Manager secret with it, or `Weights.token` of other weights of the namespace."""
+    creates_account: bool = True
+    """Whether to create the writer's service account. False for further weights of a namespace, which need another `name_ending`."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
 
@@ -140,14 +150,14 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
     """Object names of this release."""
     model = args.model
     # A different image, or other adapters, is a different volume, even for the same model and revision.
-    beside = [args.volume.image_handle] if args.volume.image else []
-    beside += [f"{adapter.folder}@{adapter.revision}" for adapter in model.adapters]
-    content = f"-{hashlib.sha256(' '.join(beside).encode()).hexdigest()[:6]}" if beside else ""
+    content = [args.volume.image_handle] if args.volume.image else []
+    content += [f"{adapter.folder}@{adapter.revision}" for adapter in model.adapters]
+    digest = f"-{hashlib.sha256(' '.join(content).encode()).hexdigest()[:6]}" if content else ""
     # 36 characters: with revision, size and content, the names of a Job's pods stay within 63.
     slug = re.sub(r"[^a-z0-9]+", "-", model.id.rpartition("/")[2].lower())
-    slug = slug[: 36 - (len(content) if model.adapters else 0)].strip("-")
+    slug = slug[: 36 - (len(digest) if model.adapters else 0)].strip("-")
     release = f"weights-{slug}-{model.revision[:7]}"
-    volume = f"{release}-{args.volume.size_gib}gib{content}"
+    volume = f"{release}-{args.volume.size_gib}gib{digest}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
     # Classes are cluster-wide: each release on the cluster has its own.
     prefix = "-".join(filter(None, (args.class_prefix, args.volume.name_ending)))
@@ -186,63 +196,61 @@ class Weights(pulumi.ComponentResource):
 
     mount: WeightsMount | None
     """A server's mount of the weights; None if each replica downloads."""
-    token: SecretStore | None
-    """Store of the Hugging Face token; None without a token."""
-    token_version: pulumi.Input[str] | None
-    """Changes with the token: `secret_files.Stored.version`."""
-    stored_token: secret_files.Stored | None
-    """The token's object; None without a token."""
-    name_ending: str
-    """Name suffix that distinguishes these from other weights of the namespace."""
+    token: secret_files.Stored | None
+    """The stored Hugging Face token; None without a token."""
 
     def __init__(self, name: str, args: WeightsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Weights", name, None, opts)
-        self.token = None if args.hf_token is None else secret_files.store_of(args.hf_token)
-        self.stored_token, self.name_ending = None, args.volume.name_ending
+        child, self.token = pulumi.ResourceOptions(parent=self), None
+        needed: list[pulumi.Resource] = []
         if args.hf_token is not None:
-            self.stored_token = args.beside.stored_token if args.beside else self._stored(name, args, args.hf_token)
-        self.token_version = None if self.stored_token is None else self.stored_token.version
-        token: list[pulumi.Resource] = [self.stored_token.object] if self.stored_token else []
-        # Aliased by release, not by component: weights that move to another component stay the same resources.
-        parts = f"release-{self.name_ending}" if self.name_ending else name
-        self.mount = self._volume(parts, args, token) if args.volume.has_volume else None
+            self.token = secret_files.stored(
+                args.hf_token,
+                key=HF_TOKEN_KEY,
+                secret_name=f"{name}-token-secret",
+                class_name=f"{name}-token-class",
+                metadata={"name": HF_TOKEN_SECRET, "namespace": args.namespace, "labels": stack_labels()},
+                opts=child,
+            )
+            needed.append(self.token.object)
+        if args.volume.is_written and args.creates_account:
+            needed.append(service_account(f"{name}-account", WRITER_ACCOUNT, args.namespace, child))
+        # Named by release, not by component: weights that move to another component stay the same resources.
+        release = f"release-{args.volume.name_ending}" if args.volume.name_ending else name
+        self.mount = self._volume(release, args, needed) if args.volume.has_volume else None
         self.register_outputs({})
 
-    def _stored(
-        self, name: str, args: WeightsArgs, token: pulumi.Output[str] | SecretManagerSecret
-    ) -> secret_files.Stored:
-        made = HfTokenArgs(space=args.space, token=token)
-        return HfToken(f"{name}-token", made, pulumi.ResourceOptions(parent=self)).stored
-
-    def _written(self, name: str, args: WeightsArgs, made: _Objects, token: list[pulumi.Resource]) -> pulumi.Resource:
+    def _written(
+        self, name: str, args: WeightsArgs, objects: _Objects, needed: list[pulumi.Resource]
+    ) -> pulumi.Resource:
         """The snapshot of a volume written by a Job."""
         names = release_names(args)
         writer_class = k8s.storage.v1.StorageClass(
             f"{name}-writer-class",
-            metadata=made.cluster_wide(names.writer_class),
+            metadata=objects.cluster_wide(names.writer_class),
             **writer_class_fields(args),
-            opts=made.options(),
+            opts=objects.options(),
         )
         script = k8s.core.v1.ConfigMap(
             f"{name}-script",
-            metadata=made.metadata(names.script),
+            metadata=objects.metadata(names.script),
             data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
-            opts=made.options(),
+            opts=objects.options(),
         )
         # The class is referenced by name and `depends_on`, here and below: a replaced class (changed
         # labels) must not replace the claim and with it the weights.
         writer = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-writer",
-            metadata=made.metadata(names.writer),
+            metadata=objects.metadata(names.writer),
             spec=claim_spec("ReadWriteOnce", names.writer_class, args.volume.size_gib),
-            opts=made.options(writer_class),
+            opts=objects.options(writer_class),
         )
         download = k8s.batch.v1.Job(
             f"{name}-download",
             # The next `pulumi up` replaces a failed Job and continues on the same volume.
-            metadata=made.metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
+            metadata=objects.metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
             spec=download_job_spec(args, names),
-            opts=made.options(writer, script, *token, timeout=f"{download_minutes(args.model)}m"),
+            opts=objects.options(writer, script, *needed, timeout=f"{download_minutes(args.model)}m"),
         )
         # k8s.apiextensions.CustomResource supports only a spec; this kind has top-level fields.
         image_class = pulumi.CustomResource(
@@ -251,53 +259,55 @@ class Weights(pulumi.ComponentResource):
             {
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
-                "metadata": made.cluster_wide(names.image_class),
+                "metadata": objects.cluster_wide(names.image_class),
                 **image_class_fields(args, names),
             },
             # Late, with the image: GKE may validate this kind with a webhook, which has no node on a new cluster.
-            made.options(download),
+            objects.options(download),
         )
         return k8s.apiextensions.CustomResource(
             f"{name}-image",
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshot",
-            metadata=made.metadata(names.volume, **_UNTIL_READY),
+            metadata=objects.metadata(names.volume, **_UNTIL_READY),
             spec={
                 "volumeSnapshotClassName": names.image_class,
                 "source": {"persistentVolumeClaimName": names.writer},
             },
-            opts=made.options(download, image_class, timeout=STORAGE_TIMEOUT),
+            opts=objects.options(download, image_class, timeout=STORAGE_TIMEOUT),
         )
 
-    def _found(self, name: str, args: WeightsArgs, made: _Objects) -> pulumi.Resource:
+    def _found(self, name: str, args: WeightsArgs, objects: _Objects) -> pulumi.Resource:
         """The snapshot that represents an existing image."""
         names = release_names(args)
         content = k8s.apiextensions.CustomResource(
             f"{name}-image-content",
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshotContent",
-            metadata=made.cluster_wide(names.image_content),
+            metadata=objects.cluster_wide(names.image_content),
             spec=image_content_spec(args, names),
-            opts=made.options(),
+            opts=objects.options(),
         )
         return k8s.apiextensions.CustomResource(
             f"{name}-image",
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshot",
-            metadata=made.metadata(names.volume, **_UNTIL_READY),
+            metadata=objects.metadata(names.volume, **_UNTIL_READY),
             spec={"source": {"volumeSnapshotContentName": names.image_content}},
-            opts=made.options(content, timeout=FIND_TIMEOUT),
+            opts=objects.options(content, timeout=FIND_TIMEOUT),
         )
 
-    def _volume(self, name: str, args: WeightsArgs, token: list[pulumi.Resource]) -> WeightsMount:
+    def _volume(self, name: str, args: WeightsArgs, needed: list[pulumi.Resource]) -> WeightsMount:
         """The servers' volume and the image it is created from."""
-        names, made = release_names(args), _Objects(self, args)
-        image = self._written(name, args, made, token) if args.volume.is_written else self._found(name, args, made)
+        names, objects = release_names(args), _Objects(self, args)
+        image = (
+            self._written(name, args, objects, needed) if args.volume.is_written else self._found(name, args, objects)
+        )
         reader_class = k8s.storage.v1.StorageClass(
             f"{name}-reader-class",
-            metadata=made.cluster_wide(names.reader_class),
+            metadata=objects.cluster_wide(names.reader_class),
             **reader_class_fields(args),
-            opts=made.options(),
+            opts=objects.options(),
         )
         source: TypedLocalObjectReferenceArgsDict = {
             "api_group": "snapshot.storage.k8s.io",
@@ -308,9 +318,9 @@ class Weights(pulumi.ComponentResource):
         # disk. The servers wait for the volume anyway, before any node is requested.
         reader = k8s.core.v1.PersistentVolumeClaim(
             f"{name}-reader",
-            metadata=made.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
+            metadata=objects.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
             spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
-            opts=made.options(image, reader_class),
+            opts=objects.options(image, reader_class),
         )
         return WeightsMount(
             claim_name=names.reader,
@@ -328,16 +338,16 @@ class _Objects:
     parent: Weights
     args: WeightsArgs
 
-    @property
-    def _labels(self) -> dict[str, str]:
-        return labels(self.args.space.labels, WRITER_APP)
-
     def metadata(self, name: str, **annotations: str) -> ObjectMetaArgsDict:
-        made: ObjectMetaArgsDict = {"name": name, "namespace": self.args.space.namespace, "labels": self._labels}
-        return {**made, "annotations": dict(annotations)} if annotations else made
+        metadata: ObjectMetaArgsDict = {
+            "name": name,
+            "namespace": self.args.namespace,
+            "labels": own_labels(WRITER_APP),
+        }
+        return {**metadata, "annotations": dict(annotations)} if annotations else metadata
 
     def cluster_wide(self, name: str) -> ObjectMetaArgsDict:
-        return {"name": name, "labels": self._labels}
+        return {"name": name, "labels": own_labels(WRITER_APP)}
 
     def options(self, *needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
         timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
@@ -413,7 +423,7 @@ def image_content_spec(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]
         "deletionPolicy": "Retain",
         "driver": DRIVER,
         "source": {"snapshotHandle": args.volume.image_handle},
-        "volumeSnapshotRef": {"kind": "VolumeSnapshot", "name": names.volume, "namespace": args.space.namespace},
+        "volumeSnapshotRef": {"kind": "VolumeSnapshot", "name": names.volume, "namespace": args.namespace},
     }
 
 
@@ -448,7 +458,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
             environment["HF_TOKEN_PATH"] = HF_TOKEN_PATH
         return {
             "name": name,
-            "image": args.space.image(WRITER_IMAGE),
+            "image": args.image,
             "command": ["sh", f"/scripts/{_SCRIPT}"],
             "env": [{"name": key, "value": value} for key, value in environment.items()],
             "resources": {"requests": size, "limits": size},
@@ -524,5 +534,5 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
                 {"action": "Ignore", "on_pod_conditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": {"metadata": {"labels": labels(args.space.labels, WRITER_APP)}, "spec": pod},
+        "template": {"metadata": {"labels": own_labels(WRITER_APP)}, "spec": pod},
     }

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import pulumi
+import pulumi_gcp as gcp
 
 from infra.cluster import Cluster, ClusterArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
-from infra.naming import Place
 from infra.network import Network, NetworkArgs, ProxyOnlySubnet, ProxyOnlySubnetArgs
 from infra.services import Services, ServicesArgs
 from settings.sections.cluster import AuthorizedNetwork, IpEndpoint
 from settings.sections.cluster import Cluster as Autopilot
-from settings.sections.network import Network as Ranges
 
-gcp = pulumi.Config("gcp")
-place = Place(
-    project=gcp.require("project"), region=gcp.require("region"), name_prefix="search", labels={"team": "search"}
-)
+config = pulumi.Config("gcp")
+project, region = config.require("project"), config.require("region")
+google = gcp.Provider("google", project=project, region=region, default_labels={"team": "search"})
 
 services = Services(
     "apis",
     ServicesArgs(
-        project=place.project,
         apis=[
             "artifactregistry.googleapis.com",
             "cloudresourcemanager.googleapis.com",
@@ -34,27 +31,22 @@ services = Services(
             "monitoring.googleapis.com",
         ],
     ),
+    pulumi.ResourceOptions(provider=google),
 )
-after_services = pulumi.ResourceOptions(depends_on=[services])
+after_services = pulumi.ResourceOptions(provider=google, depends_on=[services])
 network = Network(
     "network",
-    NetworkArgs(
-        place=place,
-        network=Ranges(
-            node_cidr="10.20.0.0/22",
-            pod_cidr="10.128.0.0/16",
-            service_cidr="10.20.16.0/20",
-        ),
-    ),
+    NetworkArgs(node_cidr="10.20.0.0/22", pod_cidr="10.128.0.0/16", service_cidr="10.20.16.0/20"),
     after_services,
 )
-in_network = pulumi.ResourceOptions(parent=network)
-proxies = ProxyOnlySubnet("network", ProxyOnlySubnetArgs(network=network, cidr="10.20.8.0/23"), in_network)
-images = ImageRegistry("images", ImageRegistryArgs(place=place), after_services)
-nodes = NodeIdentity("nodes", NodeIdentityArgs(place=place, images=images), after_services)
+proxies = ProxyOnlySubnet("proxies", ProxyOnlySubnetArgs(network=network, cidr="10.20.8.0/23"), after_services)
+images = ImageRegistry("images", ImageRegistryArgs(project=project, location=region), after_services)
+nodes = NodeIdentity("nodes", NodeIdentityArgs(project=project, images=images), after_services)
 cluster = Cluster(
     "cluster",
     ClusterArgs(
+        project=project,
+        location=region,
         network=network,
         nodes=nodes,
         cluster=Autopilot(
@@ -65,9 +57,9 @@ cluster = Cluster(
             ),
         ),
     ),
-    after_services,
+    pulumi.ResourceOptions(provider=google, depends_on=[services, proxies]),
 )
 
-pulumi.export("clusterName", cluster.cluster.name)
+pulumi.export("clusterName", cluster.name)
 pulumi.export("kubeconfig", cluster.kubeconfig)
 pulumi.export("imagePrefix", images.image_prefix)

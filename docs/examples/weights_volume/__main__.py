@@ -5,25 +5,18 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.names import WRITER_ACCOUNT
 from settings.sections.model import Model
 from settings.sections.weights import Weights as Volume
-from workloads.space import Space
-from workloads.weights.weights import Weights, WeightsArgs
+from workloads.weights.weights import WRITER_IMAGE, Weights, WeightsArgs
 
 cluster = k8s.Provider("cluster", kubeconfig=pulumi.Config().require_secret("kubeconfig"))
 
-# The namespace and its policies exist already; the writer's account does not.
-writer = k8s.core.v1.ServiceAccount(
-    "writer",
-    metadata={"name": WRITER_ACCOUNT, "namespace": "models"},
-    automount_service_account_token=False,
-    opts=pulumi.ResourceOptions(provider=cluster),
-)
+# The namespace and its policies exist already.
 weights = Weights(
     "weights",
     WeightsArgs(
-        space=Space(namespace="models"),
+        namespace="models",
+        image=WRITER_IMAGE,
         model=Model(
             id="Qwen/Qwen3.5-27B-FP8",
             revision="2e1b21350ce589fcaafbb3c7d7eac526a7aed582",
@@ -33,7 +26,7 @@ weights = Weights(
         volume=Volume(size_gib=64, throughput_mibps=2400),
         class_prefix="models",
     ),
-    pulumi.ResourceOptions(providers={"kubernetes": cluster}, depends_on=[writer]),
+    pulumi.ResourceOptions(provider=cluster),
 )
 
 # For pods: the read-only claim and the model's folder in it.

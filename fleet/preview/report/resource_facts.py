@@ -27,7 +27,7 @@ def facts_of(resource: RecordedResource) -> tuple[str, ...]:
 
 
 def kind_of(type_: str) -> str:
-    """A short type name: `Deployment`, `compute.Network`, `OwnPlatform`, `Provider`."""
+    """A short type name: `Deployment`, `compute.Network`, `Cluster`, `Provider`."""
     package, _, rest = type_.partition(":")
     module, _, name = rest.rpartition(":")
     if package == "kubernetes" or package not in ("gcp", "pulumi"):

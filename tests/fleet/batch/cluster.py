@@ -193,12 +193,11 @@ def place(folder: Path, stack: str = STACK) -> Iterator[Place]:
     program = stand_in(folder / "bin", "kubectl", KUBECTL)
     # Without the environment's packages it starts three times as fast.
     program.write_text(program.read_text().replace(sys.executable, f"{sys.executable} -IS", 1))
-    platform = {**outputs()["platform"], "project": "fleet-tests"}
     given = outputs(
         kubeconfig=json.dumps({"apiVersion": "v1", "kind": "Config"}),
         profile="serve-chat",
         modelRevision=_revision(),
-        platform=platform,
+        project="fleet-tests",
         batchBucket="results",
     )
     (folder / "outputs.json").write_text(json.dumps(given), encoding="utf-8")

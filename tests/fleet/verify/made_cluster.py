@@ -78,10 +78,10 @@ class MadeCluster:
 
 def pod_of(settings: Settings, number: int) -> dict[str, Any]:
     """A ready server pod."""
-    engine, image = settings.serving.engine, settings.serving.image
+    engine, image, args = settings.serving.engine, settings.serving.image, server_args(settings)
     arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
     if settings.server.shape is not None:
-        arguments = server_pod.arguments(server_args(settings))
+        arguments = server_pod.arguments(args, server_pod.parts(args))
     return {
         "metadata": {"name": f"{settings.server.name}-{number:05d}"},
         "spec": {
@@ -91,7 +91,7 @@ def pod_of(settings: Settings, number: int) -> dict[str, Any]:
                     "name": "vllm",
                     "image": f"europe-west4-docker.pkg.dev/p/r/{image.reference}",
                     "args": arguments,
-                    "env": [*as_sent(server_pod.environment(server_args(settings))), *of_others()],
+                    "env": [*as_sent(server_pod.environment(args, server_pod.parts(args))), *of_others()],
                 }
             ],
         },
@@ -148,12 +148,10 @@ def outputs_of(settings: Settings, endpoint: str) -> Mapping[str, Any]:
         "endpoint": endpoint,
         "clusterName": "vllm-fleet",
         "kubeconfig": "apiVersion: v1\nkind: Config\n# kubeconfig-secret-of-the-tests\n",
-        "platform": {
-            "project": "fleet-tests",
-            "region": "europe-west4",
-            "imagePrefix": "europe-west4-docker.pkg.dev/p/r",
-            "resultsBucket": "fleet-tests-results",
-        },
+        "project": "fleet-tests",
+        "region": "europe-west4",
+        "imagePrefix": "europe-west4-docker.pkg.dev/p/r",
+        "resultsBucket": "fleet-tests-results",
         "modelRevision": settings.serving.model.revision,
         "profile": settings.serving.profile.name,
         "usdPerHour": 32.71,

@@ -667,12 +667,12 @@ def test_an_image_of_another_digest_is_named() -> None:
 def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
     """The flags of workloads/server/pod.py, not only those that this test's pods were made with."""
     from tests.workloads.args import server_args
-    from workloads.server.pod import arguments
+    from workloads.server.pod import arguments, parts
 
     for stack in ("dev", "spot", "gateway", "cud"):
         settings = settings_of(stack)
         pod = pod_of(settings, 0)
-        pod["spec"]["containers"][0]["args"] = arguments(server_args(settings))
+        pod["spec"]["containers"][0]["args"] = arguments(args := server_args(settings), parts(args))
         check = checks_engine.flags(_facts(settings, pods=(_pod(pod),)), settings)
         assert state_of(check) == "passed", check
 
@@ -680,10 +680,10 @@ def test_the_rendered_pod_has_the_flags_that_are_looked_for() -> None:
 def test_adapters_of_the_rendered_pod_are_compared_as_one_list() -> None:
     from tests.workloads.args import server_args
     from tests.workloads.test_server_pod import MOUNT
-    from workloads.server.pod import arguments
+    from workloads.server.pod import arguments, parts
 
     settings, pod = with_adapters(), pod_of(settings_of("dev"), 0)
-    rendered = arguments(server_args(settings, weights=MOUNT))
+    rendered = arguments(args := server_args(settings, weights=MOUNT), parts(args))
     for words, found in ((rendered, []), (rendered[:-1], [rendered[-2]])):
         pod["spec"]["containers"][0]["args"] = words
         check = checks_engine.flags(_facts(settings_of("dev"), pods=(_pod(pod),)), settings)

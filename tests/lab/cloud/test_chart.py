@@ -40,7 +40,7 @@ def by_kind(objects: list[Manifest], kind: str) -> list[Manifest]:
 @pytest.mark.slow
 def test_the_programs_own_values_make_one_picker_its_rights_and_the_pool(charts: Charts) -> None:
     settings = make_settings("gateway")
-    objects = charts.objects(release(chart_values(settings.server.name, settings.gateway.epp).rendered()))
+    objects = charts.objects(release(chart_values(settings.server.name, settings.gateway.epp)))
     assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
         ("ServiceAccount", "qwen35-pool-epp"),
         ("ConfigMap", "qwen35-pool-epp"),

@@ -60,7 +60,7 @@ class Place:
     def __init__(self, api: ClusterApi, charts: Charts, name: str) -> None:
         self.api, self.charts, self.name = api, charts, name
         self.clock = Clock(600.0)
-        labels = pod_security_labels(traffic(SETTINGS))
+        labels = pod_security_labels(traffic(SETTINGS).pod_security)
         api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 
     def controller(self, **missing: bool) -> GatewayController:
@@ -76,7 +76,7 @@ class Place:
             self.api.apply(one, field_manager="helm")
 
     def chart_of(self, **values: Any) -> list[Manifest]:
-        given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp).rendered(), **values}
+        given = {**chart_values(SETTINGS.server.name, SETTINGS.gateway.epp), **values}
         inputs = {"chart": CHART, "version": pinned()[MODULE], "values": given}
         return self.charts.objects(Release(name=POOL, namespace=self.name, inputs=inputs))
 
@@ -197,7 +197,7 @@ def test_the_picker_is_let_in_by_the_gateway_stacks_pod_security_and_not_by_the_
     assert found
     assert found[0]["metadata"]["labels"]["inferencepool"] == f"{POOL}-epp"
     restricted = f"{place.name}-restricted"
-    labels = pod_security_labels(traffic(make_settings("plain")))
+    labels = pod_security_labels(traffic(make_settings("plain")).pod_security)
     assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
     place.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": restricted, "labels": labels}})
     place.name = restricted

@@ -186,6 +186,12 @@ CASES = (
         _environment("production"),
         stack="gateway",
     ),
+    broken(
+        "benchmark-in-production",
+        "the labels of the Google provider say it",
+        put("google", "defaultLabels", value='{"environment": "production"}'),
+        stack="gateway",
+    ),
     broken("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
     *(
         broken("benchmark-in-production", " ".join(words), _job(*words), stack="cud")

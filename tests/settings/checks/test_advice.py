@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 
 from settings import checks
-from settings.checks.row import Row
+from settings.row import Row
 
 ROWS = [
     one

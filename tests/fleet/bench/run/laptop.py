@@ -113,11 +113,8 @@ def laptop(
         kubeconfig=kubeconfig or json.dumps({"apiVersion": "v1", "kind": "Config"}),
         profile="serve-chat",
         modelRevision=_revision(),
-        platform={
-            **outputs()["platform"],
-            "project": "fleet-tests",
-            "imagePrefix": "europe-west4-docker.pkg.dev/fleet-tests/hub",
-        },
+        project="fleet-tests",
+        imagePrefix="europe-west4-docker.pkg.dev/fleet-tests/hub",
     )
     file = folder / "outputs.json"
     file.write_text(json.dumps(given), encoding="utf-8")

@@ -77,9 +77,8 @@ def test_a_stack_without_a_benchmark_is_told_what_to_write(root: Path) -> None:
 
 def test_a_stack_that_is_up_with_other_settings_is_not_measured(root: Path) -> None:
     settings = settings_for(root, "try", Changes())
-    platform = {**outputs()["platform"], "project": "fleet-tests"}
     same = outputs(
-        platform=platform, profile=settings.serving.profile.name, modelRevision=settings.serving.model.revision
+        project="fleet-tests", profile=settings.serving.profile.name, modelRevision=settings.serving.model.revision
     )
     require_the_same_stack(settings, stack_outputs.accept("try", same, "here"))
     with pytest.raises(LiveError, match=r"profile is record, .*serve-chat"):

@@ -15,7 +15,7 @@ RELEASE = {
     "chart": CHART,
     "version": KEDA_VERSION,
     "repositoryOpts": {"repo": REPOSITORY},
-    "values": chart_values().rendered(),
+    "values": chart_values(),
 }
 
 

@@ -63,13 +63,13 @@ def test_a_type_that_the_table_lacks_is_an_error() -> None:
 def test_a_line_names_the_resource_the_value_what_is_allowed_and_the_description() -> None:
     changed = [
         dataclasses.replace(resource, inputs={**resource.inputs, "routingMode": "REGONAL"})
-        if resource.name == "platform-network-vpc"
+        if resource.name == "network-vpc"
         else resource
         for resource in everything().resources
     ]
     (line,) = check(dataclasses.replace(everything(), resources=tuple(changed)))
     assert line.startswith(
-        'platform-network-vpc routingMode: "REGONAL" is not allowed; allowed: one of GLOBAL, REGIONAL (compute.beta '
+        'network-vpc routingMode: "REGONAL" is not allowed; allowed: one of GLOBAL, REGIONAL (compute.beta '
     )
     assert "revision 20" in line
     assert line.endswith("NetworkRoutingConfig.routingMode)")

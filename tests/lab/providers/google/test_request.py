@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.preview.record.values import Secret
 from lab.providers.google.mapping import Rename, TypeMapping, table
-from lab.providers.google.request import Node, api_path, build
+from lab.providers.google.request import Node, api_path, build, names_in
 from tests.lab.providers.google.samples import full_name, inputs_of
 
 
@@ -19,7 +19,10 @@ def plain(node: Node) -> Any:
 
 
 def sent(type_: str, **changed: Any) -> tuple[dict[str, Any], Any]:
-    request = build(table().types[full_name(type_)], inputs_of(type_) | changed)
+    mapping = table().types[full_name(type_)]
+    configured = {"project": "fleet-tests", "region": "europe-west4"}
+    of_provider = {name: value for name, value in configured.items() if name in names_in(mapping)}
+    request = build(mapping, of_provider | inputs_of(type_) | changed)
     return dict(request.parameters), plain(request.body)
 
 
@@ -44,14 +47,13 @@ def test_a_grant_is_one_binding_of_a_policy() -> None:
     assert len(binding["members"]) == 1
 
 
-def test_policies_by_id_are_a_map_and_labels_stay_one() -> None:
+def test_policies_by_id_are_a_map() -> None:
     _, body = sent("repository:Repository")
     assert body["cleanupPolicies"]["keep-newest"] == {
         "action": "KEEP",
         "id": "keep-newest",
         "mostRecentVersions": {"keepCount": 5},
     }
-    assert body["labels"] == {"team": "inference", "app": "vllm-fleet", "stack": "test"}
 
 
 def test_an_account_id_stands_beside_the_account() -> None:
