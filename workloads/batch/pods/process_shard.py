@@ -8,8 +8,8 @@ Objects below `batches/ID/`, NNNNN is a shard's number:
   error, and its neighbors do not.
 - `parts/NNNNN.jsonl`: the result lines. It is created once, after `later`.
 
-Exit codes: 0, the part exists. 143, a stop signal. 1, most documents failed. 2, a wrong command line. 3, a wrong key, model or route.
-4, the batch's time is over. Kubernetes starts the shard again after 143 and 1, and ends the Job after 2, 3 and 4 (job.py).
+Exit codes: 0, the part exists. 143, a stop signal. 1, most documents failed. 2, a wrong command line. 3, a wrong key, model or route, or
+the documents are gone. 4, the batch's time is over. Kubernetes starts the shard again after 143 and 1, and ends the Job after 2, 3 and 4 (job.py).
 """
 
 from __future__ import annotations
@@ -172,8 +172,12 @@ class Shard:
         heapq.heapify(self._todo)
 
     def _add(self, number: int, answered: Collection[int]) -> None:
+        content = self._read(self.name("shards", number))
+        if content is None:
+            self.log("failing", "WARNING", "the batch's documents are gone from the bucket: retentionDays are over")
+            raise SystemExit(WRONG_SETUP)
         # As bytes: text would be cut at every separator that Unicode knows.
-        for text in (self._read(self.name("shards", number)) or b"").split(b"\n"):
+        for text in content.split(b"\n"):
             if text and (line := json.loads(text))["n"] not in answered:
                 self._documents += 1
                 if line["n"] not in self._lines:
@@ -291,15 +295,11 @@ class Shard:
         """Create the part; returns the exit code. `may_fail`: whether Kubernetes starts the shard again."""
         later, lines = self._later, self._lines
         told = {"documents": self._documents, "failed": len(later) + self._errors}
-        if len(later) > 2 and 2 * len(later) > self._documents:
+        if self._are_most(told["failed"]):
+            codes = Counter(outcome.code for outcome in later)
+            self.log("failing", "WARNING", "most documents of a shard fail", **told, leftByCode=codes)
+        if self._are_most(len(later)):
             wrong = all(outcome.status in SETUP for outcome in later)
-            self.log(
-                "failing",
-                "WARNING",
-                "most documents of a shard fail",
-                **told,
-                codes=Counter(outcome.code for outcome in later),
-            )
             if wrong or may_fail:
                 return WRONG_SETUP if wrong else SHARD_FAILED
         if len(lines) + len(later) != self._documents:
@@ -309,10 +309,11 @@ class Shard:
         part = b"".join(lines[n] for n in sorted(lines))
         self.patiently(lambda: self._bucket.put(self.name("parts"), part))
         self.patiently(lambda: self._bucket.delete(self.name("checkpoints")))
-        if self.is_last and self._errors:
-            self.log("failing", "WARNING", "documents end with errors", **told)
         self.log("done", "INFO", f"shard {self.number} has its part", **told)
         return 0
+
+    def _are_most(self, documents: int) -> bool:
+        return documents > 2 and 2 * documents > self._documents
 
     def log(self, step: str, severity: str, message: str, **told: Any) -> None:
         """A line of JSON. No document, no id of one and no answer is ever in it."""
