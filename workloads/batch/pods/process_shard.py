@@ -9,7 +9,8 @@ Objects below `batches/ID/`, NNNNN is a shard's number:
 - `parts/NNNNN.jsonl`: the result lines. It is created once, after `later`.
 
 Exit codes: 0, the part exists. 143, a stop signal. 1, most documents failed. 2, a wrong command line. 3, a wrong key, model or route, or
-the documents are gone. 4, the batch's time is over. Kubernetes starts the shard again after 143 and 1, and ends the Job after 2, 3 and 4 (job.py).
+the documents are gone. 4, the batch's time is over. Kubernetes starts the shard again after 143 and 1, and ends the Job after 2, 3 and 4
+(job.py).
 """
 
 from __future__ import annotations
