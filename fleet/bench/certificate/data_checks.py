@@ -210,11 +210,11 @@ def _kinds(run: Run) -> str:
 def fault(kind: str, client_saturated: bool) -> Blame:
     """Where failed requests of a kind come from.
 
-    Timeouts, refused connections and cut answers come from a slow or restarted server, or from a saturated client.
+    Timeouts, refused connections, cut and unreadable answers come from a slow or restarted server, or from a saturated client.
     """
     if kind == "open files":
         return "client"
-    if kind in ("connection", "timeout", "cut"):
+    if kind in ("connection", "timeout", "cut", "no json"):
         return "client" if client_saturated else "server"
     if kind.startswith("http 4") and kind != "http 429":
         return "data"

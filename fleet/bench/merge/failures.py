@@ -12,6 +12,9 @@ _HTTP = {status.phrase.lower(): f"http {status.value}" for status in HTTPStatus 
 # The first that is found in an error's last line, then in all of it. Names of aiohttp's and the system's errors.
 _KINDS = (
     ("open files", ("too many open files", "errno 24")),
+    # vLLM's client strips each read of a stream: one that ends between `data:` and its space makes the answer no JSON
+    # (benchmarks/lib/endpoint_request_func.py of 0.18.1; seen with a saturated client).
+    ("no json", ("jsondecodeerror",)),
     ("timeout", ("timeouterror", "timed out", "servertimeout")),
     ("cut", ("clientpayloaderror", "transferencodingerror", "contentlengtherror", "incompleteread", "never received a valid chunk")),
     (
@@ -23,7 +26,7 @@ NO_MESSAGE = "(no message: vLLM records none for an HTTP error without a reason)
 
 
 def kind_of(error: str) -> str:
-    """`connection`, `timeout`, `http 503`, `cut`, `open files` or `other`."""
+    """`connection`, `timeout`, `http 503`, `cut`, `no json`, `open files` or `other`."""
     text = error.strip().lower()
     if text in _HTTP:
         return _HTTP[text]

@@ -11,6 +11,7 @@ from fleet.bench.certificate.certify import OPENINGS
 from fleet.bench.folder import Witness
 from fleet.bench.judged import judge
 from fleet.bench.measurement import Check, Judged
+from fleet.bench.merge.failures import kind_of
 from lab.simulators.model_server.engine_server import EngineServer
 from lab.simulators.model_server.in_thread import serving
 from lab.simulators.model_server.node import Cache, Node, Pace
@@ -53,10 +54,13 @@ def measured(load: Load, server: EngineServer, room: Path) -> tuple[Judged, list
         requests += copies
         outputs += copies * seen.asked_output_tokens[0]
         inputs += copies * seen.asked_input_tokens[0]
-    assert [run.failed for run in runs] == [0] * len(runs), refused
-    assert requests == server.accepted
-    assert outputs == sum(engine.generation_tokens for engine in server.engines)
-    assert inputs == sum(engine.prompt_tokens for engine in server.engines)
+    assert sum(run.failed for run in runs) == len(refused)
+    # A saturated client may misread answers (fleet/bench/merge/failures.py); it fails for no other reason.
+    assert {kind_of(error) for error in refused} <= {"no json"}, refused
+    assert requests + len(refused) == server.accepted
+    if not refused:
+        assert outputs == sum(engine.generation_tokens for engine in server.engines)
+        assert inputs == sum(engine.prompt_tokens for engine in server.engines)
     return judged, list(witnesses.values())
 
 

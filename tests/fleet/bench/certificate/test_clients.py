@@ -108,7 +108,7 @@ def test_a_slow_server_is_certified_as_slow() -> None:
     assert failed(every_run(sound(), _slow)) == []
 
 
-@pytest.mark.parametrize("kind", ["timeout", "connection", "cut", "http 503"])
+@pytest.mark.parametrize("kind", ["timeout", "connection", "cut", "no json", "http 503"])
 def test_failures_of_a_slow_server_are_the_servers(kind: str) -> None:
     broken = _failing(kind)
     found = check(every_run(broken, _slow), "failures")
