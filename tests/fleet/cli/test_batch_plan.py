@@ -158,8 +158,7 @@ def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, firs
     spot, flex = found["options"]
     assert (spot["misses"], flex["misses"]) == ([], ["its price is unknown"])  # maxUsd of the stack
     assert plan(place, *options, "--max-usd", "0.05", file="open-model.jsonl").returncode == 1
-    said = plan(place, *options[:4], file="open-model.jsonl").stdout.replace("\n  ", " ")
-    assert "usdPerNodeHour: USD" in said
+    said = plan(place, *options[:4], file="open-model.jsonl").stdout
     paused = re.search(r"afterwards, at least +(\S+) ", said)
     shown = fleet("preview", *options[:4]).stdout
     assert paused is not None
