@@ -33,9 +33,8 @@ from settings.derived.traffic import traffic
 from settings.load import load
 from settings.sections.capacity import Ladder
 from settings.server_arguments import server_arguments
-from workloads import small_pod
+from workloads import names, small_pod
 from workloads.autoscaling import Autoscaling, AutoscalingArgs
-from workloads.batch.batch import Batch, BatchArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
@@ -64,8 +63,8 @@ if settings.owns_platform:
     days = settings.results.retention_days
     results = Bucket("results", BucketArgs(project=project, location=region, retention_days=days), after_services)
 if settings.batch.enabled:
-    # What is deleted is gone at once: clients replace leases and parts all the time, which would be stored and billed for another week,
-    # and a document that is past its retention must not be readable.
+    # What is deleted is gone at once: pods replace checkpoints every minute, which would be stored and billed for another week, and a
+    # document that is past its retention must not be readable.
     days = settings.batch.retention_days
     documents = BucketArgs(project=project, location=region, retention_days=days, soft_delete_seconds=0)
     batches = Bucket("batches", documents, after_services)
@@ -235,7 +234,8 @@ if settings.benchmark.enabled:
     clients = BenchmarkArgs(server=server, endpoint=endpoint, results_bucket=known.results_bucket, measurement=run)
     Benchmark("benchmark", clients, in_namespace)
 if settings.batch.enabled:
-    Batch("batch", BatchArgs(server=server), in_namespace)
+    # Of its pods, whose Job `fleet batch run` makes.
+    names.service_account("batch-account", names.BATCH_ACCOUNT, namespace.name, in_namespace)
 
 # Cloud Monitoring.
 numbers = figures.figures(settings)

@@ -96,8 +96,8 @@ _SUMMARIES: Final[Mapping[str, str]] = {
     "SpendingPaused": "Stack {stack} is paused: its spending limit is reached",
     "SpendingOver": "Stack {stack} passed a step of its spending limit{over}",
     "SpendingUnwatched": "Stack {stack} {lacks}: its spend guard is not running, cannot count, or its sum was changed",
-    "BatchStalled": "{server}: a batch stands still, will be late, fails, or cannot be counted",
-    "BatchLimit": "{server}: a batch stopped before its end: its maxUsd is reached",
+    "BatchStalled": "{server}: a batch stands still, fails, or cannot reach its bucket",
+    "BatchLimit": "{server}: a batch stopped before its end: its maxUsd or deadline is reached",
 }
 
 
@@ -149,7 +149,7 @@ def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, 
         ("SpendingOver", "ticket", 0, cost, _spending_over(watched) if watched.spending else ""),
         # A guard that only warns leaves the users as they are.
         ("SpendingUnwatched", "page" if pauses else "ticket", UNWATCHED_SECONDS, cost, _spending_unwatched(watched)),
-        ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "late", "failing", "blind")),
+        ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "failing", "blind")),
         ("BatchLimit", "ticket", 0, "Documents a second", _batch(watched, "limit")),
     )
 
@@ -403,7 +403,7 @@ def _spending_unwatched(watched: Watched) -> str:
 
 
 def _batch(watched: Watched, *steps: str) -> str:
-    """What a batch's clients find. Without a batch they write nothing."""
+    """What a batch's pods find. Without a batch they write nothing."""
     return _entries(logs.batch(watched).series(step="|".join(steps)), by="step") if watched.batch else ""
 
 

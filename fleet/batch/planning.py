@@ -100,17 +100,11 @@ class Answer:
 
     options: tuple[Option, ...]
     refused: tuple[Refused, ...]
-    compares: bool = True
-    """Whether Spot and flex-start were both asked for."""
 
     @property
     def best(self) -> Option | None:
         """The cheapest that keeps deadline and ceiling, on a measured GPU if there is one."""
         return next((option for option in self.options if not option.misses), None)
-
-    def best_of(self, capacity: Capacity) -> Option | None:
-        """The cheapest with that capacity, whatever it misses."""
-        return next((option for option in self.options if option.capacity == capacity), None)
 
 
 def load_of(scan: Scan, output_tokens: int | None) -> Load:
@@ -172,7 +166,7 @@ class Machines:
             return Answer(options=(), refused=(_refused(str(asked.machine), error),))
         wanted = COMPARED if asked.capacity is None else (asked.capacity,)
         chosen = (plan for plan in plans if plan.question.capacity in wanted)
-        return replace(_answer(chosen, refused, load, max_usd), compares=asked.capacity is None)
+        return _answer(chosen, refused, load, max_usd)
 
 
 class OfStack:

@@ -8,7 +8,6 @@ from math import ceil
 from facts import cost
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
 from facts.disks import throughput_floor_mibps
-from facts.names import BATCH_CLIENT_VCPUS
 from facts.node_room import boot_disk_of, pod_disk_gib
 from facts.sizing import VLLM_IMAGE_GIB, Sizing
 from fleet.plan.economics import api_prices, break_even_utilisation
@@ -61,7 +60,7 @@ def _bought(billed: FleetShape, question: PlanQuestion, nodes: int) -> FleetShap
         billed,
         nodes=nodes,
         usd_per_node_hour=question.usd_per_node_hour,
-        batch_vcpus=BATCH_CLIENT_VCPUS * nodes if billed.batch_vcpus else 0,
+        batch_vcpus=billed.batch_vcpus * nodes / max(1, billed.nodes),
     )
     if billed.capacity == question.capacity:
         return shape
