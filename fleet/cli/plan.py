@@ -39,7 +39,14 @@ def plan(
         float | None, typer.Option(metavar="N", help="Instead of a goal: the largest fleet within this budget.")
     ] = None,
     input_tokens: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Tokens of a request or document, instruction included.")
+        int | None,
+        typer.Option(
+            "--input-tokens",
+            "--tokens-per-document",
+            metavar="N",
+            min=1,
+            help="Tokens of a request, or of a document, instruction included.",
+        ),
     ] = None,
     output_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, help="Tokens of an answer.")] = None,
     deadline: Deadline = None,

@@ -340,7 +340,8 @@ def test_the_first_token_is_never_before_the_prompts_arithmetic_and_later_for_a_
         assert answer.ttft_ms.low >= _floor_ms(fleet, prompt) * (1 - 1e-9)
         assert answer.ttft_p99_ms.low >= answer.ttft_ms.low
     assert longer.ttft_ms.low >= _floor_ms(fleet, prompt + more) * (1 - 1e-9)
-    assert longer.ttft_ms.value > here.ttft_ms.value * (1 - 1e-9)
+    # Just above a multiple of the batch, one step more spreads the prompts: up to 0.8 % earlier.
+    assert longer.ttft_ms.value > here.ttft_ms.value * 0.99
 
 
 @each_row("machine", ["a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g"])
