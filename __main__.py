@@ -33,9 +33,8 @@ from settings.derived.traffic import traffic
 from settings.load import load
 from settings.sections.capacity import Ladder
 from settings.server_arguments import server_arguments
-from workloads import small_pod
+from workloads import names, small_pod
 from workloads.autoscaling import Autoscaling, AutoscalingArgs
-from workloads.batch.batch import Batch, BatchArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
@@ -69,8 +68,8 @@ if settings.batch.enabled:
         project=project,
         location=region,
         retention_days=settings.batch.retention_days,
-        # What is deleted is gone at once: clients replace leases and parts all the time, which would be stored and billed for another week,
-        # and a document that is past its retention must not be readable.
+        # What is deleted is gone at once: pods replace checkpoints every minute, which would be stored and billed for another week, and a
+        # document that is past its retention must not be readable.
         soft_delete_seconds=0,
     )
     batches = Bucket("batches", batches_args, after_services)
@@ -278,7 +277,8 @@ if settings.benchmark.enabled:
     )
     Benchmark("benchmark", benchmark_args, in_namespace)
 if settings.batch.enabled:
-    Batch("batch", BatchArgs(server=server), in_namespace)
+    # Of its pods, whose Job `fleet batch run` makes.
+    names.service_account("batch-account", names.BATCH_ACCOUNT, namespace.name, in_namespace)
 
 # Cloud Monitoring.
 numbers = figures.figures(settings)

@@ -88,7 +88,7 @@ class FleetShape:
     spending_guard_vcpus: float = 0
     """vCPUs of the spending guard; 0 without one."""
     batch_vcpus: float = 0
-    """vCPUs of a batch's client pods while it runs; 0 without batches."""
+    """vCPUs of a batch's pods while it runs; 0 without batches."""
     router_vcpus: float = 0
     """vCPUs of the routers; 0 without one."""
     load_balancers: int = 0

@@ -21,7 +21,7 @@ CREDENTIALS_PLUGIN: Final = "gke-gcloud-auth-plugin"
 WRITER_APP: Final = "weights-writer"
 BENCHMARK_APP: Final = "vllm-benchmark"
 BATCH_APP: Final = "batch"
-"""Clients of a batch; also the name of their service account and container. KEDA counts the pods with this label."""
+"""Pods of a batch; also the name of their service account and container. KEDA counts the pods with this label."""
 SPENDING_APP: Final = "spending-guard"
 """Also the name of the guard's objects."""
 ROUTER_APP: Final = "router"
@@ -36,10 +36,11 @@ SPENDING_GUARD_VCPUS: Final = 0.05
 """CPU request of the guard's pod: Autopilot's minimum in clusters with bursting; other clusters raise it to 0.25. Source: GKE docs,
 resource requests in Autopilot."""
 
-BATCH_CLIENT_VCPUS: Final = 1
-BATCH_CLIENT_GIB: Final = 2
-"""Requests of a batch's client pod, one for each server. Assumed: a server answers up to a few hundred requests a second, of which each
-takes a client two milliseconds."""
+BATCH_CLIENT_VCPUS: Final = 0.25
+BATCH_CLIENT_MIB: Final = 512
+"""Requests of one pod of a batch. Assumed: it asks a few documents a second, of which each takes it two to three milliseconds, and holds
+documents and answers of one shard, some 8 MB of each.
+"""
 
 # Kubernetes service accounts, in the stack's namespace; Google Cloud roles are granted to these names.
 WRITER_ACCOUNT: Final = "weights-writer"

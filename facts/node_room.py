@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from facts.machines import LOCAL_SSD_GB, Machine
+from facts.sizing import VLLM_IMAGE_UNPACKED_GIB
 
 GIB: Final = 2**30
 SMALLEST_BOOT_DISK_GIB: Final = 100
@@ -23,6 +24,16 @@ BOOT_DISK_BESIDE_LOCAL_SSD_GIB: Final = 250
 LOCAL_SSD_INSTEAD_ABOVE_GIB: Final = 400
 """Boot disk above which a pod asks for optional local SSDs. Chosen: an L4's local SSD and the boot disk beside it cost as much as a boot
 disk of 550 GiB, and new projects have a quota of 250 or 500 GB for SSD disks."""
+
+SHARE_PERCENT: Final = 90
+"""Maximum default request, as a share of the machine's capacity for the pod. Assumed: the requests of system pods are not published."""
+LOCAL_SSD_REQUEST_GIB: Final = 500
+"""Default disk request per pod on a machine type that always has local SSDs, where a request costs nothing."""
+LEAST_EPHEMERAL_STORAGE_GIB: Final = 20
+"""Minimum disk request without weights. Assumed: logs, a tokenizer and compile caches are a few GiB."""
+BOOT_DISK_REQUEST_GIB: Final = VLLM_IMAGE_UNPACKED_GIB + LEAST_EPHEMERAL_STORAGE_GIB
+"""Default disk request per pod elsewhere, without weights: GKE makes the boot disk as large as the requests need, and it counts against
+the project's SSD quota. The kubelet does not count image layers as the pod's, but they are on the same disk."""
 
 _CPU_STEPS: Final = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
 _MEMORY_STEPS: Final = ((4, 0.25), (4, 0.20), (8, 0.10), (112, 0.06), (math.inf, 0.02))
@@ -116,6 +127,16 @@ def boot_disk_of(machine: Machine, *, requested_gib: float, local_ssd: bool = Fa
     if machine.local_ssd == "always" or local_ssd:
         return BOOT_DISK_BESIDE_LOCAL_SSD_GIB
     return boot_disk_gib(requested_gib * GIB)
+
+
+def pod_disk_gib(machine: Machine, gpus: int, *, downloaded_gb: float = 0, beside_gib: int = 0) -> int:
+    """Default disk request of a server pod with this number of GPUs. `downloaded_gb`: weights that it downloads to its own disk.
+    `beside_gib`: of other containers in the pod.
+    """
+    if machine.local_ssd == "always":
+        share = of_machine(machine).share(gpus * SHARE_PERCENT, machine.gpus * 100)
+        return min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib - beside_gib)
+    return BOOT_DISK_REQUEST_GIB + math.ceil(downloaded_gb * 1e9 / GIB)
 
 
 def _stepped(amount: float, steps: tuple[tuple[float, float], ...]) -> float:

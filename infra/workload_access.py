@@ -45,11 +45,8 @@ class WorkloadAccessArgs:
 
 # Source: IAM docs, "Attribute reference for IAM Conditions", resource.name and extract().
 _PROGRESS: Final = "resource.name.extract('/objects/runs/{run}/.progress/') != ''"
-_CHANGING: Final = " || ".join(
-    f"resource.name.extract('/objects/batches/{{batch}}/{what}') != ''"
-    for what in ("leases/", "parts/", "progress.json")
-)
-"""Objects of a batch that clients replace and delete. Documents, results, and what ends a batch are none of them."""
+_CHECKPOINTS: Final = "resource.name.extract('/objects/batches/{batch}/checkpoints/') != ''"
+"""Objects of a batch that its pods replace and delete. Documents and results are none of them."""
 
 
 class WorkloadAccess(pulumi.ComponentResource):
@@ -84,10 +81,10 @@ class WorkloadAccess(pulumi.ComponentResource):
             grant("progress", BENCHMARK_ACCOUNT, "objectUser", args.results_bucket, only=own)
         if args.batch_bucket is not None:
             # What a client wrote as a result stays: no other client, late or wrong, can replace or delete it.
-            changing: Condition = {"title": "leases, parts and progress of batches", "expression": _CHANGING}
+            changing: Condition = {"title": "checkpoints of batches", "expression": _CHECKPOINTS}
             grant("batches", BATCH_ACCOUNT, "objectViewer", args.batch_bucket)
             grant("new-results", BATCH_ACCOUNT, "objectCreator", args.batch_bucket)
-            grant("leases", BATCH_ACCOUNT, "objectUser", args.batch_bucket, only=changing)
+            grant("checkpoints", BATCH_ACCOUNT, "objectUser", args.batch_bucket, only=changing)
         for cache in args.compile_caches:
             # One grant per key: created before the key's pods, deleted after the last of them.
             release: Condition = {

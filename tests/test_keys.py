@@ -258,7 +258,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "batches": (
-        {"batch": {"enabled": True, "onDone": "keep"}, "server": {"scaling": {"mode": "batch", "max": 2}}},
+        {"batch": {"enabled": True}, "server": {"scaling": {"mode": "batch", "max": 2}}},
         {"batch.retentionDays": 9, "batch.maxUsd": 9.0},
     ),
     "alerts": (
@@ -329,7 +329,6 @@ TOOLBOX = frozenset(
         "batch.endpoint",
         "batch.id",
         "batch.input",
-        "batch.onDone",
         "batch.template",
         *(f"batch.defaults.{name}" for name in ("maxTokens", "seed", "temperature", "topP")),
     }

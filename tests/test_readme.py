@@ -12,7 +12,7 @@ import typer
 
 from facts import machines
 from facts.names import stack_names
-from fleet.cli.app import app
+from fleet.cli.app import app_with
 from fleet.preview.offline import open_stack
 from settings.derived.figures import figures
 from tests.fleet.cli.command import fleet
@@ -100,7 +100,7 @@ def test_every_make_target_and_module_that_is_named_exists() -> None:
 
 
 def test_every_fleet_command_that_is_named_exists() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = typer.main.get_command(app_with()).commands  # type: ignore[attr-defined]
     used = set()
     for page, text in PAGES.items():
         for group, name in re.findall(r"(?:`|^)fleet ([a-z]+)(?: ([a-z][a-z-]*))?", text, re.MULTILINE):

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.names import APP_LABEL, BATCH_APP, BATCH_MAX_USD, PAUSED_REPLICAS
-from settings.derived.scaling import BATCH_COOLDOWN_SECONDS, BATCH_POLL_SECONDS, ScalingPolicy
+from settings.derived.scaling import BATCH_DOWN_SECONDS, BATCH_POLL_SECONDS, ScalingPolicy
 from workloads import names
 from workloads.server.server import Server
 
@@ -58,7 +58,7 @@ class Autoscaling(pulumi.ComponentResource):
         query = pulumi.Output.from_input(args.server.namespace).apply(lambda known: in_flight(server, known))
         needs, triggers = list[pulumi.Resource]([args.server.deployment]), list(cron_triggers(policy))
         if policy.mode == "batch":
-            triggers.append(batch_trigger())
+            triggers.append(batch_trigger(policy.batch_pods_per_server))
         if policy.mode == "load":
             identity = {"podIdentity": {"provider": "gcp"}}
             needs.append(self._custom("authentication", "TriggerAuthentication", AUTHENTICATION, identity))
@@ -118,7 +118,7 @@ def scaled_object_spec(server: str, policy: ScalingPolicy, triggers: list[dict[s
         batch = policy.mode == "batch"
         spec |= {
             "pollingInterval": BATCH_POLL_SECONDS if batch else POLLING_SECONDS,
-            "cooldownPeriod": BATCH_COOLDOWN_SECONDS if batch else COOLDOWN_SECONDS,
+            "cooldownPeriod": BATCH_DOWN_SECONDS if batch else COOLDOWN_SECONDS,
         }
     if policy.mode == "load" and policy.min:
         spec["fallback"] = {
@@ -149,11 +149,11 @@ def load_trigger(policy: ScalingPolicy, address: pulumi.Input[str], query: pulum
     }
 
 
-def batch_trigger() -> dict[str, Any]:
-    """One server for each pod of a batch that has not ended: pending ones count, so servers and client pods start together.
+def batch_trigger(pods_per_server: int) -> dict[str, Any]:
+    """One server for so many pods of a batch that have not ended: pending ones count, so servers and pods start together.
     Source: keda 2.20.2, kubernetes_workload_scaler.go.
     """
-    metadata = {"podSelector": f"{APP_LABEL}={BATCH_APP}", "value": "1"}
+    metadata = {"podSelector": f"{APP_LABEL}={BATCH_APP}", "value": str(pods_per_server)}
     return {"type": "kubernetes-workload", "name": BATCH_APP, "metricType": "AverageValue", "metadata": metadata}
 
 

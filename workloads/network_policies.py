@@ -317,23 +317,16 @@ def _benchmark(traffic: Traffic, server: Pods) -> Iterator[Flow]:
 
 
 def _batch(traffic: Traffic, server: Pods) -> Iterator[Flow]:
-    """Documents go to what clients call; servers themselves are only asked for their queues, unless nothing stands before them."""
+    """Documents go to what clients of the fleet call."""
     gateway, outside = traffic.gateway, internet(traffic.ranges)
-    direct = not traffic.router and gateway is None
-    ports = {traffic.status_port: "the queue of each server"}
-    if direct:
-        ports = {
-            **ports,
-            HTTP_PORT: "documents, and the queue of each server" if HTTP_PORT in ports else "documents of a batch",
-        }
-    for port, why in sorted(ports.items()):
-        yield Flow(BATCH, server, port, why, ports=traffic.rank_ports if port == HTTP_PORT else 1)
-    if traffic.router and gateway is None:
-        yield Flow(BATCH, ROUTER, HTTP_PORT, "documents, through the router")
     if gateway is not None:
         yield _through(gateway, BATCH, traffic, "documents, through the gateway")
+    elif traffic.router:
+        yield Flow(BATCH, ROUTER, HTTP_PORT, "documents, through the router")
+    else:
+        yield Flow(BATCH, server, HTTP_PORT, "documents of a batch", ports=traffic.rank_ports)
     yield Flow(BATCH, METADATA, 80, "the access token for the bucket of batches")
-    yield Flow(BATCH, outside, 443, "documents, leases and results in Cloud Storage")
+    yield Flow(BATCH, outside, 443, "documents and results in Cloud Storage")
 
 
 def _through(gateway: GatewayTraffic, pods: Pods, traffic: Traffic, why: str) -> Flow:

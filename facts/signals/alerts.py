@@ -93,8 +93,8 @@ _SUMMARIES: Final[Mapping[str, str]] = {
     "SpendingPaused": "Stack {stack} is paused: its spending limit is reached",
     "SpendingOver": "Stack {stack} passed a step of its spending limit{over}",
     "SpendingUnwatched": "Stack {stack} {lacks}: its spend guard is not running, or cannot count or pause",
-    "BatchStalled": "{server}: a batch stands still, will be late, fails, or cannot be counted",
-    "BatchLimit": "{server}: a batch stopped before its end: its maxUsd is reached",
+    "BatchStalled": "{server}: a batch stands still, fails, or cannot reach its bucket",
+    "BatchLimit": "{server}: a batch stopped before its end: its maxUsd or deadline is reached",
 }
 
 
@@ -147,7 +147,7 @@ def _rows(watched: Watched, of: Series) -> tuple[tuple[str, Severity, int, str, 
         ("SpendingPaused", "page", 0, cost, _entries(_guard(watched, "paused")) if pauses else ""),
         ("SpendingOver", "ticket", 0, cost, _spending_over(watched) if watched.spending else ""),
         ("SpendingUnwatched", guard, UNWATCHED_SECONDS, cost, _spending_unwatched(watched, of)),
-        ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "late", "failing", "blind")),
+        ("BatchStalled", "ticket", 0, "Documents a second", _batch(watched, "stalled", "failing", "blind")),
         ("BatchLimit", "ticket", 0, "Documents a second", _batch(watched, "limit")),
     )
 
@@ -409,7 +409,7 @@ def _spending_unwatched(watched: Watched, of: Series) -> str:
 
 
 def _batch(watched: Watched, *steps: str) -> str:
-    """What a batch's clients find. Without a batch they write nothing."""
+    """What a batch's pods find. Without a batch they write nothing."""
     return _entries(logs.batch(watched).series(step="|".join(steps)), by="step") if watched.batch else ""
 
 

@@ -33,7 +33,7 @@ def logs(watched: Watched) -> Iterator[LogSignal]:
         yield spending_rate(watched)
     if watched.batch:
         yield batch(watched)
-        yield batch_rate(watched)
+        yield batch_documents(watched)
 
 
 def stock_outs(watched: Watched) -> LogSignal:
@@ -104,18 +104,18 @@ def spending_rate(watched: Watched) -> LogSignal:
 
 
 def batch(watched: Watched) -> LogSignal:
-    """Steps of a batch's clients, one JSON object each. `stalled`, `late` and `blind` are repeated while they last."""
-    why = "batches that stand still, will be late, reached their limit, or cannot be counted"
+    """Steps of a batch's pods, one JSON object each. `stalled` and `blind` are repeated while they last."""
+    why = "batches that stand still, fail, cannot reach their bucket, or end at their limit"
     return _steps(watched, BATCH_EVENT, watched.namespace, BATCH_APP, why)
 
 
-def batch_rate(watched: Watched) -> LogSignal:
-    """Documents that end in a second, once a minute."""
+def batch_documents(watched: Watched) -> LogSignal:
+    """Documents of a shard that has its result."""
     return LogSignal(
-        name=log_name(watched, "batch_documents_per_second"),
+        name=log_name(watched, "batch_documents"),
         resource="k8s_container",
-        filter=_all(_entries(watched, BATCH_EVENT, watched.namespace, BATCH_APP), 'jsonPayload.step="progress"'),
-        value="EXTRACT(jsonPayload.perSecond)",
+        filter=_all(_entries(watched, BATCH_EVENT, watched.namespace, BATCH_APP), 'jsonPayload.step="done"'),
+        value="EXTRACT(jsonPayload.documents)",
         why="how fast a batch goes on",
     )
 

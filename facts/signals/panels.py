@@ -32,7 +32,8 @@ def _panels(watched: Watched, of: Series) -> Mapping[str, tuple[str, Lines, *tup
     engines = ((f"sum by (pod, engine) (rate({tokens}[3m]))", "{{pod}} {{engine}}"),)
     totals = ((of.of("fleet:total_tokens:rate"), "in and out"), (of.of(OUTPUT), "out"))
     busy = ((f"avg by (Hostname) {of.gpus('DCGM_FI_PROF_SM_ACTIVE')}", "{{Hostname}}"),)
-    documents = ((_mean(logs.batch_rate(watched)), "of the batch"),) if watched.batch else ()
+    ended = f"sum(rate({logs.batch_documents(watched).part('_sum')}[10m]))"
+    documents = ((ended, "of the batch"),) if watched.batch else ()
     planned = watched.price.planned_per_million if watched.price else None
     dear: tuple[float, ...] = () if planned is None else (round(planned, 6), round(limits.DEAR * planned, 6))
     return {

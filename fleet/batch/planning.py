@@ -79,7 +79,7 @@ class Option:
     @property
     def is_bound(self) -> bool:
         """Whether the GPU was never measured, so that hours and dollars are lower bounds."""
-        return self.plan.basis == "upper bound"
+        return self.plan.is_bound
 
     @property
     def hours(self) -> tuple[float, float]:
@@ -100,17 +100,11 @@ class Answer:
 
     options: tuple[Option, ...]
     refused: tuple[Refused, ...]
-    compares: bool = True
-    """Whether Spot and flex-start were both asked for."""
 
     @property
     def best(self) -> Option | None:
         """The cheapest that keeps deadline and ceiling, on a measured GPU if there is one."""
         return next((option for option in self.options if not option.misses), None)
-
-    def best_of(self, capacity: Capacity) -> Option | None:
-        """The cheapest with that capacity, whatever it misses."""
-        return next((option for option in self.options if option.capacity == capacity), None)
 
 
 def load_of(scan: Scan, output_tokens: int | None) -> Load:
@@ -172,7 +166,7 @@ class Machines:
             return Answer(options=(), refused=(_refused(str(asked.machine), error),))
         wanted = COMPARED if asked.capacity is None else (asked.capacity,)
         chosen = (plan for plan in plans if plan.question.capacity in wanted)
-        return replace(_answer(chosen, refused, load, max_usd), compares=asked.capacity is None)
+        return _answer(chosen, refused, load, max_usd)
 
 
 class OfStack:
@@ -239,7 +233,6 @@ class OfStack:
             capacity=settings.placement.price_key,
             routing="inference-gateway" if settings.has_picker else "cluster-ip",
             load_share=asked.load_share,
-            notices_per_node_day=asked.loss_per_node_day,
             region=settings.region,
             usd_per_node_hour=settings.capacity.usd_per_node_hour,
             billed=self._billed,
@@ -252,8 +245,8 @@ def _asked_for(asked: Asked, documents: int, input_tokens: tuple[int, int], outp
     return replace(
         asked,
         documents=documents,
-        tokens_per_document=input_tokens[0],
-        longest_document=input_tokens[1],
+        input_tokens=input_tokens[0],
+        longest_input=input_tokens[1],
         output_tokens=output_tokens[0],
         longest_output=output_tokens[1],
     )

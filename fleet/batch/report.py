@@ -9,7 +9,6 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from facts import ledger, prices
 from facts.cost import format_indication
 from facts.finding import Finding
 from facts.texts import plural
@@ -26,7 +25,6 @@ _MOST_OPTIONS: Final = 3
 """Machines that are shown for each capacity."""
 _LEAST_VOCABULARY: Final = 0.9
 """Share of a model's vocabulary below which a tokenizer is probably another's. Assumed: models pad theirs by less."""
-_FLEX_START: Final = "{mode: flex-start, runDurationSeconds: 86400, usdPerNodeHour: USD}"
 _COUNTED: Final = (
     "Tokens of texts are exact. A chat template is not rendered: it adds 2 to 6 tokens a message, up to 100 a request and up to 400 for "
     "tools (assumed), which is part of every interval."
@@ -81,8 +79,6 @@ def outline(
         ),
         body=some(
             Section(title="Machines and capacities", body=(_table(answer),)) if answer.options else None,
-            _deal(answer),
-            _apis(best) if best else None,
             Section(title="How the tokens were counted", body=tuple(map(Prose, _method(source, load)))),
             Next(_command(source, best, load, deadline), "for the whole plan; with --write STACK as a stack file")
             if best and source.options is not None
@@ -104,7 +100,7 @@ def _limits(deadline: str | None, max_usd: float | None) -> str:
 
 def _verdict(option: Option) -> str:
     plan = option.plan
-    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
+    nodes = format_nodes(plan.nodes, plan.question.machine, plan.gpus)
     duration = format_duration(3600 * option.run.total_hours)
     return f"{nodes}, {CAPACITIES[option.capacity]} in {plan.question.region}: {duration}, {_usd(option)}"
 
@@ -214,7 +210,7 @@ def _row(option: Option) -> Iterator[str]:
     least = "≥ " if option.is_bound else ""
     yield plan.question.machine.type
     yield f"{option.capacity} {plan.question.region}"
-    yield f"{least}{plan.machines:,}"
+    yield f"{least}{plan.nodes:,}"
     yield f"{least}{run.total_hours:,.1f}"
     yield "unknown" if run.usd is None else f"{least}{run.usd:,.2f}"
     yield "unknown" if option.usd is None else f"{least}{option.usd[1]:,.2f}"
@@ -232,78 +228,6 @@ def _kept(option: Option) -> str:
         else f"deadline: {kept}; its price is unknown"
         if deadline is not None
         else "its price is unknown"
-    )
-
-
-def _deal(answer: Answer) -> Section | None:
-    spot, flex = answer.best_of("spot"), answer.best_of("flex-start")
-    if not answer.options or not answer.compares:
-        return None
-    if spot is None or flex is None or spot.run.usd is None or flex.run.usd is None:
-        priced = {
-            name for name, option in (("Spot", spot), ("flex-start", flex)) if option and option.run.usd is not None
-        }
-        missing = " and ".join(name for name in ("Spot", "flex-start") if name not in priced)
-        said = f"Not compared: no price of {missing} is published for these machines and regions."
-        unpriced = [option for option in (spot, flex) if option is not None and option.run.usd is None]
-        return Section(
-            title="Spot or flex-start", body=(Prose(" ".join((said, *(_to_compare(option) for option in unpriced)))),)
-        )
-    saved = flex.run.usd - spot.run.usd
-    both = f"{_offer(spot)}, beside {_offer(flex)}, the cheapest of each with a published price"
-    if saved > 0:
-        said = (
-            f"Spot is the better deal: {both}. It stays so while preemptions repeat work for less than {format_usd(saved)}. No rate of "
-            "preemptions is published: --loss-per-node-day counts yours in spare nodes. Flex-start nodes are not preempted for up to 7 "
-            "days. Both may have to wait for capacity."
-        )
-    else:
-        said = f"Flex-start is the better deal: {both}. Its nodes are not preempted for up to 7 days. Both may have to wait for capacity."
-    return Section(title="Spot or flex-start", body=(Prose(said),))
-
-
-def _to_compare(option: Option) -> str:
-    """Where a price is published, and how to state one."""
-    machine, capacity = option.plan.question.machine.type, option.capacity
-    regions = [price.region for price in prices.published(machine) if price.mode == capacity]
-    elsewhere = (
-        f"For {machine} there is one in {', '.join(regions[:_MOST_OPTIONS])}: `--machine {machine} --region {regions[0]}` instead of "
-        "--stack compares there. "
-        if regions
-        else ""
-    )
-    how = "{mode: spot, usdPerNodeHour: USD}" if capacity == "spot" else _FLEX_START
-    return f"{elsewhere}With a price from your quote or bill, write `capacity: {how}` in a stack file and plan with `--stack`."
-
-
-def _offer(option: Option) -> str:
-    return f"{format_usd(option.run.usd or 0.0)} on {option.plan.question.machine.type} with {option.capacity}"
-
-
-def _apis(option: Option) -> Section | None:
-    mine, tokens = option.run.usd_per_million, option.run.input_tokens + option.run.output_tokens
-    if mine is None or option.run.usd is None:
-        return None
-    rows = [("this batch", mine.total_usd, option.run.usd, "")]
-    for api in option.plan.money.apis:
-        usd = api.usd_per_million
-        rows.append(
-            (f"{api.price.name} ({api.price.provider})", usd, usd * tokens / 1e6, f"{usd / mine.total_usd:,.1f} times")
-        )
-    return Section(
-        title="Beside API prices",
-        body=(
-            Table(
-                id="apis",
-                caption="Price of the same tokens",
-                columns=(*texts("served by"), *numbers("USD a million tokens", "USD for the batch", "as much as here")),
-                rows=tuple(
-                    (Cell(name), Cell(format_usd(million)), Cell(format_usd(usd)), Cell(times))
-                    for name, million, usd, times in rows
-                ),
-            ),
-            Prose(f"{ledger.load('economics')['note']} Discounts that APIs give for batches are not in the ledger."),
-        ),
     )
 
 
@@ -336,7 +260,7 @@ def _cures(answer: Answer, smallest: Answer | None, deadline: str | None, max_us
 
 def _verdict_of(option: Option) -> str:
     plan = option.plan
-    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
+    nodes = format_nodes(plan.nodes, plan.question.machine, plan.gpus)
     return f"{nodes}, {option.capacity}: {format_duration(3600 * option.run.total_hours)}, {_usd(option)}"
 
 
@@ -357,9 +281,8 @@ def _method(source: Source, load: Load) -> Iterator[str]:
 def _command(source: Source, option: Option, load: Load, deadline: str | None) -> str:
     question = option.plan.question
     words = [
-        *("fleet", "plan", "--documents", str(load.scan.documents), "--tokens-per-document", str(load.mean_input)),
-        *("--longest-document", str(load.longest_input), "--output-tokens", str(load.output_tokens)),
-        *("--longest-output", str(load.longest_output)) * (load.longest_output > load.output_tokens),
+        *("fleet", "plan", "--documents", str(load.scan.documents), "--input-tokens", str(load.mean_input)),
+        *("--output-tokens", str(load.output_tokens), "--profile", question.profile.name),
         *("--machine", question.machine.type, "--capacity", question.capacity, "--region", question.region),
         *(("--deadline", deadline) if deadline else ()),
         *(source.options or ()),
@@ -383,9 +306,6 @@ def _document(source: Source, load: Load, answer: Answer) -> dict[str, Any]:
         "chosen": None if answer.best is None else answer.options.index(answer.best),
         "options": [_option(option) for option in answer.options],
         "refused": [{"machines": list(one.machines), "why": one.why, "nearest": one.nearest} for one in answer.refused],
-        "apis": []
-        if answer.best is None
-        else [{"id": api.price.id, "usdPerMillion": api.usd_per_million} for api in answer.best.plan.money.apis],
     }
 
 
@@ -395,7 +315,7 @@ def _option(option: Option) -> dict[str, Any]:
         "machine": plan.question.machine.type,
         "capacity": option.capacity,
         "region": plan.question.region,
-        "nodes": plan.machines,
+        "nodes": plan.nodes,
         "hours": {"value": run.total_hours, "low": option.hours[0], "high": option.hours[1]},
         "usd": None if option.usd is None else {"value": run.usd, "low": option.usd[0], "high": option.usd[1]},
         "usdPerMillion": None if run.usd_per_million is None else run.usd_per_million.total_usd,

@@ -38,7 +38,8 @@ _SHARED: Final = frozenset(
 FIELDS: Final[Mapping[str, frozenset[str]]] = {
     CHAT: _SHARED
     | {"messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls"}
-    | {"reasoning_effort", "include_reasoning", "chat_template_kwargs"},
+    | {"reasoning_effort", "include_reasoning", "chat_template_kwargs"}
+    | {"add_generation_prompt", "continue_final_message", "echo"},
     COMPLETIONS: _SHARED | {"prompt"},
 }
 """Fields of a request's body that a plan counts, by path of the API. `make vllm-check` asks the real classes for them."""
@@ -132,24 +133,26 @@ class Terms:
 
     url: str | None = None
     """The only path of the API."""
-    model: str | None = None
-    """The served model, which lines get that name none; no other may be named."""
+    models: tuple[str, ...] = ()
+    """Names that the servers serve, first the model's, which lines get that name none; the others are its adapters'."""
+    has_tool_parser: bool = True
+    """Whether the servers parse tool calls."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the body that a line gets if it lacks them."""
 
     def filled(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The body with what it lacks. Raises LineError for another model."""
         model = body.get("model")
-        if isinstance(model, str) and self.model is not None and model != self.model:
+        if isinstance(model, str) and self.models and model not in self.models:
             raise LineError(
                 "other-model",
                 "body.model",
                 found=shortened(model, 60),
-                allowed=self.model,
+                allowed=shortened(", ".join(self.models), 200),
                 why="the stack's servers answer 404 to a model that they do not serve",
-                write=f'"model": "{self.model}", or leave it out',
+                write=f'"model": "{nearest(model, self.models) or self.models[0]}", or leave it out',
             )
-        added = {"model": self.model} if self.model is not None and model is None else {}
+        added = {"model": self.models[0]} if self.models and model is None else {}
         for name, value in self.defaults.items():
             # A chat's newer name of the same limit.
             limited = name == "max_tokens" and body.get("max_completion_tokens") is not None
@@ -253,6 +256,15 @@ def openai_request(data: bytes, terms: Terms = _NO_TERMS) -> Request:
             body=body,
         )
     texts = list(_messages(body))
+    if body.get("tools") and body.get("tool_choice") in (None, "auto") and not terms.has_tool_parser:
+        raise LineError(
+            "tools-unparsed",
+            "body.tools",
+            found="tools, and tool_choice auto, which is its default",
+            allowed="servers that parse tool calls",
+            why="vLLM refuses the request without --tool-call-parser",
+            write="engine.toolCallParser in the stack file and `pulumi up`, or tool_choice none or required in each line",
+        )
     if body.get("tools") is not None:
         texts.append(("body.tools", json.dumps(body["tools"], ensure_ascii=False)))
     most = _most(body, "max_completion_tokens")
@@ -354,17 +366,14 @@ def _not_openai(line: Mapping[str, Any]) -> LineError:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    # A position counts from the line's start.
-    data = data.rstrip(b"\r\n")
     try:
-        text = data.decode()
-        line = loads(text, keys_once=True)
+        line = loads(data.decode(), keys_once=True)
     except UnicodeDecodeError as error:
-        raise _other_file(data) or LineError(
+        raise LineError(
             "not-utf8",
             found=f"byte {error.start + 1:,} is not UTF-8",
             allowed="UTF-8",
-            write="the file in UTF-8: iconv -f ITS-ENCODING -t utf-8 FILE",
+            write="the file in UTF-8, and not compressed: iconv -f ITS-ENCODING -t utf-8 FILE",
         ) from None
     except KeyTwiceError as error:
         raise LineError(
@@ -376,49 +385,20 @@ def _object(data: bytes) -> dict[str, Any]:
             write="one of the two",
         ) from None
     except ValueError as error:
-        raise _other_file(data) or LineError(
-            "not-json", found=_not_json(error, text), allowed="one JSON object", write="one object on one line"
-        ) from None
+        said = f"{error.msg} at character {error.pos + 1:,}" if isinstance(error, json.JSONDecodeError) else "not JSON"
+        raise _not_an_object(said) from None
     if not isinstance(line, dict):
-        raise _other_file(data) or LineError(
-            "not-json", found=_kind(line), allowed="one JSON object", write="one object on one line"
-        )
+        raise _not_an_object(_kind(line))
     return line
 
 
-_MARK: Final = b"\xef\xbb\xbf"
-
-
-def _other_file(data: bytes) -> LineError | None:
-    """What a line tells that is of no JSONL in UTF-8."""
-    start = data.removeprefix(_MARK).lstrip()
-    if data.startswith(b"\x1f\x8b"):
-        id_, found, write = "not-utf8", "compressed with gzip", "gunzip FILE"
-    elif data.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in data:
-        id_, found, write = "not-utf8", "UTF-16", "iconv -f utf-16 -t utf-8 FILE"
-    elif data.startswith(_MARK):
-        id_, found, write = "not-json", "a byte order mark before the line", "tail -c +4 FILE: the file without it"
-    elif start.startswith(b"["):
-        id_, found, write = "not-json", "a list", "one object a line: jq -c '.[]' FILE"
-    elif start == b"{":
-        id_, found, write = "not-json", "an object over several lines", "one object a line: jq -c . FILE"
-    elif not start.startswith((b"{", b'"{')) and b"," in start:
-        id_, found = "not-json", "no JSON, perhaps CSV"
-        write = (
-            "python3 -c 'import csv, json, sys; [print(json.dumps(row)) for row in csv.DictReader(sys.stdin)]' < FILE"
-        )
-    else:
-        return None
-    return LineError(id_, found=found, allowed="one JSON object, in UTF-8, on each line", write=write, of_file=True)
-
-
-def _not_json(error: ValueError, text: str) -> str:
-    if not isinstance(error, json.JSONDecodeError):
-        # Python's own advice for long numbers is for programmers.
-        return "not JSON: a number of thousands of digits" if "digits" in str(error) else f"not JSON: {error}"
-    if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
-        return f"not JSON: the line ends, at character {len(text):,}, before its object does"
-    return f"not JSON: {error.msg[0].lower()}{error.msg[1:]}, at character {error.pos + 1:,}"
+def _not_an_object(found: str | None) -> LineError:
+    return LineError(
+        "not-json",
+        found=found,
+        allowed="one JSON object on each line",
+        write="one object a line; of a JSON array: jq -c '.[]' FILE",
+    )
 
 
 def _id(line: Mapping[str, Any], key: str) -> str:
@@ -459,8 +439,8 @@ def _url(line: Mapping[str, Any]) -> str:
         "url",
         found=_scalar(url),
         allowed=" or ".join(_URLS),
-        why=NO_EMBEDDINGS if url == _EMBEDDINGS else "",
-        write="the lines of embeddings to another service" if url == _EMBEDDINGS else f'"url": "{CHAT}"',
+        why=NO_EMBEDDINGS if url == _EMBEDDINGS else "a batch has these two APIs, and each has fields of its own",
+        write="requests of one of these two, with its own body",
     )
 
 
@@ -524,9 +504,11 @@ def _known(path: str, found: Mapping[str, Any], names: Iterable[str]) -> None:
             raise LineError(
                 "field-unknown",
                 f"{path}{shortened(key, 60)}",
-                found="unknown field",
+                found="a field that a plan does not count" if path == "body." else "another field",
                 allowed="a field of vLLM's request that a plan counts" if path == "body." else ", ".join(known),
-                why="vLLM ignores a field that it does not know" if path == "body." else "",
+                why="vLLM ignores a misspelled field in silence, and others change what a request costs"
+                if path == "body."
+                else "",
                 write=f"{near}, or remove it" if near else "remove it",
             )
 

@@ -1,8 +1,9 @@
-"""A batch's documents as shards: small objects, which clients take one at a time."""
+"""A batch's documents as shards: small objects, each of which is a pod's work of about a minute."""
 
 from __future__ import annotations
 
 import json
+from array import array
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,16 +15,22 @@ from facts.user_error import UserError
 from fleet.batch.requests import Form, LineError
 
 if TYPE_CHECKING:
-    from fleet.batch.order import Order
+    from fleet.batch.requests import Request
+    from fleet.batch.scan import Line
 
-MOST_DOCUMENTS: Final = 256
-"""Documents of a shard. Assumed: a lost lease repeats at most so many, and a million documents are 4,000 objects."""
-LEAST_DOCUMENTS: Final = 8
-"""Assumed: a shard is some six requests to the bucket, which should be few beside its documents'."""
+LEAST_DOCUMENTS: Final = 32
+"""Of a shard: fewer end before their pod's start was worth it. Assumed."""
+USUAL_DOCUMENTS: Final = 512
+"""Of a shard at most, unless there are `MANY_SHARDS`. Assumed: some take a minute or two."""
 ENOUGH_SHARDS: Final = 400
-"""Shards of a batch, while each has `LEAST_DOCUMENTS`: one is one client's, so a thousand documents feed twelve servers."""
-MOST_BYTES: Final = 4_000_000
-"""Bytes of a shard of several documents: clients read a whole shard into memory."""
+"""Shards of a batch while each has `LEAST_DOCUMENTS`: a thousand documents feed eight servers."""
+MANY_SHARDS: Final = 2_500
+"""Shards of a batch with more than `USUAL_DOCUMENTS` in each. Assumed: ended pods stay for a day, and Kubernetes removes the oldest of
+12,500.
+"""
+MOST_SHARDS: Final = 10_000
+MOST_BYTES: Final = 8_000_000
+"""Bytes of a shard of several documents: a pod has a whole shard and its answers in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Slice:
     """One shard: which documents it has, and what it contains."""
 
     begin: int
-    """Place of its first document in the order."""
+    """Place of its first document among the file's."""
     documents: int
     size: int
     """Bytes."""
@@ -39,14 +46,25 @@ class Slice:
     """As Cloud Storage writes it."""
 
 
+class Places:
+    """Where each good line of a file is, and its number: 12 bytes a line."""
+
+    def __init__(self) -> None:
+        self.offsets, self.numbers = array("Q"), array("I")
+
+    def add(self, line: Line, _request: Request) -> None:
+        """Add the next line of the file."""
+        self.offsets.append(line.offset)
+        self.numbers.append(line.number)
+
+
 class Shards:
     """All shards of a file. They are made twice, first for the batch's id, and never held together."""
 
-    def __init__(self, path: Path, form: Form, order: Order, *, url: str, model: str) -> None:
+    def __init__(self, path: Path, form: Form, places: Places, *, url: str, model: str) -> None:
         """Reads the file. Raises UserError if it is no longer the file that was scanned."""
         self._path, self._form = path, form
-        self._offsets, self._numbers = order.sorted()
-        self.numbers_digest = order.numbers_digest()
+        self._offsets, self._numbers = places.offsets, places.numbers
         self.url, self.model = url, model
         self.slices: list[Slice] = []
         digest = sha256(f"{url}\0{model}\0".encode())
@@ -55,6 +73,10 @@ class Shards:
                 digest.update(content)
                 self.slices.append(Slice(begin, documents, len(content), _md5(content)))
         self.id = f"b{digest.hexdigest()[:12]}"
+        if len(self.slices) > MOST_SHARDS:
+            raise UserError(
+                f"{path}: {len(self.slices):,} shards of 8 MB, and a batch has at most {MOST_SHARDS:,}; split the file"
+            )
 
     @property
     def documents(self) -> int:
@@ -75,7 +97,8 @@ class Shards:
         """Place of the first document, content and documents of each shard."""
         begin, made = 0, bytearray()
         # Of the file alone: with another number of servers it is the same batch.
-        most = min(MOST_DOCUMENTS, max(LEAST_DOCUMENTS, self.documents // ENOUGH_SHARDS))
+        most = min(USUAL_DOCUMENTS, max(LEAST_DOCUMENTS, self.documents // ENOUGH_SHARDS))
+        most = max(most, -(-self.documents // MANY_SHARDS))
         for place in range(self.documents):
             line = self._line(file, place)
             if place > begin and (place - begin == most or len(made) + len(line) > MOST_BYTES):

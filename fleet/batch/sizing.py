@@ -1,18 +1,23 @@
-"""How many servers a batch gets on a stack, and what that takes: the planner's arithmetic, within the stack's own limits."""
+"""How many servers a batch gets on a stack, until when they are paid, and what that takes: the planner's arithmetic, within the stack's
+own limits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Self
 
 from facts.texts import plural
 from facts.user_error import UserError
-from fleet.batch.stored import Terms
+from fleet.batch.stored import Run
 from fleet.plan.question.goals import PlanImpossibleError, parse_hours
 from fleet.report.words import format_duration, format_moment, format_usd
-from settings.derived.scaling import BATCH_COOLDOWN_SECONDS
+from settings.derived.scaling import BATCH_DOWN_SECONDS
 from settings.derived.spending import rates
+from settings.sections.batch import MOST_DAYS
+from workloads.batch.pods.process_shard import DRAIN_SECONDS
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Load, OfStack, Option
@@ -23,9 +28,11 @@ _SLOWEST_TOKENS_PER_S: Final = 2.0
 """Output tokens a second of one request below which it counts as lost. Assumed: full servers are many times faster."""
 _LEAST_REQUEST_SECONDS: Final = 600.0
 """Assumed: a queue, a prompt of a million tokens."""
+_LEAST_SECONDS: Final = 60.0
+"""Of a run: what is shorter is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Limit:
     """A limit and who gave it: an option of this run, else the run before, else the stack file."""
 
@@ -34,13 +41,6 @@ class Limit:
     """For messages, e.g. `--max-usd 20`."""
     is_kept: bool = False
     """Whether it is that of the run before."""
-    replaced: str = ""
-    """That of the run before, if this is another."""
-
-    @property
-    def beside_before(self) -> str:
-        """What the confirmation says of the run before."""
-        return ", as before" if self.is_kept else f", instead of {self.replaced}" if self.replaced else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +48,16 @@ class Limits:
     """What a run must keep."""
 
     now: float
-    deadline: Limit | None = None
-    """Hours from the run's begin. Of the run before: epoch seconds, which do not move."""
-    max_usd: Limit | None = None
+    deadline: Limit | None
+    """Epoch seconds. That of the run before does not move."""
+    max_usd: Limit | None
     """For the sum of all runs."""
-    servers: int | None = None
+    servers: int | None
     """Instead of what the limits need."""
-    kept_servers: int | None = None
-    """Those of a batch that runs, or that was begun without a deadline."""
-    runs: bool = False
-    """Whether its clients work."""
-    spent: float = 0.0
-    """Dollars so far, of all runs."""
+    kept_servers: int | None
+    """Those of the run before, without a deadline."""
+    spent: float
+    """Dollars of all runs so far, at most."""
 
     @classmethod
     def of(
@@ -69,78 +67,58 @@ class Limits:
         max_usd: float | None,
         servers: int | None,
         section: Section,
-        before: Terms | None,
-        running: int | None,
-        spent: float,
+        runs: Sequence[Run],
         now: float,
     ) -> Self:
-        """From options, the stack's section, the terms of the run before, and its servers if its clients work. Raises ValueError."""
-        until, kept = _deadline(deadline, before, section), running
-        if running is None and before is not None and until is None:
-            # Without a deadline the planner takes the fewest: another number was asked for. With one, it plans for the rest.
-            kept = before.servers
+        """From options, the stack's section and the runs before. Raises ValueError."""
+        before = runs[-1] if runs else None
+        until = _deadline(deadline, before, section, now)
         return cls(
             now=now,
             deadline=until,
             max_usd=_max_usd(max_usd, before, section),
             servers=servers,
-            kept_servers=kept if servers is None and deadline is None else None,
-            runs=running is not None,
-            spent=spent,
+            # Without a deadline the planner takes the fewest: another number was asked for. With one, it plans for the rest.
+            kept_servers=before.servers if before is not None and until is None and servers is None else None,
+            spent=sum(run.usd(now) for run in runs),
         )
 
     @property
     def hours_left(self) -> float | None:
         """For the rest; negative after the deadline."""
-        if self.deadline is None:
-            return None
-        return (self.deadline.value - self.now) / 3600 if self.deadline.is_kept else self.deadline.value
-
-    def deadline_at(self, began: float) -> float | None:
-        """Epoch seconds."""
-        if self.deadline is None:
-            return None
-        return self.deadline.value if self.deadline.is_kept else began + 3600 * self.deadline.value
+        return None if self.deadline is None else (self.deadline.value - self.now) / 3600
 
     def text(self) -> tuple[str, ...]:
         """Lines for the confirmation."""
-        ends, left = self.deadline_at(self.now), self.hours_left
-        spent = f"{format_usd(self.spent)} is spent" if self.spent else ""
-        if self.max_usd is None:
-            limit = f"no limit{f'; {spent} so far' if spent else ''}"
-        else:
-            limit = f"{format_usd(self.max_usd.value)} for all runs{self.max_usd.beside_before}{f', of which {spent}' if spent else ''}"
-        if self.deadline is None or ends is None or left is None:
-            deadline = "no deadline"
-        elif left <= 0:
-            deadline = f"{format_moment(ends)}, which has passed; --deadline 8h is counted from now"
-        else:
-            deadline = f"{format_moment(ends)}, in {format_duration(3600 * left)}{self.deadline.beside_before}"
+        spent = f"at most {format_usd(self.spent)} spent so far" if self.spent else ""
+        kept = {True: ", as before", False: ""}
+        limit = "none" if self.max_usd is None else f"{format_usd(self.max_usd.value)} for all runs"
+        limit += kept[self.max_usd is not None and self.max_usd.is_kept] + (f"; {spent}" if spent else "")
+        deadline, left = "none", self.hours_left
+        if self.deadline is not None and left is not None:
+            deadline = f"{format_moment(self.deadline.value)}, in {format_duration(3600 * max(0.0, left))}"
+            deadline += kept[self.deadline.is_kept]
         return f"limit:    {limit}", f"deadline: {deadline}"
 
 
-def _deadline(option: str | None, before: Terms | None, section: Section) -> Limit | None:
-    if option is not None:
-        replaced = "" if before is None or before.deadline is None else format_moment(before.deadline)
-        return Limit(value=parse_hours(option), words=f"--deadline {option}", replaced=replaced)
-    if before is not None and before.deadline is not None:
+def _deadline(option: str | None, before: Run | None, section: Section, now: float) -> Limit | None:
+    if option is None and before is not None and before.deadline is not None:
         words = f"the deadline of the run before, {format_moment(before.deadline)},"
-        return Limit(value=before.deadline, words=words, is_kept=True)
-    if section.deadline is not None:
-        return Limit(value=parse_hours(section.deadline), words=f"batch.deadline {section.deadline}")
-    return None
+        return Limit(before.deadline, words, is_kept=True)
+    given = option or section.deadline
+    if given is None:
+        return None
+    words = f"--deadline {given}" if option else f"batch.deadline {given}"
+    return Limit(now + 3600 * parse_hours(given), words)
 
 
-def _max_usd(option: float | None, before: Terms | None, section: Section) -> Limit | None:
-    if option is not None:
-        replaced = "" if before is None or before.max_usd in (None, option) else format_usd(before.max_usd or 0.0)
-        return Limit(value=option, words=f"--max-usd {option:g}", replaced=replaced)
-    if before is not None and before.max_usd is not None:
-        words = f"the limit of the run before, {format_usd(before.max_usd)}"
-        return Limit(value=before.max_usd, words=words, is_kept=True)
-    if section.max_usd is not None:
-        return Limit(value=section.max_usd, words=f"batch.maxUsd {section.max_usd:g}")
-    return None
+def _max_usd(option: float | None, before: Run | None, section: Section) -> Limit | None:
+    if option is None and before is not None and before.max_usd is not None:
+        return Limit(before.max_usd, f"the limit of the run before, {format_usd(before.max_usd)}", is_kept=True)
+    given = section.max_usd if option is None else option
+    if given is None:
+        return None
+    return Limit(given, f"batch.maxUsd {given:g}" if option is None else f"--max-usd {given:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,21 +155,28 @@ class Sized:
             f"about {took}{between}{started}. {cost}"
         )
 
-    def terms(self, settings: Settings, limits: Limits, *, began: float) -> Terms:
-        """What the clients are told. The dollars are those of the stack's own bill."""
-        priced = rates(settings)
-        restart = self.option.plan.restart.likely_seconds
-        return Terms(
-            began=began,
+    def run(self, settings: Settings, limits: Limits) -> Run:
+        """The run, which ends at its deadline, and before its servers can have cost more than is left of its limit. Raises UserError."""
+        priced, until = rates(settings), limits.now + 86_400 * MOST_DAYS
+        usd_per_hour = None if priced.full is None else self.servers * priced.per_machine + priced.fixed
+        if limits.deadline is not None:
+            until = min(until, limits.deadline.value)
+        if limits.max_usd is not None and usd_per_hour:
+            left = limits.max_usd.value - limits.spent - self.idle_usd
+            until = min(until, limits.now + 3600 * left / usd_per_hour)
+        if until < limits.now + _LEAST_SECONDS:
+            raise UserError(
+                f"no minute is left for {plural(self.servers, 'server')}: {'; '.join(limits.text())}; pass a later --deadline, or a higher "
+                "--max-usd"
+            )
+        return Run(
+            began=limits.now,
             servers=self.servers,
-            deadline=limits.deadline_at(began),
+            deadline=None if limits.deadline is None else limits.deadline.value,
             max_usd=None if limits.max_usd is None else limits.max_usd.value,
-            usd_per_server_hour=None if priced.full is None else priced.per_machine,
-            usd_per_hour_fixed=priced.fixed,
-            start_seconds=restart if settings.scales_by_batch else 0.0,
-            idle_seconds=_idle_seconds(settings),
-            request_seconds=self.request_seconds,
-            on_done=settings.batch.on_done,
+            usd_per_hour=usd_per_hour,
+            idle_usd=self.idle_usd,
+            until=until,
         )
 
 
@@ -201,7 +186,7 @@ def size(fleets: OfStack, load: Load, settings: Settings, asked: Limits) -> Size
     if limit is not None and rates(settings).full is None:
         raise UserError(
             f"{limit.words}: the price of a server is unknown, so the batch would never stop for it; write `capacity.usdPerNodeHour` in "
-            f"Pulumi.{settings.stack}.yaml{'' if limit.is_kept else ', or leave the limit out'}"
+            f"Pulumi.{settings.stack}.yaml, or leave the limit out"
         )
     sized, is_judged = _planned(fleets, load, settings, asked, most)
     if limit is not None:
@@ -233,10 +218,8 @@ def _planned(fleets: OfStack, load: Load, settings: Settings, asked: Limits, mos
         # A number that was given is shown with its hours and dollars, and not judged.
         return _sized(_on(fleets, load, asked.servers), asked.servers, load, settings), False
     if asked.kept_servers is not None:
-        kept = asked.kept_servers if asked.runs else min(asked.kept_servers, most)
-        # What runs was agreed to: only another limit is judged.
-        is_judged = not (asked.runs and asked.max_usd is not None and asked.max_usd.is_kept)
-        return _sized(_on(fleets, load, kept), kept, load, settings), is_judged
+        kept = min(asked.kept_servers, most)
+        return _sized(_on(fleets, load, kept), kept, load, settings), True
     return _for_deadline(fleets, load, settings, asked, most), True
 
 
@@ -255,7 +238,7 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
             raise UserError(f"{error.why}; nearest: {error.nearest}") from None
         cure = f"pass {_enough_time(fleets, load, most)} from now"
         raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
-    servers = option.plan.machines
+    servers = option.plan.nodes
     if servers > most and deadline is not None:
         raise UserError(
             f"{deadline.words} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
@@ -272,9 +255,8 @@ def _enough_time(fleets: OfStack, load: Load, servers: int) -> str:
 
 
 def _require_affordable(sized: Sized, limit: Limit, asked: Limits, *, is_judged: bool) -> None:
-    """The rest fits into the limit: the clients stop before the present servers' idle time exceeds it. Raises UserError."""
-    # What runs under the limit that it had stops by itself.
-    is_spent = asked.spent >= limit.value and not (asked.runs and limit.is_kept)
+    """The rest fits into the limit. Raises UserError."""
+    is_spent = asked.spent >= limit.value
     if not is_judged and not is_spent:
         return
     usd, servers = sized.option.usd, plural(sized.servers, "server")
@@ -286,7 +268,9 @@ def _require_affordable(sized: Sized, limit: Limit, asked: Limits, *, is_judged:
     enough = ceil(100 * (asked.spent + rest)) / 100
     if not is_spent and enough <= limit.value:
         return
-    who = f"the batch cost {format_usd(asked.spent)} already, and the rest on {servers}" if asked.spent else servers
+    who = (
+        f"the batch cost up to {format_usd(asked.spent)} already, and the rest on {servers}" if asked.spent else servers
+    )
     idle = f", of it {format_usd(sized.idle_usd)} until idle machines are gone" if sized.idle_usd else ""
     otherwise = ", or choose --servers yourself: the batch then stops at the limit, and goes on when it is raised"
     raise UserError(
@@ -317,7 +301,9 @@ def _sized(option: Option, servers: int, load: Load, settings: Settings) -> Size
 
 def _idle_seconds(settings: Settings) -> float:
     """From the batch's end until its machines are gone."""
-    return float(BATCH_COOLDOWN_SECONDS + settings.placement.idle_seconds) if settings.scales_by_batch else 0.0
+    if not settings.scales_by_batch:
+        return 0.0
+    return DRAIN_SECONDS + BATCH_DOWN_SECONDS + settings.placement.idle_seconds
 
 
 def _raise(servers: int, settings: Settings) -> str:

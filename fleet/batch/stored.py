@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -13,18 +13,17 @@ from facts.texts import camel_case
 from facts.user_error import UserError
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
-from workloads.batch.pods.keeper import BATCH, PROGRESS, STOP, SUMMARY, TERMS
-from workloads.batch.pods.shards import SHARDS, shard_name
 
 if TYPE_CHECKING:
     from fleet.batch.shards import Shards
     from fleet.clients.storage import Bucket
 
 BATCHES: Final = "batches/"
-CANCELLED: Final = "cancelled"
-MAX_USD: Final = "max-usd"
+SHARDS, PARTS = "shards/", "parts/"
+"""Source: workloads/batch/pods/process_shard.py."""
+BATCH, RUNS = "batch.json", "runs.json"
 _AT_ONCE: Final = 8
-"""Requests to the bucket. Assumed: shards of up to 4 MB fill a laptop's connection."""
+"""Requests to the bucket. Assumed: shards of up to 8 MB fill a laptop's connection."""
 _Told = TypeVar("_Told")
 
 
@@ -51,9 +50,12 @@ class Batch:
     documents: int
     counts: tuple[int, ...]
     """Documents of each shard."""
-    numbers: str
-    """Digest of the documents' line numbers."""
     created: float
+
+    @property
+    def shards(self) -> int:
+        """Parts of a batch that is done: one for each shard, and that of the last, with what failed twice."""
+        return len(self.counts) + 1
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
@@ -65,72 +67,45 @@ class Batch:
             model=str(told["model"]),
             documents=int(told["documents"]),
             counts=tuple(map(int, told["counts"])),
-            numbers=str(told["numbers"]),
             created=float(told["created"]),
         )
 
     def content(self) -> bytes:
         """As it is stored."""
-        return _json({"version": 1, **asdict(self), "shards": len(self.counts)})
+        return _json(asdict(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """terms.json: how a run processes it. Each run writes its own."""
+class Run:
+    """One run of a batch, as runs.json has it: what it may take, and until when it is paid. Times are epoch seconds."""
 
     began: float
     servers: int
     deadline: float | None
-    """Epoch seconds."""
     max_usd: float | None
-    usd_per_server_hour: float | None
-    """None if unknown."""
-    usd_per_hour_fixed: float
-    start_seconds: float
-    """Of a server, paid before its first answer."""
-    idle_seconds: float
-    """Of a server, paid after its last."""
-    request_seconds: float
-    on_done: str
+    """For the sum of all runs."""
+    usd_per_hour: float | None
+    """Of all its servers and of what is billed without them; None if unknown."""
+    idle_usd: float
+    """For its servers from its end until their machines are gone."""
+    until: float
+    """When its pods end, whatever is left."""
+    ended: float | None = None
+    """None while it runs, or if no command saw its end."""
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Self:
-        """From JSON. Raises KeyError, TypeError or ValueError."""
+        """From JSON. Raises KeyError or TypeError."""
         return cls(**{name: told[camel_case(name)] for name in cls.__dataclass_fields__})
 
-    def content(self) -> bytes:
-        """As it is stored."""
-        return _json({camel_case(name): value for name, value in asdict(self).items()})
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {camel_case(name): value for name, value in asdict(self).items()}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """progress.json: written by the first client every ten seconds, and kept at the end."""
-
-    at: float
-    documents: int
-    done: int
-    failed: int
-    input_tokens: int
-    output_tokens: int
-    per_second: float
-    """Documents, lately."""
-    servers: int
-    """Ready ones."""
-    usd: float | None
-    """Estimated from servers and time; servers not counted if their price is unknown."""
-    seconds_left: float | None
-    state: str
-    """`waiting` for a server, `running`, `done` or `stopped`."""
-    reason: str
-    shards_done: int
-    since: float
-    """When this state began."""
-
-    @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
-        """From JSON. Raises KeyError, TypeError or ValueError."""
-        return cls(**{name: told[camel_case(name)] for name in cls.__dataclass_fields__})
+    def usd(self, now: float) -> float:
+        """What it costs at most so far: as if all its servers ran from its begin. Without a known end, it went on until it had to end."""
+        end = min(now, self.until) if self.ended is None else self.ended
+        return max(0.0, end - self.began) * (self.usd_per_hour or 0.0) / 3600 + self.idle_usd
 
 
 class StoredBatch:
@@ -144,32 +119,24 @@ class StoredBatch:
         """What it is; None if it was not uploaded to its end."""
         return self._read(BATCH, Batch.of)
 
-    def terms(self) -> Terms | None:
-        """Those of the last run."""
-        return self._read(TERMS, Terms.of)
+    def runs(self) -> tuple[Run, ...]:
+        """All runs so far, in order."""
+        return self._read(RUNS, lambda told: tuple(map(Run.of, told["runs"]))) or ()
 
-    def progress(self) -> Progress | None:
-        """None before the first client reports."""
-        return self._read(PROGRESS, Progress.of)
+    def write_runs(self, runs: Sequence[Run]) -> None:
+        """Store the runs so far."""
+        self.bucket.write(f"{self.prefix}{RUNS}", _json({"runs": [run.plain() for run in runs]}))
 
-    def summary(self) -> dict[str, Any] | None:
-        """None before its end."""
-        return self._read(SUMMARY, lambda told: dict(told))
+    def end_run(self, ended: float) -> None:
+        """Note the end of the last run, unless it is known."""
+        runs = self.runs()
+        if runs and runs[-1].ended is None:
+            self.write_runs([*runs[:-1], replace(runs[-1], ended=min(ended, runs[-1].until))])
 
-    def stopped(self) -> str | None:
-        """Why it was told to stop; None if it was not."""
-        told = self._read(STOP, lambda told: dict(told))
-        return None if told is None else str(told.get("reason", ""))
-
-    def stop(self) -> None:
-        """Tell the clients to stop."""
-        self.bucket.write(f"{self.prefix}{STOP}", _json({"reason": CANCELLED, "at": time.time()}))
-
-    def go_on(self, terms: Terms, *, again: bool) -> None:
-        """Write a run's terms. `again`: its clients do not run, so an earlier stop is taken back; one that comes meanwhile holds."""
-        self.bucket.write(f"{self.prefix}{TERMS}", terms.content())
-        if again:
-            self.bucket.delete(f"{self.prefix}{STOP}")
+    def parts(self) -> tuple[int, ...]:
+        """Numbers of the shards that have their part."""
+        prefix = f"{self.prefix}{PARTS}"
+        return tuple(int(blob.name.removeprefix(prefix)[:5]) for blob in self.bucket.list_all(prefix))
 
     def _read(self, name: str, of: Callable[[Mapping[str, Any]], _Told]) -> _Told | None:
         content = self.bucket.read(f"{self.prefix}{name}")
@@ -213,7 +180,7 @@ def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, i
     """
     stored = StoredBatch(bucket, shards.id)
     there = {blob.name: blob.md5_hash for blob in bucket.list_all(f"{stored.prefix}{SHARDS}")}
-    names = [f"{stored.prefix}{shard_name(number)}" for number in range(len(shards.slices))]
+    names = [f"{stored.prefix}{SHARDS}{number:05d}.jsonl" for number in range(len(shards.slices))]
     todo = [number for number, slice_ in enumerate(shards.slices) if there.get(names[number]) != slice_.md5]
     total, sent = sum(shards.slices[number].size for number in todo), 0
 
@@ -234,7 +201,6 @@ def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, i
         model=shards.model,
         documents=shards.documents,
         counts=tuple(slice_.documents for slice_ in shards.slices),
-        numbers=shards.numbers_digest,
         created=round(time.time(), 3),
     )
     bucket.create(f"{stored.prefix}{BATCH}", batch.content())

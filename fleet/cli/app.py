@@ -1,47 +1,39 @@
-"""The commands of `fleet`. Each imports what it needs when it runs."""
+"""The commands of `fleet`. Each is imported when it is called, and imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from copy import copy
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from typing import Final
 
 import typer
-from typer.main import get_command, get_command_name
+from typer.main import get_command
 
 from fleet.cli import VERSION
-from fleet.cli.batch import batch
-from fleet.cli.bench import bench
-from fleet.cli.check import check, config
-from fleet.cli.doctor import doctor
 from fleet.cli.exits import CLEAN
-from fleet.cli.lab import rehearse
-from fleet.cli.models import models
-from fleet.cli.new import new
-from fleet.cli.plan import plan
-from fleet.cli.preview import preview
-from fleet.cli.prices import prices
-from fleet.cli.spending import spending
-from fleet.cli.verify import verify
+
+_VERBS: Final[Mapping[str, tuple[str, str | None]]] = {
+    "plan": ("plan", "Size a fleet for a goal: nodes, price, latency, uncertainty."),
+    "batch": ("batch", "Plan a file of documents, and process it to its end."),
+    "prices": ("prices", "Compare machine prices by region and purchase option."),
+    "models": ("models", "List the catalogue's models and the GPUs that each needs."),
+    "new": ("new", "Make a stack file, from another stack or for a model on a machine."),
+    "check": ("check", "Check a stack file as `pulumi up` would."),
+    "preview": ("preview", "Show what a stack creates, costs and delivers, without a cloud."),
+    "rehearse": ("lab", "Bring a stack up on a local control plane and run failure drills."),
+    "doctor": ("doctor", "Check this machine's prerequisites for each step."),
+    "config": ("check", None),
+    "verify": ("verify", "Check in a minute that a live stack serves what its file declares."),
+    "spending": ("spending", "Show how much of a stack's spending limit is used."),
+    "bench": ("bench", "Benchmark a live stack; certify and report the results."),
+}
+"""Module in `fleet.cli` and short help of each verb; importing all takes longer than most commands."""
 
 
 def _exit_with(code: int | None, **_: object) -> None:
     """Exit with the code that the command returned."""
     raise typer.Exit(code or CLEAN)
-
-
-app = typer.Typer(
-    name="fleet",
-    help="Preview, price, rehearse and measure a vLLM fleet on GKE.",
-    no_args_is_help=True,
-    result_callback=_exit_with,
-    epilog="Exit codes: 0 clean, 1 findings, 2 wrong input, 3 a defect of fleet.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
 
 
 def _show_version(wanted: bool) -> None:
@@ -50,8 +42,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def fleet(
+def _fleet(
     version: bool = typer.Option(
         False, "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
     ),
@@ -59,32 +50,29 @@ def fleet(
     """Preview, price, rehearse and measure a vLLM fleet on GKE."""
 
 
-app.command(short_help="Size a fleet for a goal: nodes, price, latency, uncertainty.")(plan)
-app.add_typer(batch, name="batch", short_help="Plan a file of documents, and process it to its end.")
-app.command(short_help="Compare machine prices by region and purchase option.")(prices)
-app.command(short_help="List the catalogue's models and the GPUs that each needs.")(models)
-app.command(short_help="Make a stack file, from another stack or for a model on a machine.")(new)
-app.command(short_help="Check a stack file as `pulumi up` would.")(check)
-app.command(short_help="Show what a stack creates, costs and delivers, without a cloud.")(preview)
-app.command(short_help="Bring a stack up on a local control plane and run failure drills.")(rehearse)
-app.command(short_help="Check this machine's prerequisites for each step.")(doctor)
-app.add_typer(config, name="config")
-app.command(short_help="Check in a minute that a live stack serves what its file declares.")(verify)
-app.command(short_help="Show how much of a stack's spending limit is used.")(spending)
-app.add_typer(bench, name="bench", short_help="Benchmark a live stack; certify and report the results.")
+def app_with(verbs: Iterable[str] = _VERBS) -> typer.Typer:
+    """The command line with these verbs; by default with all."""
+    app = typer.Typer(
+        name="fleet",
+        help="Preview, price, rehearse and measure a vLLM fleet on GKE.",
+        no_args_is_help=True,
+        result_callback=_exit_with,
+        epilog="Exit codes: 0 clean, 1 findings, 2 wrong input, 3 a defect of fleet.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.callback()(_fleet)
+    for name in verbs:
+        module, help_ = _VERBS[name]
+        verb = getattr(import_module(f"fleet.cli.{module}"), name)
+        if isinstance(verb, typer.Typer):
+            app.add_typer(verb, name=name, short_help=help_)
+        else:
+            app.command(name, short_help=help_)(verb)
+    return app
 
 
-@cache
 def command_line(first: str) -> Callable[..., object]:
-    """What parses and runs the arguments, of which this is the first.
-
-    If it names a command, typer builds only that one: building all of them takes longer than most commands.
-    """
-    only = copy(app)
-    only.registered_commands = [info for info in app.registered_commands if _name_of(info) == first]
-    only.registered_groups = [info for info in app.registered_groups if info.name == first]
-    return get_command(only if only.registered_commands or only.registered_groups else app)
-
-
-def _name_of(info: Any) -> str:
-    return info.name or get_command_name(info.callback.__name__)
+    """What parses and runs the arguments, of which this is the first."""
+    return get_command(app_with([first] if first in _VERBS else _VERBS))

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fleet.cli.project import find_root, require_stack
+from fleet.plan.asked import StartsFrom
 
 
 def _stack_option(help_: str) -> Any:
@@ -53,6 +54,17 @@ Root = Annotated[
         "--root", metavar="DIR", file_okay=False, help="Project folder. Default: the nearest parent with a Pulumi.yaml."
     ),
 ]
+
+# Of `fleet plan` and `fleet batch`.
+Deadline = Annotated[
+    str | None, typer.Option(metavar="8h", help="Time to finish the batch, start-up included; also 90m, 1.5d.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Model of the catalogue, or your own model's config.json. Default: the profile's."),
+]
+Headroom = Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")]
+Start = Annotated[StartsFrom, typer.Option(help="What exists already.")]
 
 Format = Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")]
 

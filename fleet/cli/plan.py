@@ -2,238 +2,195 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from facts.regions import regions
 from facts.texts import hint
-from fleet.cli.documents import Documents, documents_of, format_option, show
+from fleet.cli.documents import documents_of, format_option, show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
-from fleet.cli.fields import with_fields
-from fleet.cli.options import Root
+from fleet.cli.options import Deadline, Model
 from fleet.cli.project import find_root
-from fleet.plan.asked import ANY_MACHINE, Asked, Place
+from fleet.plan.asked import ANY_MACHINE, Asked, Capacity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+    from pathlib import Path
 
-    from fleet.doctor.advice import Advice
-    from fleet.plan.plan import Plan
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
     from fleet.report.outline import Outline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What becomes of a plan."""
-
-    format_: Annotated[list[str] | None, format_option("text", "json")] = None
-    write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None
-    force: Annotated[bool, typer.Option("--force", help="Let --write replace an existing file.")] = False
-    live: Annotated[
-        bool,
+def plan(
+    users: Annotated[
+        float | None, typer.Option(metavar="N", help="Goal: concurrent users, one request each at a time.")
+    ] = None,
+    requests_per_second: Annotated[
+        float | None, typer.Option(metavar="N", help="Goal: arrival rate, whatever the fleet answers.")
+    ] = None,
+    tokens_per_second: Annotated[
+        float | None, typer.Option(metavar="N", help="Goal: input and output tokens a second.")
+    ] = None,
+    documents: Annotated[int | None, typer.Option(metavar="N", min=1, help="Goal: a batch.")] = None,
+    usd_per_hour: Annotated[
+        float | None, typer.Option(metavar="N", help="Instead of a goal: the largest fleet within this budget.")
+    ] = None,
+    input_tokens: Annotated[
+        int | None,
         typer.Option(
-            "--live",
-            help="With --machine, on Spot: ask Google with your login how likely each zone has the machines today. Read-only.",
+            "--input-tokens",
+            "--tokens-per-document",
+            metavar="N",
+            min=1,
+            help="Tokens of a request, or of a document, instruction included.",
         ),
-    ] = False
-    root: Root = None
-
-
-@with_fields
-def plan(asked: Asked, wanted: Wanted, place: Place) -> int:
+    ] = None,
+    output_tokens: Annotated[int | None, typer.Option(metavar="N", min=1, help="Tokens of an answer.")] = None,
+    deadline: Deadline = None,
+    ttft_p99_ms: Annotated[
+        float | None, typer.Option(metavar="MS", help="Limit on the p99 time to first token.")
+    ] = None,
+    tpot_ms: Annotated[
+        float | None, typer.Option(metavar="MS", help="Limit on the mean time per output token.")
+    ] = None,
+    model: Model = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Engine profile. Default: record, serve-chat with --write, or by the lengths."
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(metavar=f"TYPE|{ANY_MACHINE}", help="Machine type. Default: any, compared by price."),
+    ] = None,
+    capacity: Annotated[
+        Capacity | None, typer.Option(help="Purchase option. Default: spot; all with --machine any.")
+    ] = None,
+    region: Annotated[
+        str | None,
+        typer.Option(metavar="REGION|ZONE", help="Region of the list prices, or zone of the stack file."),
+    ] = None,
+    usd_per_node_hour: Annotated[
+        float | None, typer.Option(metavar="N", min=0.01, help="Your price of a node-hour.")
+    ] = None,
+    write: Annotated[str | None, typer.Option(metavar="STACK", help="Write the plan as Pulumi.STACK.yaml.")] = None,
+    format_: Annotated[list[str] | None, format_option("text", "json")] = None,
+) -> int:
     """Size a fleet for a goal: nodes, price, latency, start-up time, each with its uncertainty.
 
-    Without --live it needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
+    Needs no cloud, no credentials and no stack. Exits with 1 if no fleet reaches the goal, and shows the nearest one.
     """
-    from fleet.plan.question.asking import question_of
-
-    formats = documents_of(wanted.format_)
-    _check_options(asked, wanted, place)
-    region = _region(asked.region, place.zone, write=wanted.write is not None)
-    if asked.machine == ANY_MACHINE or (asked.machine is None and not any(_of_one_machine(asked, wanted).values())):
-        return _anywhere(replace(asked, machine=ANY_MACHINE), formats)
-    if wanted.write is not None and asked.machine is None:
-        asked, region, notes = _recommended(asked, region, place)
-    else:
-        notes = ()
-    question = question_of(replace(asked, region=region), for_stack=wanted.write is not None)
-    question = replace(question, notes=(*question.notes, *notes))
-    from fleet.plan.planning import plan as plan_of
-    from fleet.plan.question.goals import PlanImpossibleError
-
-    zones: tuple[Advice, ...] = ()
-    try:
-        answer = plan_of(question)
-        if wanted.live:
-            zones = _spot_zones(answer, place, asked.region)
-            answer = plan_of(_with_losses(question, zones))
-    except PlanImpossibleError as error:
-        return _impossible(error, question, asked, formats)
-    written: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-    if wanted.write is not None:
-        from fleet.plan.stack_file import next_commands, write_stack
-
-        folder = find_root(wanted.root)
-        files = write_stack(folder, wanted.write, answer, place, config=asked.model_file, replace=wanted.force)
-        written = tuple(str(file.relative_to(folder)) for file in files)
-        commands = tuple(next_commands(folder, wanted.write))
-    _print(answer, formats, written, commands, zones)
-    return CLEAN
-
-
-def _spot_zones(answer: Plan, place: Place, region: str | None) -> tuple[Advice, ...]:
-    """Google's advice on the zones that list the machine: all, or those of the region or zone that was given."""
-    from facts.prices import published
-    from fleet.doctor.packages import require_google_packages
-
-    machine = answer.question.machine.type
-    region = place.zone.rpartition("-")[0] if place.zone else region
-    zones = [
-        f"{one.region}-{letter}"
-        for one in published(machine, "spot")
-        for letter in one.zones
-        if region in (None, one.region)
-    ]
-    if not zones:
-        raise CommandError(
-            f"--live: no zone with {machine} on Spot is known{f' in {region}' if region else ''}; try another --region"
-        )
-    project = place.project or os.environ.get("GOOGLE_CLOUD_PROJECT", "")
-    if not project:
-        raise CommandError("--live requires a project; pass --project PROJECT, or set GOOGLE_CLOUD_PROJECT")
-    require_google_packages()
-    from fleet.doctor.advice import ask_zones
-
-    return ask_zones(project, machine, zones, answer.machines)
-
-
-def _with_losses(question: PlanQuestion, zones: Sequence[Advice]) -> PlanQuestion:
-    """The question with the preemptions of the likeliest zone of its region as loss rate, where none was given."""
-    in_region = [one for one in zones if one.zone.startswith(f"{question.region}-") and one.preempted is not None]
-    if question.notices_per_node_day is not None or question.spares is not None or not in_region:
-        return question
-    zone, rate = in_region[0].zone, round(in_region[0].preempted or 0, 2)
-    # Assumed: Google publishes shares of the machines that stopped, and no rate. Machines that ran on are not among them, so of all that
-    # ran that day a smaller share was preempted; ones that ran for less than the day are, and would have been for more.
-    note = (
-        f"Spares are for {rate:g} losses per node and day: of the Spot machines that stopped on a day in {zone}, Google preempted "
-        f"{100 * rate:.0f} %. That is a share, not a rate; state your own with --loss-per-node-day."
+    formats, zone = documents_of(format_), None
+    if region is not None and region not in (known := regions()):
+        region, zone = region.rpartition("-")[0], region
+        if region not in known:
+            raise CommandError(f"--region {zone} is neither a region nor a zone; {hint(zone, sorted(known))}")
+    asked = Asked(
+        users=users,
+        requests_per_second=requests_per_second,
+        tokens_per_second=tokens_per_second,
+        documents=documents,
+        usd_per_hour=usd_per_hour,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        deadline=deadline,
+        ttft_p99_ms=ttft_p99_ms,
+        tpot_ms=tpot_ms,
+        model=model,
+        profile=profile,
+        machine=None if machine == ANY_MACHINE else machine,
+        capacity=capacity,
+        region=region,
+        usd_per_node_hour=usd_per_node_hour,
     )
-    return replace(question, notices_per_node_day=rate, notes=(*question.notes, note))
+    # What has no list price cannot be compared by it.
+    is_compared = asked.machine is None and usd_per_node_hour is None and not _is_unlisted(capacity)
+    if machine == ANY_MACHINE and not is_compared:
+        raise CommandError("--machine any compares list prices; name one machine for a price or a capacity without one")
+    if is_compared and write is None:
+        from fleet.plan.anywhere import market
+        from fleet.plan.report.market import outline as outline_of
+
+        found = market(asked)
+        _deliver(outline_of(found), formats)
+        return CLEAN if found.offers else FINDINGS
+    note = ""
+    if is_compared:
+        asked, note = _recommended(asked, zone)
+    return _of_one_machine(asked, zone, write, formats, note)
 
 
-def _check_options(asked: Asked, wanted: Wanted, place: Place) -> None:
-    """Raises CommandError for options that would do nothing."""
-    writes = wanted.write is not None
-    if asked.machine == ANY_MACHINE:
-        for option, there in _of_one_machine(asked, wanted).items():
-            if there:
-                raise CommandError(f"{option} cannot be combined with --machine any; name one machine")
-    if wanted.live and (asked.machine in (None, ANY_MACHINE) or asked.capacity not in (None, "spot")):
-        raise CommandError("--live requires --machine TYPE, and Spot: it asks about one machine's zones")
-    for option in ("--force",) * wanted.force + place.given():
-        if not writes:
-            raise CommandError(f"{option} requires --write")
-
-
-def _of_one_machine(asked: Asked, wanted: Wanted) -> Mapping[str, bool]:
-    """The options that need one machine, and whether they are given. Without them and --machine, every machine is compared."""
-    return {
-        "--write": wanted.write is not None,
-        "--usd-per-node-hour": asked.usd_per_node_hour is not None,
-        f"--capacity {asked.capacity}": _is_unlisted(asked),
-    }
-
-
-def _is_unlisted(asked: Asked) -> bool:
+def _is_unlisted(capacity: Capacity | None) -> bool:
     """Whether the capacity is of no price list, such as a reservation."""
     from facts.prices import MODES
 
-    return asked.capacity not in (None, *MODES)
+    return capacity not in (None, *MODES)
 
 
-def _anywhere(asked: Asked, formats: Documents) -> int:
-    """Compare machines for one goal."""
+def _recommended(asked: Asked, zone: str | None) -> tuple[Asked, str]:
+    """The machine, capacity and region that a comparison recommends, and a note; unchanged where it recommends none."""
     from fleet.plan.anywhere import market
-    from fleet.plan.report.market import outline
 
-    found = market(asked)
-    _deliver(outline(found), formats)
-    return CLEAN if found.offers else FINDINGS
-
-
-def _recommended(asked: Asked, region: str, place: Place) -> tuple[Asked, str, tuple[str, ...]]:
-    """The machine, capacity and region that a comparison recommends, and a note; unchanged where there is no price to compare."""
-    from fleet.plan.anywhere import recommended
-
-    if asked.usd_per_node_hour is not None or _is_unlisted(asked):
-        return asked, region, ()
-    offer = recommended(replace(asked, region=region if asked.region or place.zone else None), place.zone)
+    offer = market(asked).recommended(zone)
     if offer is None:
-        return asked, region, ()
-    note = (
-        f"Machine, capacity and region are those that `fleet plan` without --write recommends: {offer.machine.type}, "
-        f"{offer.capacity} in {offer.price.region}. Choose others with --machine, --capacity and --region."
+        return asked, ""
+    chosen = replace(asked, machine=offer.machine.type, capacity=offer.capacity, region=offer.price.region)
+    return (
+        chosen,
+        "Machine, capacity and region are the cheapest. Choose others with --machine, --capacity and --region.",
     )
-    return replace(asked, machine=offer.machine.type, capacity=offer.capacity), offer.price.region, (note,)
 
 
-def _region(region: str | None, zone: str | None, *, write: bool) -> str:
-    """The region of the prices: with --write, that of the stack."""
-    from fleet.plan.question.goals import DEFAULT_REGION
+def _of_one_machine(
+    asked: Asked, zone: str | None, write: str | None, formats: Mapping[str, Path | None], note: str
+) -> int:
+    from fleet.plan.planning import plan as plan_of
+    from fleet.plan.question.asking import question_of
+    from fleet.plan.question.goals import PlanImpossibleError
+    from fleet.plan.report.outline import outline
 
-    of_zone = (zone.rpartition("-")[0] if zone else region or DEFAULT_REGION) if write else None
-    if region is not None and region not in (known := regions()):
-        raise CommandError(f"--region {region} is not a region; {hint(region, sorted(known))}")
-    if region and of_zone and region != of_zone:
-        raise CommandError(
-            f"--region {region}: the stack file would be for {of_zone}; pass --zone with a zone of {region}"
-        )
-    return region or of_zone or DEFAULT_REGION
+    question = question_of(asked, for_stack=write is not None)
+    question = replace(question, notes=(*question.notes, *([note] if note else [])))
+    try:
+        answer = plan_of(question)
+    except PlanImpossibleError as error:
+        return _impossible(error, question, asked, formats)
+    if write is None:
+        _deliver(outline(answer), formats)
+        return CLEAN
+    from fleet.plan.stack_file import Place, next_commands, write_stack
+
+    folder = find_root(None)
+    files = write_stack(folder, write, answer, Place(zone=zone), config=asked.model_file)
+    written = [str(file.relative_to(folder)) for file in files]
+    _deliver(outline(answer, written=written, commands=tuple(next_commands(folder, write))), formats)
+    if formats.get("text", ...) is not None:
+        sys.stderr.write(f"fleet: {' and '.join(written)} written\n")
+    return CLEAN
 
 
-def _impossible(error: PlanImpossibleError, question: PlanQuestion, asked: Asked, formats: Documents) -> int:
+def _impossible(
+    error: PlanImpossibleError, question: PlanQuestion, asked: Asked, formats: Mapping[str, Path | None]
+) -> int:
     from fleet.plan.anywhere import beside
     from fleet.plan.report.outline import format_beside, impossible
 
-    others = beside(asked, question)
+    other = beside(asked, question)
     if "json" in formats:
-        show(impossible(error, question, others), "json", formats["json"])
+        show(impossible(error, question, other), "json", formats["json"])
     if formats.keys() != {"json"}:
-        ways = "".join(f"  {way}\n" for way in format_beside(others))
+        ways = "".join(f"  or: {way}\n" for way in format_beside(other))
         sys.stderr.write(
             f"fleet: no fleet of {question.machine.type} reaches this goal: {error.why}\n  nearest: {error.nearest}\n{ways}"
         )
     return FINDINGS
 
 
-def _print(
-    answer: Plan, formats: Documents, written: Sequence[str], commands: Sequence[str], zones: Sequence[Advice]
-) -> None:
-    from fleet.plan.report.outline import outline
-
-    report = outline(answer, written=written, commands=commands)
-    if zones:
-        from fleet.doctor.advice import section
-        from fleet.plan.report.document import camel_case
-
-        report = replace(
-            report,
-            body=(section(zones, answer.question.machine.type), *report.body),
-            data={**report.data, "spotZones": [camel_case(asdict(one)) for one in zones]},
-        )
-    _deliver(report, formats)
-    if written and formats.get("text", ...) is not None:
-        sys.stderr.write(f"fleet: {' and '.join(written)} written\n")
-
-
-def _deliver(report: Outline, formats: Documents) -> None:
+def _deliver(report: Outline, formats: Mapping[str, Path | None]) -> None:
     """Write a report in each format, and print the files' paths if stdout is otherwise unused."""
     for format_, file in formats.items():
         show(report, format_, file)

@@ -7,24 +7,16 @@ project.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Any, Final
 
-from fleet.clients.errors import LiveError
-from fleet.clients.side_by_side import side_by_side
 from fleet.doctor.google import COMPUTE, Google
-from fleet.report.outline import Items, Prose, Section, some
-from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import NOTHING, format_duration, format_percent
+from fleet.report.words import format_duration, format_percent
 
 LIKELY: Final = 0.7
 """Obtainability from which Google expects the machines to be granted. Source: as above, "Obtainability score"."""
 PARTLY: Final = 0.4
 """Obtainability from which some of them are expected. Source: the same."""
-_AT_ONCE: Final = 8
-"""Zones asked about together. Assumed: far below the API's limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +34,6 @@ class Advice:
     """Of the Spot machines that stopped on a day, the share that Google preempted, 0 to 1: mean of the days."""
     price: str = ""
     """Newest Spot list price of a machine, such as `39.63 USD`; empty if unknown. Per hour (unverified)."""
-    refused: str = ""
-    """Why Google did not answer."""
 
     @property
     def level(self) -> str:
@@ -87,56 +77,6 @@ def ask(google: Google, project: str, machine: str, zone: str, nodes: int) -> Ad
     }
     said = google.post(f"{url}/capacity", capacity), google.post(f"{url}/capacityHistory", history)
     return read(zone, nodes, *said)
-
-
-def ask_zones(project: str, machine: str, zones: Sequence[str], nodes: int) -> tuple[Advice, ...]:
-    """Advice on each zone: the likeliest first, then the least preempted. Raises LiveError without a login."""
-    google = Google()
-
-    def of(zone: str) -> Advice:
-        try:
-            return ask(google, project, machine, zone, nodes)
-        except LiveError as error:
-            return Advice(zone=zone, nodes=nodes, refused=str(error))
-        except (LookupError, TypeError, ValueError, AttributeError):
-            return Advice(zone=zone, nodes=nodes, refused="an answer of another form")
-
-    def rank(one: Advice) -> tuple[float, float, str]:
-        unknown = one.obtainability is None
-        return inf if unknown else -(one.obtainability or 0), inf if one.preempted is None else one.preempted, one.zone
-
-    return tuple(sorted(side_by_side(of, zones, _AT_ONCE), key=rank))
-
-
-def section(advice: Sequence[Advice], machine: str) -> Section:
-    """The zones in that order; at least one."""
-    rows = [
-        (
-            one.zone,
-            one.level,
-            NOTHING if one.uptime_seconds is None else format_duration(one.uptime_seconds),
-            NOTHING if one.preempted is None else format_percent(one.preempted),
-            one.price or NOTHING,
-        )
-        for one in advice
-    ]
-    return Section(
-        title=f"{advice[0].nodes:,} {machine} on Spot today",
-        id="spot-zones",
-        body=some(
-            Table(
-                id="spot-zones",
-                caption="Google's advice on each zone, the likeliest first",
-                columns=(*texts("zone", "obtainability"), *numbers("runs at least", "preempted", "list price")),
-                rows=tuple(tuple(map(Cell, row)) for row in rows),
-            ),
-            Prose(
-                "preempted: of the Spot machines that stopped on a day, mean of 30 days. Another hour may say otherwise.",
-                "soft",
-            ),
-            Items(tuple(f"{one.zone}: {one.refused}" for one in advice if one.refused), "warn"),
-        ),
-    )
 
 
 def read(zone: str, nodes: int, capacity: Any, history: Any) -> Advice:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,9 +38,15 @@ class Offer:
         return self.plan.money.usd_per_hour
 
     @property
+    def usd(self) -> float:
+        """What the goal costs: a batch from its first command to its last answer, all else an hour. Known prices only."""
+        batch = self.plan.batch
+        return self.usd_per_hour if batch is None or batch.usd is None else batch.usd
+
+    @property
     def is_bound(self) -> bool:
         """Whether the GPU was never measured, so that the node count is a lower bound."""
-        return self.plan.basis == "upper bound"
+        return self.plan.is_bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +60,6 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """What reaches a goal that one machine does not."""
-
-    as_engine: Plan | None
-    """The same machine as one engine."""
-    offer: Offer | None
-    """The best other offer on a measured machine, which may be the same machine with another capacity or region."""
-    is_same_machine: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
     """Offers and refusals over all machines."""
 
@@ -74,8 +68,6 @@ class Market:
     offers: tuple[Offer, ...]
     """Cheapest first, or most tokens first for a budget; upper bounds last."""
     refused: tuple[Refused, ...]
-    helped_by_engine: bool = False
-    """Whether no measured machine reaches the goal as the article's fleet, and one does as one engine."""
 
     def best_of_each(self) -> Sequence[Offer]:
         """The best offer of each machine, best first."""
@@ -96,22 +88,6 @@ class Market:
 
 def market(asked: Asked) -> Market:
     """Plan the goal on every machine, with the capacity and region asked for or all. Raises AskingError for invalid options."""
-    found = _market(asked)
-    if _is_measured(found) or asked.sized_as == "engine":
-        return found
-    return replace(found, helped_by_engine=_is_measured(_market(replace(asked, sized_as="engine"))))
-
-
-def recommended(asked: Asked, zone: str | None) -> Offer | None:
-    """What a comparison recommends for the goal: `Market.recommended`. Raises AskingError for invalid options."""
-    return _market(asked).recommended(zone)
-
-
-def _is_measured(found: Market) -> bool:
-    return any(not offer.is_bound for offer in found.offers)
-
-
-def _market(asked: Asked) -> Market:
     # Refuses what is invalid on every machine.
     question = question_of(replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY))
     offers: list[Offer] = []
@@ -132,20 +108,18 @@ def _market(asked: Asked) -> Market:
     )
 
 
-def beside(asked: Asked, question: PlanQuestion) -> Beside:
-    """What else reaches the goal of a question that has no plan."""
-    as_engine = None
-    if question.reading == "fleet":
-        with suppress(PlanImpossibleError):
-            as_engine = plan_offer(replace(question, reading="engine"))
-    others = _market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None)).offers
+def beside(asked: Asked, question: PlanQuestion) -> Offer | None:
+    """The best other offer on a measured machine for a question that has no plan; it may be the same machine, bought otherwise."""
+    found = market(replace(asked, machine=None, capacity=None, region=None, usd_per_node_hour=None))
     # Not the question's own choice, whose list price may reach what a stated price does not.
     asked_for = (question.machine, question.capacity, question.region)
-    offer = next(
-        (one for one in others if not one.is_bound and (one.machine, one.capacity, one.price.region) != asked_for), None
-    )
-    return Beside(
-        as_engine=as_engine, offer=offer, is_same_machine=offer is not None and offer.machine == question.machine
+    return next(
+        (
+            one
+            for one in found.offers
+            if not one.is_bound and (one.machine, one.capacity, one.price.region) != asked_for
+        ),
+        None,
     )
 
 
@@ -191,4 +165,4 @@ def _listed(machine: Machine, capacity: Capacity, region: str | None) -> Sequenc
 def _order(offer: Offer) -> tuple[bool, float]:
     if isinstance(offer.plan.question.goal, Budget):
         return offer.is_bound, -offer.plan.performance.total_tokens_per_s.value
-    return offer.is_bound, offer.usd_per_hour
+    return offer.is_bound, offer.usd

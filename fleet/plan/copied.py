@@ -44,9 +44,7 @@ def copy_stack(root: Path, source: str, stack: str, *, project: str | None) -> t
     if refused := [one for one in beside_others(root, stack, copied.config) if one.severity == "error"]:
         raise SettingsError(stack, refused)
     limits = root / POLICY_CONFIG_FOLDER / f"{source}.json"
-    written = write_files(
-        root, stack, text, limits.read_text(encoding="utf-8") if limits.is_file() else None, replace=False
-    )
+    written = write_files(root, stack, text, limits.read_text(encoding="utf-8") if limits.is_file() else None)
     return written, secrets
 
 

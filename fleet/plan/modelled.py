@@ -60,7 +60,7 @@ class Modelled:
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         return (
             f"{total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}), {output.value:,.0f} output by the "
-            f"model's estimate ({total.label})"
+            f"model's estimate ({self.performance.label})"
         )
 
     def format(self) -> str:
@@ -68,16 +68,11 @@ class Modelled:
         total, output = self.total_tokens_per_s, self.output_tokens_per_s
         tpot = self.performance.tpot_ms
         return (
-            f"model's estimate ({total.label}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
+            f"model's estimate ({self.performance.label}): {total.value:,.0f} tok/s total ({total.low:,.0f} to {total.high:,.0f}) · "
             f"{output.value:,.0f} tok/s output ({output.low:,.0f} to {output.high:,.0f}) · TPOT mean {tpot.value:.0f} ms "
             f"({tpot.low:.0f} to {tpot.high:.0f}), for {self._requests} at full load, {self.in_flight:,} requests in flight"
-            f"{self._readings()}{self.apart}"
+            f"{self.apart}"
         )
-
-    def _readings(self) -> str:
-        """Which end the value is, where it could be either."""
-        engine = self.total_tokens_per_s.as_engine
-        return "" if engine is None else f". This is as the article's fleet; as one engine: {engine:,.0f} tok/s"
 
 
 def modelled(settings: Settings) -> Modelled | None:

@@ -8,34 +8,31 @@ from math import ceil
 from facts import cost
 from facts.cost import HOURS_PER_MONTH, SECONDS_PER_HOUR, Bill, FleetShape, WeightsShape
 from facts.disks import throughput_floor_mibps
-from facts.names import BATCH_CLIENT_VCPUS
-from facts.node_room import boot_disk_of
+from facts.node_room import boot_disk_of, pod_disk_gib
 from facts.sizing import VLLM_IMAGE_GIB, Sizing
-from fleet.plan.economics import api_prices, break_even_utilisation, usd_per_month
+from fleet.plan.economics import api_prices, break_even_utilisation
 from fleet.plan.model.performance import Performance
 from fleet.plan.plan import ApiComparison, Money, PerMillion
 from fleet.plan.question.goals import PlanQuestion
-from settings.sections.server import Resources
 
 # Of the endpoint picker in a written stack. Source: the article settled on 10 vCPU.
 EPP_VCPUS = 10
 
 
-def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus: float = 0) -> Bill:
-    """Hourly bill of a stack with that many machines and the benchmark off. No dated price of routers is known: without their vCPUs the
-    known part is the same. Of a stack that exists, its own bill.
-    """
+def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
+    """Hourly bill of a stack with that many nodes and the benchmark off; of a stack that exists, its own bill."""
     if question.billed is not None:
-        return cost.bill(_bought(question.billed, question, machines))
+        return cost.bill(_bought(question.billed, question, nodes))
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
-    pod = Resources().of_pod(question.machine, question.machine.gpus)
     gateway = question.routing == "inference-gateway"
     return cost.bill(
         FleetShape(
-            nodes=machines,
+            nodes=nodes,
             machine=question.machine,
-            boot_disk_gib=boot_disk_of(question.machine, requested_gib=pod.ephemeral_storage_gib),
+            boot_disk_gib=boot_disk_of(
+                question.machine, requested_gib=pod_disk_gib(question.machine, question.machine.gpus)
+            ),
             region=question.region,
             capacity=question.capacity,
             # A stated price is every rung's: the plan knows no reservation whose price it would be.
@@ -50,7 +47,6 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus:
             ),
             download_gib=ceil(weights_gb * 1e9 / 2**30),
             epp_vcpus=EPP_VCPUS if gateway else 0,
-            router_vcpus=router_vcpus,
             load_balancers=int(gateway),
             nat_gateways=1,
             registry_gib=VLLM_IMAGE_GIB,
@@ -58,13 +54,13 @@ def bill_of(question: PlanQuestion, sizing: Sizing, machines: int, router_vcpus:
     )
 
 
-def _bought(billed: FleetShape, question: PlanQuestion, machines: int) -> FleetShape:
+def _bought(billed: FleetShape, question: PlanQuestion, nodes: int) -> FleetShape:
     """What a stack has billed with other nodes, or with nodes that are bought in another way."""
     shape = replace(
         billed,
-        nodes=machines,
+        nodes=nodes,
         usd_per_node_hour=question.usd_per_node_hour,
-        batch_vcpus=BATCH_CLIENT_VCPUS * machines if billed.batch_vcpus else 0,
+        batch_vcpus=billed.batch_vcpus * nodes / max(1, billed.nodes),
     )
     if billed.capacity == question.capacity:
         return shape
@@ -82,8 +78,7 @@ def node_hour_usd(question: PlanQuestion) -> float | None:
 def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load: Performance) -> Money:
     """Cost an hour, a month and per million tokens."""
     node_hour = node_hour_usd(question)
-    month = usd_per_month(bill, question.duty)
-    worked_hours = HOURS_PER_MONTH * question.duty.share
+    month = bill.usd_per_hour_known * HOURS_PER_MONTH
     priced = node_hour is not None
     workload, full_rate = question.workload, at_full_load.total_tokens_per_s.value
     apis = []
@@ -94,7 +89,7 @@ def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load
                 price=price,
                 usd_per_million=asked,
                 exact_mix=price.usd_per_million_input is not None,
-                break_even_utilisation=break_even_utilisation(month / worked_hours, full_rate, asked)
+                break_even_utilisation=break_even_utilisation(month / HOURS_PER_MONTH, full_rate, asked)
                 if priced
                 else None,
             )
@@ -103,8 +98,8 @@ def money(question: PlanQuestion, bill: Bill, at_load: Performance, at_full_load
         bill=bill,
         usd_per_node_hour=node_hour,
         usd_per_month=month,
-        at_load=per_million(month, at_load, worked_hours) if priced else None,
-        at_full_load=per_million(month, at_full_load, worked_hours) if priced else None,
+        at_load=per_million(month, at_load, HOURS_PER_MONTH) if priced else None,
+        at_full_load=per_million(month, at_full_load, HOURS_PER_MONTH) if priced else None,
         apis=tuple(sorted(apis, key=lambda api: api.usd_per_million)),
     )
 

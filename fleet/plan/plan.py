@@ -7,11 +7,11 @@ from typing import Literal
 
 from facts.cost import Bill
 from facts.figures import Match
+from facts.routers import RouterSize
 from facts.sizing import Sizing
 from facts.time_to_serve import TimeToServe
 from fleet.plan.economics import ApiPrice
 from fleet.plan.model.deployment import Deployment
-from fleet.plan.model.estimates import Basis
 from fleet.plan.model.performance import Performance
 from fleet.plan.question.goals import Batch, PlanQuestion, Users
 
@@ -55,15 +55,15 @@ class Money:
     """Cost of the fleet. Every amount is a lower bound if `bill.unknown` is not empty."""
 
     bill: Bill
-    """One hour with every machine running."""
+    """One hour with every node running."""
     usd_per_node_hour: float | None
     """None if no dated price is known and none was stated; then there is no price per million tokens."""
     usd_per_month: float
-    """730 hours: running for the share in `duty`, at 0 replicas otherwise."""
+    """730 hours."""
     at_load: PerMillion | None
-    """At the planned load, over a month with its operating hours."""
+    """At the planned load."""
     at_full_load: PerMillion | None
-    """The same with every machine at full load while running."""
+    """With every node at full load."""
     apis: tuple[ApiComparison, ...]
     """Cheapest first."""
 
@@ -135,79 +135,57 @@ class Plan:
 
     question: PlanQuestion
     nodes: int
-    """Nodes required for the goal, without spares."""
-    spares: int
-    """Extra machines to cover losses."""
-    spares_why: str
     deployment: Deployment
-    """The required nodes, without spares."""
     in_flight_per_node: float
     """Requests in flight per node at full load, the highest throughput."""
     full_load_limit: FullLoadLimit
     """Why full load is not higher."""
     performance: Performance
-    """At the planned load on the required nodes; for a batch at full load."""
+    """At the planned load; for a batch at full load."""
     maximum: Performance
-    """The same nodes at full load."""
+    """At full load."""
     money: Money
     sizing: Sizing
-    """Infrastructure for nodes and spares."""
+    """Infrastructure."""
+    routers: RouterSize | None
+    """For `endpoint.kind: leastRequest`: they carry full load with one away, if every response is streamed. None where the measured costs
+    add up to more than the largest number of the largest routers."""
     time_to_serve: TimeToServe
     """From the question's starting point to the first response."""
     restart: TimeToServe
-    """Restart of one machine, cluster and weights in place: after a loss, or from 0 replicas."""
+    """Restart of one node, cluster and weights in place: after a loss, or from 0 replicas."""
     published: Match
     """Published row nearest to the planned stack."""
     verdicts: tuple[Verdict, ...]
     batch: BatchRun | None
-    nodes_as_engine: int | None
-    """Nodes that would do as one engine; None for a plan sized so, or without measurements."""
-    nodes_with_readers: int | None
-    """Nodes if each user reads the response before the next request; None where `think_seconds` is given, or for other goals."""
     remarks: tuple[str, ...]
     """Notes, most serious first."""
 
     @property
-    def machines(self) -> int:
-        """Billed nodes: required and spare."""
-        return self.nodes + self.spares
-
-    @property
     def gpus(self) -> int:
         """Billed GPUs."""
-        return self.machines * self.deployment.gpus_per_node
+        return self.deployment.gpus
 
     @property
     def utilisation(self) -> float:
-        """Planned load as a share of full load on the required nodes: by users for users and batches, else by requests/s.
+        """Planned load as a share of full load: by users for users and batches, else by requests/s.
 
         Above 1 if there are more users than give the highest throughput. For users requests/s would hide that: contention
         cancels what the last users add.
         """
         now, full, goal = self.performance, self.maximum, self.question.goal
         if isinstance(goal, Users):
-            users = full.in_flight.value + goal.think_seconds * full.requests_per_s.value
-            return goal.count / users
+            return goal.users / full.in_flight
         if isinstance(goal, Batch):
-            return now.in_flight.value / full.in_flight.value
+            return now.in_flight / full.in_flight
         return now.requests_per_s.value / full.requests_per_s.value
 
     @property
     def label(self) -> str:
-        """Confidence in the throughput, as reports show it: "estimated x/÷ 2"."""
-        return self.maximum.total_tokens_per_s.label if self.deployment_is_estimated else self.basis
+        """Confidence, as reports show it: `roofline x/÷ 2`."""
+        return self.performance.label
 
     @property
-    def deployment_is_estimated(self) -> bool:
-        """Whether model or GPU differ from the article's."""
-        return self.basis in ("calibrated", "estimated", "upper bound")
-
-    @property
-    def basis(self) -> Basis:
-        """Basis of the estimate."""
-        return self.performance.tpot_ms.basis
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Differences from the measured range."""
-        return self.performance.tpot_ms.reasons
+    def is_bound(self) -> bool:
+        """Whether the GPU was never measured, so that nodes, hours and dollars are lower bounds."""
+        return self.performance.is_bound

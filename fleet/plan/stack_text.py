@@ -1,46 +1,54 @@
-"""Edits single keys of a stack file and preserves every other byte: comments, order, quotes, blank lines.
+"""Edits single keys of a stack file and preserves the rest: comments, order, quotes.
 
-ruamel.yaml would reformat the whole file. The parser's marks locate a value; the result is
-parsed again and compared with the intended value, so that an unsupported form is refused.
+ruamel.yaml returns each file that it accepts byte for byte; a form that it does not is refused. The result is read again as the program
+reads it and compared with the intended value.
 """
 
 from __future__ import annotations
 
-import json
+import io
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import yaml
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.error import CommentMark, YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.tokens import CommentToken
 
 from facts.finding import Finding
 from settings.problems import SettingsError
 from settings.strict_yaml import load
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
-"""Texts that need no quotes, except for the words below."""
+"""Texts that need no quotes, except for the words below: the engine takes others for numbers, such as 0.33.0."""
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+
+_NO_TOKENS: Final = (None, None, None, None)
 
 Path = Sequence[str]
 """Keys from the top of the file: `("config", "vllm-fleet:server", "engine")`."""
 
 
 class StackText:
-    """The text of a stack file, edited in place."""
+    """The text of a stack file, edited in place. Raises SettingsError for a form that would not come back as it is."""
 
     def __init__(self, text: str, *, name: str, stack: str) -> None:
         self._name, self._stack = name, stack
-        self._line_ends = "\r\n" if "\r\n" in text else "\n"
-        self._ends = text.endswith("\n")
-        lines = text.replace("\r\n", "\n") if self._line_ends == "\r\n" else text
-        self._lf = lines if self._ends else f"{lines}\n"
+        self._line_ends, self._ends = "\r\n" if "\r\n" in text else "\n", text.endswith("\n")
+        try:
+            self._file = round_trip().load(text.replace("\r\n", "\n"))
+        except YAMLError:
+            raise self._not_edited() from None
         if self.text != text:
             raise self._not_edited()
 
     @property
     def text(self) -> str:
         """The file with its original line endings, including a missing last one."""
-        return (self._lf if self._ends else self._lf.removesuffix("\n")).replace("\n", self._line_ends)
+        text = dumped(self._file)
+        return (text if self._ends else text.removesuffix("\n")).replace("\n", self._line_ends)
 
     def get(self, path: Path) -> Any:
         """The value, or None."""
@@ -52,30 +60,23 @@ class StackText:
     def set(self, path: Path, value: Any) -> None:
         """Write the value, and missing parent sections. Raises SettingsError."""
         wanted = self._data()
-        inner: dict[str, Any] = wanted
+        inner: Any = wanted
         for key in path[:-1]:
-            inner[key] = dict(inner.get(key) or {})
-            inner = inner[key]
+            inner[key] = inner = dict(inner.get(key) or {})
         inner[path[-1]] = value
-        parent, depth = self._deepest(path)
-        if depth == len(path) or not _has_entries(parent):
-            # In place of the value, or of an empty section.
-            start, end = parent.start_mark.index, end_of(parent)
-            rest = path[depth:]
-            for key in reversed(rest):
-                value = {key: value}
-            self._replace(start, end, _flow(value), before=" " if start == end else "")
+        section = self._file
+        for depth, key in enumerate(path[:-1]):
+            if not isinstance(section.get(key), Mapping) or not section[key]:
+                for name in reversed(path[depth + 1 :]):
+                    value = {name: value}
+                path = path[: depth + 1]
+                break
+            section = section[key]
+        key = path[-1]
+        if key in section:
+            section[key] = styled(value, 0)
         else:
-            key, *rest = path[depth:]
-            for one in reversed(rest):
-                value = {one: value}
-            entry = f"{_scalar(key)}: {_flow(value)}"
-            last = parent.value[-1][1]
-            if parent.flow_style:
-                self._replace(end_of(last), end_of(last), f", {entry}")
-            else:
-                at = self._line_end(end_of(last))
-                self._replace(at, at, f"\n{' ' * parent.value[0][0].start_mark.column}{entry}")
+            self._insert(section, len(section), key, styled(value, 0), column=2 * (len(path) - 1))
         self._hold(wanted)
 
     def remove(self, path: Path) -> None:
@@ -86,43 +87,45 @@ class StackText:
             path = path[:-1]
         wanted = self._data()
         inner: Any = wanted
+        section = self._file
         for key in path[:-1]:
-            inner = inner[key]
+            inner, section = inner[key], section[key]
         del inner[path[-1]]
-        parent, _ = self._deepest(path[:-1])
-        names = [key.value for key, _ in parent.value]
-        place = names.index(path[-1])
-        key, value = parent.value[place]
-        if parent.flow_style:
-            start = end_of(parent.value[place - 1][1]) if place else key.start_mark.index
-            end = parent.value[1][0].start_mark.index if not place and len(names) > 1 else end_of(value)
-            self._replace(start, end, "")
-        else:
-            start = self._lf.rfind("\n", 0, key.start_mark.index) + 1
-            self._replace(start, self._line_end(end_of(value)) + 1, "")
+        keys = list(section)
+        place = keys.index(path[-1])
+        behind = _behind(section, path[-1])
+        del section[path[-1]]
+        if place:
+            _put_behind(section, keys[place - 1], _behind(section, keys[place - 1]) + behind)
+        elif behind:
+            column = CommentMark(2 * (len(path) - 1))
+            section.ca.comment = [
+                None,
+                [CommentToken(f"{line.strip()}\n", column, None) for line in behind.splitlines()],
+            ]
         self._hold(wanted)
 
+    def _insert(self, section: CommentedMap, place: int, key: str, value: Any, *, column: int) -> None:
+        """Insert a key; comments of the next section stay above that, those of the section before stay below it."""
+        keys = list(section)
+        if not keys:
+            section[key] = value
+            return
+        lines = _behind(section, keys[place - 1]).splitlines(keepends=True)
+        # At the end of a section, what has its indentation is about it.
+        column -= place == len(keys)
+        mine = len(lines)
+        while mine and lines[mine - 1].strip() and len(lines[mine - 1]) - len(lines[mine - 1].lstrip()) <= column:
+            mine -= 1
+        while mine and not lines[mine - 1].strip():
+            mine -= 1
+        section.insert(place, key, value)
+        _put_behind(section, keys[place - 1], "".join(lines[:mine]))
+        _put_behind(section, key, "".join(lines[mine:]))
+
     def _data(self) -> dict[str, Any]:
-        found: dict[str, Any] = load(self._lf.encode(), name=self._name, stack=self._stack) or {}
+        found: dict[str, Any] = load(dumped(self._file).encode(), name=self._name, stack=self._stack) or {}
         return found
-
-    def _deepest(self, path: Path) -> tuple[Any, int]:
-        """The deepest existing node of the path, and its depth."""
-        node: Any = yaml.compose(self._lf, Loader=yaml.SafeLoader)
-        for depth, name in enumerate(path):
-            entries = node.value if isinstance(node, yaml.MappingNode) else []
-            found = next((value for key, value in entries if key.value == name), None)
-            if found is None:
-                return node, depth
-            node = found
-        return node, len(path)
-
-    def _line_end(self, at: int) -> int:
-        """End of the line, including its comment."""
-        return self._lf.index("\n", at)
-
-    def _replace(self, start: int, end: int, text: str, *, before: str = "") -> None:
-        self._lf = f"{self._lf[:start]}{before}{text}{self._lf[end:]}"
 
     def _hold(self, wanted: Mapping[str, Any]) -> None:
         try:
@@ -144,30 +147,68 @@ class StackText:
         return SettingsError(self._stack, [problem])
 
 
-def _flow(value: Any) -> str:
-    """A value on one line, as YAML."""
+def round_trip() -> YAML:
+    """Reads and writes the form of the stack files, which the engine writes, too."""
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000_000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.representer.add_representer(
+        type(None), lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
+    return yaml
+
+
+def dumped(value: Any) -> str:
+    """The value as text."""
+    stream = io.StringIO()
+    round_trip().dump(value, stream)
+    return stream.getvalue()
+
+
+def styled(value: Any, levels: int) -> Any:
+    """A value in the form that the engine writes: mappings of so many levels a line for each key, deeper ones and lists on one line."""
+    if isinstance(value, str) and (not _PLAIN.fullmatch(value) or value.lower() in _WORDS):
+        return DoubleQuotedScalarString(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(one)}" for key, one in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    return _scalar(value)
+        made: Any = CommentedMap({key: styled(one, levels - 1) for key, one in value.items()})
+    elif isinstance(value, list | tuple):
+        made = CommentedSeq(styled(one, 0) for one in value)
+    else:
+        return value
+    if levels <= 0 or isinstance(value, list | tuple):
+        made.fa.set_flow_style()
+    return made
 
 
-def _scalar(value: Any) -> str:
-    if isinstance(value, str) and (_PLAIN.fullmatch(value) or value.startswith("vllm-fleet:")):
-        return value if value.lower() not in _WORDS else json.dumps(value)
-    return json.dumps(value, ensure_ascii=False)
+def _last(section: Any, key: Any) -> tuple[Any, Any]:
+    """The innermost value at the end of `section[key]`, as its section and key: ruamel.yaml keeps what follows a value there."""
+    value = section[key]
+    while isinstance(value, CommentedMap | CommentedSeq) and value and not value.fa.flow_style():
+        section, key = value, list(value)[-1] if isinstance(value, CommentedMap) else len(value) - 1
+        value = section[key]
+    return section, key
 
 
-def _has_entries(node: Any) -> bool:
-    return isinstance(node, yaml.MappingNode) and bool(node.value)
+def _behind(section: Any, key: Any) -> str:
+    """The lines of comments after `section[key]`, without that on its own line."""
+    section, key = _last(section, key)
+    token = section.ca.items.get(key, _NO_TOKENS)[_place(section)]
+    # Behind a value on one line.
+    end = "".join(f"{' ' * one.start_mark.column}{one.value}" for one in section.ca.end or ())
+    return ("" if token is None else str(token.value).partition("\n")[2]) + end
 
 
-def end_of(node: Any) -> int:
-    """End of a value's own text: the parser places a block's end after the comments that follow it."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
-        last = node.value[-1]
-        return end_of(last[1] if isinstance(last, tuple) else last)
-    # The mark of a text in block style is at the start of the next line.
-    is_block = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
-    return int(node.end_mark.index) - is_block
+def _put_behind(section: Any, key: Any, lines: str) -> None:
+    section, key = _last(section, key)
+    if section.ca.end:
+        section.ca.end.clear()
+    tokens, place = section.ca.items.setdefault(key, list(_NO_TOKENS)), _place(section)
+    if tokens[place] is not None:
+        tokens[place].value = str(tokens[place].value).partition("\n")[0] + f"\n{lines}"
+    elif lines:
+        tokens[place] = CommentToken(f"\n{lines}", CommentMark(0), None)
+
+
+def _place(section: Any) -> int:
+    return 2 if isinstance(section, CommentedMap) else 0

@@ -1,17 +1,16 @@
-"""Labels of goals, capacities, routings and limits, shared by every report."""
+"""Labels of goals, capacities and routings, shared by every report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from facts.machines import DEFAULT_MACHINE
 from facts.texts import plural
 from fleet.plan.question.goals import Batch, Budget, RequestsPerSecond, TokensPerSecond, Users
-from fleet.report.words import format_milliseconds, format_number, format_usd
+from fleet.report.words import format_number, format_usd
 
 if TYPE_CHECKING:
-    from facts.cost import LineItem
     from facts.figures import Figure
     from facts.machines import Machine
     from facts.workloads import Lengths, Workload
@@ -64,10 +63,8 @@ def format_goal(question: PlanQuestion) -> str:
     match question.goal:
         case TokensPerSecond(total_tokens_per_s=amount):
             return f"{amount:,.0f} tok/s in total"
-        case Users(count=amount, think_seconds=seconds):
-            return f"{amount:,.0f} {'user' if amount == 1 else 'users'}" + (
-                f", {seconds:g} s between requests" if seconds else ""
-            )
+        case Users(users=amount):
+            return f"{amount:,.0f} {'user' if amount == 1 else 'users'}"
         case RequestsPerSecond(requests_per_s=amount):
             return f"{amount:,g} requests/s"
         case Budget(usd_per_hour=amount):
@@ -92,17 +89,10 @@ def _range(lengths: Lengths) -> str:
     return f"{lengths.min:,} to {lengths.max:,} (mean {lengths.mean:,.0f})"
 
 
-def format_limits(question: PlanQuestion) -> Iterator[str]:
-    """The latency limits of the question."""
-    for name, limit_ms in (("TTFT p99", question.limits.ttft_p99_ms), ("TPOT", question.limits.tpot_ms)):
-        if limit_ms is not None:
-            yield f"{name} within {format_milliseconds(limit_ms)}"
-
-
 def format_span(estimate: Estimate, words: Callable[[float], str] = format_number) -> str:
-    """`low to high`, or the value alone where both format alike."""
+    """`low to high`, or "given" where the goal states the value."""
     low, high = words(estimate.low), words(estimate.high)
-    return low if low == high else f"{low} to {high}"
+    return f"{low} to {high}" if estimate.low != estimate.high else "given"
 
 
 def format_figure(figure: Figure) -> str:
@@ -117,8 +107,3 @@ def format_figure(figure: Figure) -> str:
     if figure.ttft_median_ms is not None:
         parts.append(f"TTFT median {figure.ttft_median_ms:,.0f} ms")
     return " · ".join(parts)
-
-
-def format_price_origin(item: LineItem) -> str:
-    """Region and date of a unit price: `europe-west4, 2026-07-03`."""
-    return f"{item.price.region}, {item.price.date}" if item.price is not None else item.note or "unknown"

@@ -58,7 +58,7 @@ def is_progress(name: str) -> bool:
 
 def is_state_of_a_batch(name: str) -> bool:
     """Whether a batch's pods may overwrite and delete an object. Source: the conditions of their grants."""
-    return "/leases/" in name or "/parts/" in name or name.endswith(("/progress.json", "/stop.json"))
+    return "/checkpoints/" in name
 
 
 def of_error(status: int, message: str) -> Answer:

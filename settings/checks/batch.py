@@ -24,15 +24,11 @@ _ANSWER = Row(
     "prompt and answer share the context, so the servers would refuse every line",
     "fewer maxTokens, or a larger maxModelLen",
 )
-_PAUSE = Row(
-    "batch-pause-without-scaling",
-    "another setting decides how many servers run, and they would stay, and be billed, after the last document",
-    "server: {scaling: {mode: batch, max: SERVERS}} without replicas; or onDone: keep",
-)
-_KEEP = Row(
-    "batch-keep-with-scaling",
-    "with this mode servers run for a batch only, and end with its last pod",
-    "onDone: pause; or replicas: N without scaling",
+_STAY = Row(
+    "batch-servers-stay",
+    "another setting decides how many servers run: they stay, and are billed, after the last document",
+    "server: {scaling: {mode: batch, max: SERVERS}} without replicas, if nobody else uses them",
+    "note",
 )
 _WAITS = Row(
     "batch-waits-for-windows",
@@ -97,11 +93,9 @@ def batch_problems(settings: Settings) -> Iterator[Finding]:
 
 
 def _servers(settings: Settings) -> Iterator[Finding]:
-    batch, scaling, by_batch = settings.batch, settings.server.scaling, settings.scales_by_batch
-    if batch.on_done != "keep" and not by_batch:
-        yield _PAUSE("batch.onDone", batch.on_done, "keep; pause and destroy-hint with server.scaling.mode batch")
-    if batch.on_done == "keep" and by_batch:
-        yield _KEEP("batch.onDone", batch.on_done, "pause or destroy-hint with server.scaling.mode batch")
+    scaling, by_batch = settings.server.scaling, settings.scales_by_batch
+    if not by_batch:
+        yield _STAY("batch.enabled", True, "any; from zero servers to zero with server.scaling.mode batch")
     if scaling.mode == "schedule" and not scaling.min:
         yield _WAITS("batch.enabled", True, "any; best with server.scaling.mode batch")
     if by_batch and settings.rollout is not None:

@@ -26,7 +26,7 @@ _RESERVED: Final = re.compile(
 )
 """An address, a URL or a host. Source: RFC 2606 and RFC 6761, names for documentation and tests: nobody receives what is sent there."""
 _TO_REPLACE: Final = re.compile(
-    r"(?:.*[^a-z0-9])?your[-_].*|change[-_]?me|todo|fixme|placeholder|x{4,}|"
+    r"(?:.*[^a-z0-9])?your[-_].*|change[-_]?me|todo|fixme|placeholder|x{4,}|0{40}|"
     # Sample ids of billing accounts in Google Cloud's documentation.
     r"(?:.*/)?(?:0{6}-0{6}-0{6}|012345-[0-9a-f]{6}-[0-9a-f]{6})",
     re.IGNORECASE,

@@ -99,7 +99,7 @@ _MEASURING = Row(
 )
 _NO_BATCH = Row(
     "scaling-without-batch",
-    "only the client pods of `fleet batch run` ask for servers, and without the section it has no bucket",
+    "only the pods of `fleet batch run` ask for servers, and without the section it has no bucket",
     "batch: {enabled: true}, or scaling: {mode: schedule} or {mode: load}",
 )
 _BATCH_ALONE = Row(

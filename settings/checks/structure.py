@@ -14,6 +14,7 @@ from facts.cost import bill, node_price, priced_items
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding, Severity
 from facts.gke_releases import LONG_NOTICE
+from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB
 from facts.prices import OLD_AFTER_DAYS, published, today
 from facts.regions import regions, zones
 from facts.texts import nearest
@@ -38,7 +39,6 @@ from settings.derived.replica_start import replica_start
 from settings.row import Row
 from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
 from settings.sections.section import NAMESPACE
-from settings.sections.server import LEAST_EPHEMERAL_STORAGE_GIB
 
 if TYPE_CHECKING:
     from settings.stack import Settings

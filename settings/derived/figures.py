@@ -11,6 +11,7 @@ from facts import figures as published
 from facts.disks import throughput_floor_mibps
 from facts.names import BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
+from settings.derived.batch_pods import batch_pods
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import weights_ending
 from settings.derived.router import router_vcpus
@@ -171,7 +172,9 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
-        batch_vcpus=BATCH_CLIENT_VCPUS * settings.replicas if settings.batch.enabled else 0,
+        batch_vcpus=BATCH_CLIENT_VCPUS * batch_pods(settings).per_server * settings.replicas
+        if settings.batch.enabled
+        else 0,
         # With a host name, ports 80 and 443 are a rule each.
         router_vcpus=router_vcpus(settings),
         load_balancers=gateway.enabled * (1 + (gateway.hostname is not None)) + settings.server.internal_load_balancer,

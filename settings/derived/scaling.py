@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
 from facts.capacity import FLEX_START_WAIT_SECONDS
+from settings.derived.batch_pods import batch_pods
 from settings.sections.capacity import has_flex_start
 from settings.sections.scaling import DAYS
 
@@ -24,11 +25,9 @@ EARLY_SECONDS: Final = 600
 """A window opens by this much earlier than its lead. Assumed: a node may take ten minutes longer than usual."""
 BATCH_POLL_SECONDS: Final = 15
 """How often the batch's pods are counted. The HPA's own period; each count lists the namespace's pods from KEDA's cache."""
-BATCH_COOLDOWN_SECONDS: Final = 60
-"""From the last pod of a batch to zero replicas: every shard has its result then. Longer than a lost pod's first replacement takes."""
 BATCH_DOWN_SECONDS: Final = 300
-"""How long fewer pods of a batch must last before servers go: a lost pod is replaced after 10, 20, 40 s. Source: Kubernetes, Job,
-pod backoff failure policy."""
+"""How long fewer pods of a batch, or none, must last before servers go: a shard whose pod failed waits for 10 to 160 s, and holds the
+place of another. Source: Kubernetes, Job, pod backoff failure policy; five failures."""
 DAY_MINUTES: Final = 24 * 60
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
 
@@ -84,6 +83,8 @@ class ScalingPolicy:
     failures_before_fallback: int = 4
     """Failed queries after which the number of servers is kept, or raised to `fallback_replicas`."""
     fallback_replicas: int
+    batch_pods_per_server: int = 1
+    """Pods of a batch for which a server runs."""
     batch_max_usd: float | None = None
     """Amount in USD at which the stack's batches stop; None without one, and where something else than a batch decides."""
 
@@ -137,7 +138,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
             lead_seconds=lead_seconds,
             windows=(),
             timezone=scaling.timezone,
-            # All servers at once: a batch asks for a number, and none too many.
+            # All servers at once: a batch has pods for a number, and none too many.
             up_window_seconds=0,
             up_pods=scaling.max,
             up_period_seconds=BATCH_POLL_SECONDS,
@@ -145,6 +146,7 @@ def scaling_policy(settings: Settings) -> ScalingPolicy | None:
             down_pods_per_period=scaling.max,
             down_period_seconds=BATCH_POLL_SECONDS,
             fallback_replicas=1,
+            batch_pods_per_server=batch_pods(settings).per_server,
             batch_max_usd=settings.batch.max_usd,
         )
     return ScalingPolicy(

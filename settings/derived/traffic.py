@@ -83,7 +83,7 @@ class Traffic:
     benchmark: bool = False
     """Whether benchmark pods send requests to the servers."""
     batch: bool = False
-    """Whether client pods of batches send requests to the servers."""
+    """Whether pods of batches send requests to the servers."""
     monitoring: bool = True
     """Whether managed Prometheus scrapes the pods."""
     compile_cache: bool = False

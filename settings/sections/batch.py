@@ -12,7 +12,7 @@ from settings.sections.section import Section, like
 
 NO_EMBEDDINGS: Final = "every profile runs vLLM's generate runner, which has no embeddings"
 MOST_DAYS: Final = 7
-"""After which a batch's Job ends: servers stay as long as one of its pods does, also one that hangs. The same run goes on where it was."""
+"""After which a run of a batch ends: servers stay as long as one of its pods does, also one that hangs. The same command goes on."""
 SECONDS: Final = {"m": 60, "h": 3_600, "d": 86_400}
 
 
@@ -70,7 +70,7 @@ class Batch(Section):
     """Documents that `fleet batch run` processes to their end: a bucket, permissions, and what a run asks if its options do not."""
 
     enabled: bool = False
-    """Create the bucket, the client pods' service account and their network access, for `fleet batch run`."""
+    """Create the bucket, its pods' service account and their network access, for `fleet batch run`."""
     input: (
         Annotated[
             str,
@@ -93,12 +93,11 @@ class Batch(Section):
         Annotated[str, like(r"^[1-9][0-9]{0,4}(\.[0-9]{1,3})?[mhd]$", "a duration from 1m, such as 8h, 90m or 1.5d")]
         | None
     ) = None
-    """Time to the end of a batch, start-up included, e.g. 8h. It decides the number of servers. Default: none, one server."""
+    """Time to the end of a batch, start-up included, e.g. 8h. It decides the number of servers, and ends the batch; a later one continues
+    it. Default: none, one server, seven days."""
     max_usd: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    """Amount in USD at which a batch stops taking documents; raising it continues the batch. Default: none."""
-    on_done: Literal["pause", "destroy-hint", "keep"] = "pause"
-    """What happens at the end of a batch. `pause`: no server runs, and the weights stay; needs `server.scaling.mode: batch`.
-    `destroy-hint`: the same, and commands say what `pulumi destroy` saves. `keep`: servers stay, as `replicas` or another mode says."""
+    """Amount in USD for all runs of a batch: a run ends when all its servers from its begin could have cost that. Raising it continues the
+    batch. Default: none."""
     retention_days: Annotated[int, Field(ge=1, le=3650)] = 30
     """Days after which documents and results in the bucket are deleted."""
 

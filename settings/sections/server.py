@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -13,8 +12,9 @@ from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.machines import Machine
 from facts.names import ARTICLE_SERVER, own_server_name
+from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB, SHARE_PERCENT
 from facts.releases import CURRENT, find
-from facts.sizing import POD_ROUTER_DISK_GIB, VLLM_IMAGE_UNPACKED_GIB
+from facts.sizing import POD_ROUTER_DISK_GIB
 from facts.workloads import workloads_with_lengths
 from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
@@ -77,15 +77,6 @@ MEMORY_GIB_PER_GPU: Final = 125
 SHM_GIB_PER_GPU: Final = 8
 """Default requests per GPU, if the machine has that much. An engine uses 1.1 to 1.3 cores (measured on an H200), with its API server
 and the coordinator more than 2. Assumed: the rest is margin."""
-SHARE_PERCENT: Final = 90
-"""Maximum default request, as a share of the machine's capacity for the pod. Assumed: the requests of system pods are not published."""
-LOCAL_SSD_REQUEST_GIB: Final = 500
-"""Default disk request per pod on a machine type that always has local SSDs, where a request costs nothing."""
-LEAST_EPHEMERAL_STORAGE_GIB: Final = 20
-"""Minimum disk request without weights. Assumed: logs, a tokenizer and compile caches are a few GiB."""
-BOOT_DISK_REQUEST_GIB: Final = VLLM_IMAGE_UNPACKED_GIB + LEAST_EPHEMERAL_STORAGE_GIB
-"""Default disk request per pod elsewhere, without weights: GKE makes the boot disk as large as the requests need, and it counts against
-the project's SSD quota. The kubelet does not count image layers as the pod's, but they are on the same disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +114,7 @@ class Resources(Section):
         of_router = (POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, POD_ROUTER_DISK_GIB)
         cpu, memory, disk = of_router if has_router else (0, 0, 0)
         memory_gib = self.memory_gib or max(1, min(MEMORY_GIB_PER_GPU * gpus, share.memory_gib - memory))
-        disk_gib = BOOT_DISK_REQUEST_GIB + ceil(downloaded_gb * 1e9 / node_room.GIB)
-        if machine.local_ssd == "always":
-            disk_gib = min(LOCAL_SSD_REQUEST_GIB, share.ephemeral_gib - disk)
+        disk_gib = node_room.pod_disk_gib(machine, gpus, downloaded_gb=downloaded_gb, beside_gib=disk)
         return PodResources(
             cpu=self.cpu or max(1, min(CPU_PER_GPU * gpus, share.cpu - cpu)),
             memory_gib=memory_gib,

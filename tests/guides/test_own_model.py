@@ -12,6 +12,7 @@ import yaml
 
 from facts.memory import adapter_slots_gib
 from facts.models import CATALOGUE
+from fleet.plan.stack_text import StackText
 from fleet.preview.offline import open_stack
 from settings.load import check
 from settings.stack_file import read
@@ -22,24 +23,40 @@ from tests.support.settings import make_settings
 
 PAGE = (ROOT / "docs" / "own-model.md").read_text(encoding="utf-8")
 BLOCKS = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-LINES = re.findall(r"^fleet .*$", "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)), re.MULTILINE)
+LINES = [
+    shlex.split(line, comments=True)
+    for line in "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)).splitlines()
+]
 
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: Path) -> None:
     root = whole_project(tmp_path)
     (root / "our-model.json").write_text(json.dumps(LLAMA))
-    assert [shlex.split(line)[1] for line in LINES] == ["plan", "check", "preview"]
+    assert [line[1] for line in LINES if line[0] == "fleet"] == ["plan", "check", "preview"]
+    file = root / "Pulumi.own.yaml"
     for line in LINES:
-        done = fleet(*shlex.split(line)[1:], cwd=root)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-    written = (root / "Pulumi.own.yaml").read_text(encoding="utf-8")
+        if line[0] == "fleet":
+            done = fleet(*line[1:], cwd=root)
+            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        else:
+            _set(file, line)
+    written = file.read_text(encoding="utf-8")
     shown = re.search(r"```yaml\n(  vllm-fleet:model:.*?)  vllm-fleet:weights", PAGE, re.DOTALL)
     assert shown is not None
     for line in shown[1].splitlines():
         assert line.partition(" #")[0] in written
     assert json.loads(read(root, "own").config["vllm-fleet:weights"])["tokenSecret"] == "hf-team"
     assert f"`{open_stack(root, 'own').settings.server.name}`" in PAGE
+
+
+def _set(file: Path, line: list[str]) -> None:
+    """As `pulumi config set` does."""
+    assert line[:3] == ["pulumi", "config", "set"]
+    edited = StackText(file.read_text(encoding="utf-8"), name=file.name, stack="own")
+    key, value = (word for word in line[3:-2] if word != "--path")
+    edited.set(("config", *key.split(".")), value)
+    file.write_text(edited.text, encoding="utf-8")
 
 
 def test_the_pages_adapters_are_served_by_name_and_nothing_is_refused() -> None:

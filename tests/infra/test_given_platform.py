@@ -45,7 +45,7 @@ def test_the_benchmark_writes_to_the_bucket_that_is_named() -> None:
 
 
 def test_batches_have_a_bucket_of_their_own_beside_the_given_cluster() -> None:
-    recording = recorded_platform(**GIVEN, batch={"enabled": True, "onDone": "keep"})
+    recording = recorded_platform(**GIVEN, batch={"enabled": True})
     bucket = named(recording, "batches-bucket").inputs["name"]
     assert bucket == recording.outputs["batchBucket"] == "fleet-tests-test-vllm-batches"
     assert {one.inputs["bucket"] for one in all_of(recording, ":BucketIAMMember")} == {bucket}

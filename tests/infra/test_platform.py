@@ -75,7 +75,7 @@ def test_destroy_reaches_the_bucket_last_so_that_left_results_block_nothing_that
 
 
 def test_what_a_batch_left_blocks_nothing_that_costs_either() -> None:
-    recording = recorded_platform(batch={"enabled": True, "onDone": "keep", "retentionDays": 7})
+    recording = recorded_platform(batch={"enabled": True, "retentionDays": 7})
     for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
         assert goes_before(recording, costly, "batches-bucket")
     bucket = named(recording, "batches-bucket").inputs

@@ -58,7 +58,7 @@ def test_a_guests_benchmark_writes_to_the_other_stacks_bucket_from_its_own_names
 
 
 def test_a_guests_batches_are_in_a_bucket_of_its_own(base: dict[str, Any]) -> None:
-    recording = _guest(base, batch={"enabled": True, "onDone": "keep"})
+    recording = _guest(base, batch={"enabled": True})
     bucket = named(recording, "batches-bucket").inputs["name"]
     assert bucket == recording.outputs["batchBucket"] == "fleet-tests-guest-vllm-batches"
     for grant in (one.inputs for one in all_of(recording, ":BucketIAMMember")):

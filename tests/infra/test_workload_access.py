@@ -12,7 +12,7 @@ from settings.derived.google_cloud_needs import secret_readers
 from tests.support.recorded import BENCHMARK, ROOT, all_of, named, only, recorded_platform
 from tests.support.settings import make_config, make_settings
 
-BATCH = {"enabled": True, "onDone": "keep"}
+BATCH = {"enabled": True}
 KEPT = {"compileCache": {"enabled": True}}
 
 
@@ -28,7 +28,7 @@ def test_the_benchmark_adds_results_as_its_own_service_account_and_writes_over_i
     assert grant["member"].endswith("/subject/ns/serving/sa/benchmark")
 
 
-def test_clients_of_a_batch_replace_leases_parts_and_progress_and_nothing_else() -> None:
+def test_pods_of_a_batch_replace_checkpoints_and_nothing_else() -> None:
     recording = recorded_platform(batch=BATCH, namespace="serving")
     grants = {one.inputs["role"].rpartition(".")[2]: one.inputs for one in all_of(recording, ":BucketIAMMember")}
     assert grants.keys() == {"objectCreator", "objectViewer", "objectUser"}
@@ -38,14 +38,12 @@ def test_clients_of_a_batch_replace_leases_parts_and_progress_and_nothing_else()
     templates = re.findall(r"extract\('(.*?)'\) != ''", grants["objectUser"]["condition"]["expression"])
     assert grants["objectUser"]["condition"]["expression"].count("||") == len(templates) - 1
     names = {
-        "leases/00000": True,
-        "parts/00000/17-1.jsonl": True,
-        "progress.json": True,
-        "results/00000.jsonl": False,
+        "checkpoints/00000.jsonl": True,
+        "parts/00000.jsonl": False,
+        "later/00000": False,
         "shards/00000.jsonl": False,
         "batch.json": False,
-        "stop.json": False,
-        "summary.json": False,
+        "runs.json": False,
     }
     for name, may in names.items():
         whole = f"projects/_/buckets/b/objects/batches/b0123456789ab/{name}"

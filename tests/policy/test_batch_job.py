@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pods import all_servers
 from rule import Resource, ResourceRule, all_rules, with_defaults
+from settings.derived.batch_pods import BatchPods
 from tests.policy.samples import kubernetes, message
 from tests.policy.test_cases import seen
 from tests.support.stacks import recorded_stack
-from workloads.batch.job import config_map_manifest, job_manifest
+from workloads.batch.job import Work, config_map_manifest, job_manifest
 from workloads.small_pod import IMAGE
 
 
@@ -15,20 +16,24 @@ def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:
     stack = seen(recorded_stack("batch"), by_inputs=False)
     space = next(all_servers(stack)).pod.namespace
     registry = next(all_servers(stack)).container.image.partition("vllm/")[0]
-    batch = {"name": "batch-b0123456789ab", "batch": "b0123456789ab", "namespace": space, "labels": {}}
+    work = Work(
+        batch="b0123456789ab", shards=range(9), last=8, url="/v1/chat/completions", request_seconds=600.0, until=7200.0
+    )
     job = job_manifest(
-        **batch,  # type: ignore[arg-type]
+        work,
         servers=4,
-        server="qwen35-server",
+        pods=BatchPods(4, 20),
+        now=0.0,
+        namespace=space,
         key_store=None,
         endpoint="http://qwen35-server:8000",
         bucket="p-batch-vllm-batches",
         image=f"{registry}{IMAGE}",
+        config_map="programs",
+        labels={},
     )
-    made = [
-        kubernetes("batch/v1:Job", job),
-        kubernetes("core/v1:ConfigMap", config_map_manifest(**batch)),  # type: ignore[arg-type]
-    ]
+    config_map = config_map_manifest(name="programs", batch=work.batch, namespace=space, labels={})
+    made = [kubernetes("batch/v1:Job", job), kubernetes("core/v1:ConfigMap", config_map)]
     assert findings([*stack, *made]) - findings(stack) == set()
 
 

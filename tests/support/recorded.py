@@ -63,7 +63,6 @@ def without_workloads() -> Iterator[None]:
     with ExitStack() as patched:
         for component in (
             "autoscaling.Autoscaling",
-            "batch.batch.Batch",
             "benchmark.benchmark.Benchmark",
             "capacity_ladder.CapacityLadder",
             "gateway.gateway.Gateway",

@@ -38,7 +38,7 @@ from workloads.network_policies import (
 )
 
 RECORD: dict[str, Any] = {}
-BATCH: dict[str, Any] = {"batch": {"enabled": True, "onDone": "keep"}}
+BATCH: dict[str, Any] = {"batch": {"enabled": True}}
 GATEWAY: dict[str, Any] = {"gateway": {"enabled": True}, "benchmark": {"enabled": True}}
 SHAPES: dict[str, dict[str, Any]] = {
     "record": RECORD,

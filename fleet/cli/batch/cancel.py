@@ -3,75 +3,51 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+import time
 
 from facts.texts import plural
-from fleet.cli.batch.reached import Id, Reached, reach
+from fleet.cli.batch.reached import Id, reach
 from fleet.cli.exits import CLEAN, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import terminal
 from fleet.cli.options import Live, OneStack
 
-if TYPE_CHECKING:
-    from fleet.clients.kubectl import Manifest
-
 
 @with_fields
 def cancel(of: OneStack, live: Live, id_: Id = None) -> int:
-    """Stop a batch: its clients store what they have and end, then its servers go.
+    """Stop a batch: its Job is deleted, its pods store what they have and end, then its servers go.
 
     Nothing is lost: `fleet batch run` with the same file goes on where it was, and `fleet batch fetch --partial` brings the results so far.
     """
     at = reach(of, live.outputs)
-    from fleet.batch.launch import active, batch_of, wait_until_stopped
-    from fleet.batch.status import Status, go_on
+    from fleet.batch.launch import jobs, remove
     from fleet.batch.stored import StoredBatch
     from fleet.jobs.display import State, shown
+    from fleet.jobs.job import ended
     from fleet.jobs.session import cluster_of
 
     with cluster_of(at.outputs, at.settings, live.kubeconfig, live.context) as kubectl:
-        job = _job(active(kubectl), id_, at)
-        name, id_ = job["metadata"]["name"], batch_of(job)
-        stored = StoredBatch(at.bucket, id_)
-        stored.stop()
+        running = {batch: job for batch, job in jobs(kubectl).items() if ended(job) is None}
+        chosen = next((batch for batch in running if id_ in (None, batch)), None)
+        if chosen is None:
+            others = f"; {', '.join(running)} runs" if running else ""
+            what = "no batch" if id_ is None else f"batch {id_}"
+            verb = "runs" if id_ is None else "does not run"
+            raise CommandError(
+                f"{what} {verb} on stack {at.stack}{others}; fleet batch status {at.where} shows what there is"
+            )
         is_live, width = terminal()
         with shown(sys.stdout, live=is_live, width=width) as display:
-            display.state(State("told to stop", id_))
-            wait_until_stopped(
-                kubectl, name, lambda left: display.state(State("clients store what they have", plural(left, "client")))
-            )
-        kubectl.delete("job", name)
-    batch = stored.batch()
-    again = f"fleet batch run FILE {at.where}" if batch is None else go_on(Status.of(stored, batch), at.where)
+
+            def show(left: int) -> None:
+                display.state(State("pods store what they have", plural(left, "pod")))
+
+            display.state(State("stopping", chosen))
+            remove(kubectl, running[chosen]["metadata"]["name"], show)
+        StoredBatch(at.bucket, chosen).end_run(time.time())
     sys.stdout.write(
-        f"Batch {id_} is stopped, and nothing of it is lost.\n"
-        f"  go on, under its terms:  {again}\n"
-        f"  the results so far:      fleet batch fetch {id_} {at.where} --partial\n"
-        f"  what it cost so far:     fleet batch status {id_} {at.where}\n"
+        f"Batch {chosen} is stopped, and nothing of it is lost.\n"
+        f"  go on:               fleet batch run FILE {at.where}\n"
+        f"  the results so far:  fleet batch fetch {chosen} {at.where} --partial\n"
     )
     return CLEAN
-
-
-def _job(found: list[Manifest], wanted: str | None, at: Reached) -> Manifest:
-    """The Job that is meant. Raises UserError with what is known of a batch that has none, and LiveError."""
-    from fleet.batch.launch import batch_of
-    from fleet.batch.status import Status
-    from fleet.batch.stored import StoredBatch, listed
-
-    for job in found:
-        if wanted in (None, batch_of(job)):
-            return job
-    running = f"; {batch_of(found[0])} runs" if found else ""
-    if wanted is None:
-        batch = next(iter(listed(at.bucket)), None)
-        said = f"no batch runs on stack {at.stack}"
-    else:
-        batch = at.chosen(wanted).batch()
-        said = f"batch {wanted} does not run on stack {at.stack}{running}"
-    if batch is not None:
-        status = Status.of(StoredBatch(at.bucket, batch.id), batch)
-        then = f"fleet batch {'fetch' if status.phase == 'done' else 'status'} {batch.id} {at.where}"
-        whose = "it" if wanted is not None else f"the newest, {batch.id},"
-        state = "is done" if status.phase == "done" else "is not done"
-        said += f"; {whose} {state}: {then}"
-    raise CommandError(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,14 +45,10 @@ def fetch(
 def bring(stored: StoredBatch, batch: Batch, out: Path | None, where: Where, *, partial: bool = False) -> int:
     """Download, merge and check. Raises UserError and LiveError; what was downloaded is kept."""
     from fleet.batch.results import FILE, SUMMARY_FILE, clear, download, merge
-    from fleet.batch.status import Status, outline
-    from fleet.cli.documents import show
     from fleet.jobs.display import State, shown
 
     folder = out or DEFAULT_FOLDER / batch.id
     folder.mkdir(parents=True, exist_ok=True)
-    status = Status.of(stored, batch)
-    partial = partial and status.phase != "done"
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width) as display:
 
@@ -59,20 +56,23 @@ def bring(stored: StoredBatch, batch: Batch, out: Path | None, where: Where, *, 
             display.state(State("downloading results", str(folder), done=done, of=of, unit="bytes"))
 
         display.state(State("downloading results", str(folder)))
-        download(stored, folder, brought, partial=partial)
+        parts = len(stored.parts())
+        download(stored, folder, brought)
+        partial = partial and parts < batch.shards
         display.state(State("checking and merging"))
         merged = merge(batch, folder, partial=partial)
     if not merged.documents:
         merged.file.unlink()
         sys.stdout.write(f"No document of batch {batch.id} has a result yet: fleet batch status {batch.id} {where}\n")
         return FINDINGS
-    if status.summary is not None:
-        write_whole(folder / SUMMARY_FILE, (stored.bucket.read(f"{stored.prefix}{SUMMARY_FILE}") or b"{}"))
-        show(outline(status, where, is_fetched=True), "text")
     if not partial:
+        write_whole(folder / SUMMARY_FILE, json.dumps(merged.summary(), indent=2).encode() + b"\n")
         clear(folder)
     failed = sum(merged.failed.values())
     codes = ", ".join(f"{count:,} {code}" for code, count in sorted(merged.failed.items()))
     told = f"{failed:,} with an error ({codes})" if failed else "none with an error"
-    sys.stdout.write(f"{merged.file}: {merged.documents:,} of {plural(batch.documents, 'document')}, {told}\n")
+    tokens = f"{merged.input_tokens:,} tokens in and {merged.output_tokens:,} out"
+    sys.stdout.write(
+        f"{merged.file}: {merged.documents:,} of {plural(batch.documents, 'document')}, {told}; {tokens}\n"
+    )
     return CLEAN if merged.file.name == FILE and not failed else FINDINGS

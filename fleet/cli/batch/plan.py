@@ -12,19 +12,9 @@ from fleet.cli.batch.reading import Read
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Format, Root
+from fleet.cli.options import Deadline, Format, Headroom, Model, Root, Start
 from fleet.cli.project import find_root, require_stack
-from fleet.plan.asked import (
-    ANY_MACHINE,
-    DEFAULT_HEADROOM,
-    Asked,
-    Capacity,
-    Deadline,
-    Headroom,
-    LossPerNodeDay,
-    Model,
-    Start,
-)
+from fleet.plan.asked import ANY_MACHINE, DEFAULT_HEADROOM, Asked, Capacity
 
 if TYPE_CHECKING:
     from fleet.batch.planning import OfStack
@@ -61,21 +51,13 @@ class Wanted:
         str | None, typer.Option(metavar="REGION", help="Region of the list prices. Default: the cheapest.")
     ] = None
     headroom: Headroom = DEFAULT_HEADROOM
-    loss_per_node_day: LossPerNodeDay = None
     starts_from: Start = "nothing"
 
     def options(self) -> tuple[str, ...] | None:
-        """The options of `fleet plan` for the same model and engine; None for a stack's."""
+        """The options of `fleet plan` for the same model; None for a stack's."""
         if self.stack is not None:
             return None
-        given = {"--model": self.model, "--profile": self.profile}
-        if self.headroom != DEFAULT_HEADROOM:
-            given["--headroom"] = f"{self.headroom:g}"
-        if self.loss_per_node_day is not None:
-            given["--loss-per-node-day"] = f"{self.loss_per_node_day:g}"
-        if self.starts_from != "nothing":
-            given["--starts-from"] = self.starts_from
-        return tuple(word for name, value in given.items() if value is not None for word in (name, value))
+        return () if self.model is None else ("--model", self.model)
 
     def asked(self) -> Asked:
         """The planner's options."""
@@ -87,7 +69,6 @@ class Wanted:
             capacity=self.capacity,
             region=self.region,
             headroom=self.headroom,
-            loss_per_node_day=self.loss_per_node_day,
             starts_from=self.starts_from,
         )
 

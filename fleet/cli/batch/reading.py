@@ -62,9 +62,11 @@ class Read:
             raise CommandError("--id requires --template: lines in OpenAI's format have custom_id")
         terms = Terms()
         if settings is not None and section is not None:
+            serving = settings.serving
             terms = Terms(
                 url=COMPLETIONS if section.endpoint == "completions" else CHAT,
-                model=settings.serving.served_model_name,
+                models=(serving.served_model_name, *(adapter.name for adapter in serving.model.adapters)),
+                has_tool_parser=serving.engine.tool_call_parser is not None,
                 defaults=section.defaults.body(),
             )
         if template is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,18 +18,16 @@ from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
 from fleet.cli.interactive import code_of, confirm, terminal
-from fleet.cli.options import Live, OneStack, Yes
+from fleet.cli.options import Deadline, Headroom, Live, OneStack, Yes
 from fleet.doctor.packages import require_batch_packages
-from fleet.plan.asked import DEFAULT_HEADROOM, Asked, Deadline, Headroom, LossPerNodeDay
+from fleet.plan.asked import DEFAULT_HEADROOM, Asked
 
 if TYPE_CHECKING:
-    from fleet.batch.launch import Started
     from fleet.batch.planning import Load, OfStack
     from fleet.batch.shards import Shards
     from fleet.batch.sizing import Limits, Sized
-    from fleet.batch.status import Status
     from fleet.batch.stored import Batch, StoredBatch
-    from fleet.clients.kubectl import Kubectl, Manifest
+    from fleet.clients.kubectl import Kubectl
     from fleet.jobs.watching import Ended
 
 
@@ -51,7 +48,6 @@ class Wanted:
         int | None, typer.Option(metavar="N", min=1, help="Servers, instead of what deadline and ceiling need.")
     ] = None
     headroom: Headroom = DEFAULT_HEADROOM
-    loss_per_node_day: LossPerNodeDay = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +75,8 @@ def run(
 ) -> int:
     """Check each line, plan the servers, show hours and dollars, ask for confirmation, then process the file to its end.
 
-    The same file again goes on where it was, with the limit, deadline and servers that it had. Ctrl-C leaves it running. Exits with 1
-    for bad lines, failed lines or a reached limit.
+    The same file again goes on where it was, with the limit and deadline that it had; while its Job runs, it is watched. Ctrl-C leaves it
+    running. Exits with 1 for bad lines, failed lines or a reached limit.
     """
     require_batch_packages()
     at = reach(of, live.outputs)
@@ -97,7 +93,6 @@ def run(
     _require_in_time(wanted.deadline)
     asked = Asked(
         headroom=wanted.headroom,
-        loss_per_node_day=wanted.loss_per_node_day,
         # A stack that is up has both.
         starts_from="weights",
     )
@@ -105,7 +100,7 @@ def run(
     prepared = _prepare(at, given, read, fleets)
     if prepared is None:
         return FINDINGS
-    if prepared.status is not None and prepared.status.phase == "done":
+    if prepared.is_done:
         sys.stdout.write(f"Every document of this file has its result already, as batch {prepared.shards.id}.\n")
         return _finish(at, prepared, wishes)
     return _process(at, fleets, prepared, wanted, live, wishes)
@@ -119,13 +114,19 @@ class _Prepared:
     load: Load
     shards: Shards
     stored: StoredBatch
-    status: Status | None
-    """Of an earlier run of the same file."""
+    parts: tuple[int, ...]
+    """Shards that have their part, of earlier runs."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every document has its result."""
+        return len(self.parts) == len(self.shards.slices) + 1
 
     @property
     def left(self) -> Load:
         """The documents without a result."""
-        done = 0 if self.status is None else self.status.done
+        slices = self.shards.slices
+        done = sum(slices[shard].documents for shard in self.parts if shard < len(slices))
         return replace(self.load, scan=replace(self.load.scan, documents=max(1, self.load.scan.documents - done)))
 
 
@@ -148,11 +149,9 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
     """Read the whole file. None, and what is wrong printed, for a bad one."""
     from fleet.batch import report
     from fleet.batch.inputs import local_file
-    from fleet.batch.order import Order
     from fleet.batch.planning import load_of
     from fleet.batch.scan import scan
-    from fleet.batch.shards import Shards
-    from fleet.batch.status import Status
+    from fleet.batch.shards import Places, Shards
     from fleet.batch.stored import StoredBatch
     from fleet.batch.tokenizer_file import tokenizer_file
     from fleet.batch.tokens import Counter
@@ -168,95 +167,91 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
         path = local_file(given, DEFAULT_FOLDER / "input", at.login, brought)
         form, id_key = read.form(at.settings)
         counter = Counter(*tokenizer_file(read.tokenizer, fleets.model))
-        order = Order()
+        places = Places()
         display.state(State("checking each line", given))
         found = scan(
-            path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed, seen=order.add
+            path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed, seen=places.add
         )
         if not found.bad:
             display.state(State("cutting it into shards"))
             load = load_of(found, read.output_tokens)
-            shards = Shards(path, form, order, url=found.url, model=model)
+            shards = Shards(path, form, places, url=found.url, model=model)
             stored = StoredBatch(at.bucket, shards.id)
-            known = stored.batch()
-            status = None if known is None else Status.of(stored, known)
-            return _Prepared(name=path.name, load=load, shards=shards, stored=stored, status=status)
+            return _Prepared(name=path.name, load=load, shards=shards, stored=stored, parts=stored.parts())
     show(report.refused(path, found, kind="batch run", otherwise="nothing was sent"), "text")
     return None
 
 
 def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, live: Live, wishes: Wishes) -> int:
     """Plan, confirm, send, start, and wait."""
-    from fleet.batch.launch import own_job, require_prepared, start
+    from fleet.batch.launch import own_job, remove, require_prepared, start
     from fleet.batch.sizing import Limits, size
+    from fleet.batch.status import end_of
     from fleet.jobs.session import cluster_of
 
-    id_, before = prepared.shards.id, None if prepared.status is None else prepared.status.terms
+    stored, id_ = prepared.stored, prepared.shards.id
     with cluster_of(at.outputs, at.settings, live.kubeconfig, live.context) as kubectl:
         require_prepared(kubectl, at.settings)
-
-        def running() -> tuple[Manifest | None, bool]:
-            """The batch's Job, and whether its clients work."""
-            job = own_job(kubectl, at.where, id_)
-            return job, job is not None and prepared.stored.stopped() is None
-
-        job, works = running()
+        job = own_job(kubectl, at.where, id_)
+        end = None if job is None else end_of(job)
+        if job is not None and end is None:
+            _require_no_limits(wanted, id_, at)
+            sys.stdout.write(f"Batch {id_} is running already.\n")
+            return _wait(at, kubectl, prepared, job["metadata"]["name"], wishes)
+        if end is not None:
+            stored.end_run(end)
+        runs = stored.runs()
         limits = Limits.of(
             deadline=wanted.deadline,
             max_usd=wanted.max_usd,
             servers=wanted.servers,
             section=at.settings.batch,
-            before=before,
-            running=job["spec"]["parallelism"] if job is not None and works else None,
-            spent=0.0 if prepared.status is None else prepared.status.usd,
+            runs=runs,
             now=time.time(),
         )
         sized = size(fleets, prepared.left, at.settings, limits)
-        _agree(at, prepared, sized, limits, yes=wishes.yes)
+        next_run = sized.run(at.settings, limits)
+        _agree(at, prepared, sized, limits, next_run.until, yes=wishes.yes)
         batch = _send(at, prepared)
-        if works and not running()[1]:
-            sys.stdout.write(f"Batch {id_} has ended meanwhile, and nothing was started.\n")
-            return _finish(at, prepared, wishes)
-        if job is not None and not works:
-            _wait_until_stopped(kubectl, job["metadata"]["name"])
-        # To a client that begins, nothing ran between the last report and the begin of a run.
-        began = before.began if works and before is not None else time.time()
-        prepared.stored.go_on(sized.terms(at.settings, limits, began=began), again=not works)
-        started = start(kubectl, at.settings, at.outputs, id_, sized.servers)
-        sys.stdout.write(f"{_STARTED[started.done].format(id_, plural(sized.servers, 'server'))}\n")
-        if wishes.detach:
-            sys.stdout.write(_what_goes_on(at, id_))
-            return CLEAN
+        if job is not None:
+            # It has ended; its name is free once it is gone.
+            remove(kubectl, job["metadata"]["name"], lambda _: None)
+        stored.write_runs([*runs, next_run])
         try:
-            over = _watch(kubectl, prepared.stored, batch, started, f"fleet batch fetch {id_} {at.where}")
-        except (KeyboardInterrupt, SystemExit) as stop:
-            sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(at, id_)}")
-            return code_of(stop)
-        if over.failed:
-            raise CommandError(_failed(kubectl, over, id_, at))
-    return _finish(at, prepared, wishes)
+            name = start(kubectl, at.settings, at.outputs, batch, parts=prepared.parts, sized=sized, run=next_run)
+        except BaseException:
+            stored.write_runs(runs)
+            raise
+        sys.stdout.write(f"Started batch {id_} with {plural(sized.servers, 'server')}.\n")
+        return _wait(at, kubectl, prepared, name, wishes)
 
 
-_STARTED: Final[Mapping[str, str]] = {
-    "started": "Started batch {0} with {1}.",
-    "resized": "Batch {0} was running and now has {1}.",
-    "unchanged": "Batch {0} is running with {1} already.",
-}
+def _require_no_limits(wanted: Wanted, id_: str, at: Reached) -> None:
+    """Raises CommandError for limits of a batch that runs: its pods know those with which it began."""
+    given = {"--deadline": wanted.deadline, "--max-usd": wanted.max_usd, "--servers": wanted.servers}
+    if options := [name for name, value in given.items() if value is not None]:
+        raise CommandError(
+            f"{', '.join(options)}: batch {id_} runs with the limits that it began with. Stop it (fleet batch cancel {id_} {at.where}), "
+            "then run this command again: it goes on where it was"
+        )
 
 
-def _agree(at: Reached, prepared: _Prepared, sized: Sized, limits: Limits, *, yes: bool) -> None:
+def _agree(at: Reached, prepared: _Prepared, sized: Sized, limits: Limits, until: float, *, yes: bool) -> None:
     """Print hours and dollars and ask for confirmation on a terminal. Raises CommandError."""
-    load, shards, status = prepared.load, prepared.shards, prepared.status
+    from fleet.report.words import format_moment
+
+    load, shards = prepared.load, prepared.shards
     size = sum(slice_.size for slice_ in shards.slices) / 1e6
     words = [
         f"{prepared.name}: {plural(shards.documents, 'document')}, {load.mean_input:,} tokens in and {load.output_tokens:,} out, "
         f"{size:,.1f} MB in {plural(len(shards.slices), 'shard')}: batch {shards.id}."
     ]
-    if status is not None and status.done:
-        words.append(f"{status.done:,} have a result already; the others:")
+    if prepared.parts:
+        words.append(f"{plural(len(prepared.parts), 'shard')} of them have their results already; the others:")
     words.append(sized.text(at.settings))
     width = min(100, terminal()[1])
-    sys.stdout.write("\n".join((textwrap.fill(" ".join(words), width), *limits.text())) + "\n")
+    lines = (textwrap.fill(" ".join(words), width), *limits.text(), f"stops at: {format_moment(until)}")
+    sys.stdout.write("\n".join(lines) + "\n")
     if not yes:
         confirm(f"Process it on stack {at.stack} now?", "a batch")
 
@@ -275,58 +270,67 @@ def _send(at: Reached, prepared: _Prepared) -> Batch:
         return upload(at.bucket, prepared.shards, prepared.name, sent)
 
 
-def _wait_until_stopped(kubectl: Kubectl, job: str) -> None:
-    """A Job that was told to stop ends first: its clients do not go on."""
-    from fleet.batch.launch import wait_until_stopped
-    from fleet.jobs.display import State, shown
+def _wait(at: Reached, kubectl: Kubectl, prepared: _Prepared, job: str, wishes: Wishes) -> int:
+    """Wait until the Job has ended, and bring the results."""
+    from fleet.batch.status import Status, outline
 
-    live, width = terminal()
-    with shown(sys.stdout, live=live, width=width) as display:
-        wait_until_stopped(
-            kubectl, job, lambda left: display.state(State("waiting for stopped clients", plural(left, "client")))
-        )
-    kubectl.delete("job", job)
+    id_ = prepared.shards.id
+    if wishes.detach:
+        sys.stdout.write(_what_goes_on(at, id_))
+        return CLEAN
+    try:
+        over = _watch(kubectl, prepared.stored, job, f"fleet batch fetch {id_} {at.where}")
+    except (KeyboardInterrupt, SystemExit) as stop:
+        sys.stdout.write(f"\nStopped watching.\n{_what_goes_on(at, id_)}")
+        return code_of(stop)
+    batch = prepared.stored.batch()
+    assert batch is not None
+    status = Status.of(prepared.stored, batch, kubectl.find("job", job))
+    if status.phase == "failed":
+        raise CommandError(_failed(kubectl, over, id_, at))
+    if status.phase != "done":
+        show(outline(status, at.where), "text")
+        return FINDINGS
+    return _finish(at, prepared, wishes)
 
 
-def _watch(kubectl: Kubectl, stored: StoredBatch, batch: Batch, started: Started, later: str) -> Ended:
-    """Wait until the Job has ended."""
+def _watch(kubectl: Kubectl, stored: StoredBatch, job: str, later: str) -> Ended:
     from fleet.batch.status import Status, state_of
     from fleet.jobs.cluster_view import ClusterView
     from fleet.jobs.display import State, shown
     from fleet.jobs.watching import watch
 
+    batch = stored.batch()
+    assert batch is not None
+
     def state(view: ClusterView) -> State:
-        if view.stage not in ("running", "ended"):
-            return State("waiting for client pods", view.why)
-        return state_of(Status.of(stored, batch))
+        status = Status.of(stored, batch, kubectl.find("job", job))
+        return State(status.words, view.why) if status.phase == "waiting" else state_of(status)
 
     live, width = terminal()
     with shown(sys.stdout, live=live, width=width) as display:
-        return watch(kubectl, started.job, state, display.state, later=later)
+        return watch(kubectl, job, state, display.state, later=later)
 
 
 def _failed(kubectl: Kubectl, over: Ended, id_: str, at: Reached) -> str:
     """Message for a failed Job, with its pods' last log lines."""
     from fleet.jobs.cluster_view import failure_lines
 
-    lines = [f"the clients of batch {id_} failed: {over.failed}", *failure_lines(kubectl, over.failures)]
+    lines = [f"the pods of batch {id_} failed: {over.failed}", *failure_lines(kubectl, over.failures)]
     lines.append(f"Nothing is lost: fleet batch run FILE {at.where} goes on where it was")
     return "\n".join(lines)
 
 
 def _finish(at: Reached, prepared: _Prepared, wishes: Wishes) -> int:
-    """Show how it ended, and bring the results of one that is done."""
-    from fleet.batch.status import Status, outline
+    """Bring the results of a batch that is done."""
     from fleet.clients.errors import LiveError
 
-    id_ = prepared.shards.id
-    later = f"fleet batch fetch {id_} {at.where}"
+    later = f"fleet batch fetch {prepared.shards.id} {at.where}"
     batch = prepared.stored.batch()
     assert batch is not None
-    status = Status.of(prepared.stored, batch)
-    if status.phase != "done" or wishes.detach:
-        show(outline(status, at.where), "text")
-        return CLEAN if status.phase == "done" else FINDINGS
+    if wishes.detach:
+        sys.stdout.write(f"  bring its results:  {later}\n")
+        return CLEAN
     try:
         return bring(prepared.stored, batch, wishes.out, at.where)
     except (KeyboardInterrupt, SystemExit) as stop:

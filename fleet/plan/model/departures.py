@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 
 from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.model.deployment import Deployment, EngineShape, record_fleet
@@ -37,52 +36,40 @@ _OPTIONS = {
 
 def departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> tuple[str, ...]:
     """Differences from the nearest measured configuration, one phrase each; empty for that configuration at its load."""
-    return tuple(_departures(deployment, workload, in_flight_per_node))
+    found = _departures(deployment, workload, in_flight_per_node)
+    return tuple(f"{what}: {here}; measured: {measured}" for what, here, measured in found)
 
 
-def _departures(deployment: Deployment, workload: Workload, in_flight_per_node: float) -> Iterator[str]:
+def _departures(
+    deployment: Deployment, workload: Workload, in_flight_per_node: float
+) -> Iterator[tuple[str, str, str]]:
+    """What differs, its value here, and what was measured."""
     record = record_fleet(deployment.nodes, routing=deployment.routing)
     if deployment.model != record.model:
-        yield f"model: {deployment.model.name}; measured: {record.model.name}"
+        yield "model", deployment.model.name, record.model.name
     if (deployment.gpu, deployment.gpus_per_node) != (record.gpu, record.gpus_per_node):
-        yield f"GPU: {deployment.gpus_per_node} {deployment.gpu.name} per node; measured: 8 {record.gpu.name}"
+        yield "GPU", f"{deployment.gpus_per_node} {deployment.gpu.name} per node", f"8 {record.gpu.name}"
     engines = MEASURED_ENGINES if deployment.routing == "cluster-ip" else [record.engine]
     nearest = min(engines, key=lambda engine: len(_changed(engine, deployment.engine)))
-    yield from _engine(nearest, deployment.engine)
+    for name in _changed(nearest, deployment.engine):
+        yield _OPTIONS[name], _format(getattr(deployment.engine, name)), _format(getattr(nearest, name))
     fewest, most = MEASURED_NODES[deployment.routing] if nearest == record.engine else (1, 1)
     if not fewest <= deployment.nodes <= most:
         counts = f"{fewest} to {most}" if fewest < most else f"{fewest}"
-        yield f"nodes: {deployment.nodes} with {deployment.routing} routing; measured: {counts}"
-    yield from _requests(workload)
+        yield "nodes", f"{deployment.nodes} with {deployment.routing} routing", counts
+    article = named_workload("article")
+    if workload.input_tokens != article.input_tokens:
+        yield "prompts", f"{_range(workload.input_tokens)} tokens", _range(article.input_tokens)
+    if workload.output_tokens != article.output_tokens:
+        yield "answers", f"{_range(workload.output_tokens)} tokens", _range(article.output_tokens)
+    if workload.shared_prefix_tokens:
+        yield "prompts", "shared prefix and cache hits", "neither"
     if abs(in_flight_per_node / MEASURED_ENGINES[nearest] - 1) > _SAME_LOAD:
-        yield (
-            f"load: {in_flight_per_node:,.0f} requests in flight per node; measured: {MEASURED_ENGINES[nearest]:,.0f}"
-        )
-
-
-def _engine(measured: EngineShape, ours: EngineShape) -> Iterator[str]:
-    for name in _changed(measured, ours):
-        published, here = getattr(measured, name), getattr(ours, name)
-        if any(getattr(engine, name) == here for engine in MEASURED_ENGINES):
-            yield f"{_OPTIONS[name]}: {_format(here)}, measured only with other options; measured with these: {_format(published)}"
-        else:
-            yield f"{_OPTIONS[name]}: {_format(here)}; measured: {_format(published)}"
+        yield "load", f"{in_flight_per_node:,.0f} requests in flight per node", f"{MEASURED_ENGINES[nearest]:,.0f}"
 
 
 def _changed(measured: EngineShape, ours: EngineShape) -> list[str]:
-    return [field.name for field in fields(EngineShape) if getattr(measured, field.name) != getattr(ours, field.name)]
-
-
-def _requests(workload: Workload) -> Iterator[str]:
-    measured = named_workload("article")
-    for name, published, here in (
-        ("prompts", measured.input_tokens, workload.input_tokens),
-        ("answers", measured.output_tokens, workload.output_tokens),
-    ):
-        if published != here:
-            yield f"{name}: {_range(here)} tokens; measured: {_range(published)}"
-    if workload.shared_prefix_tokens:
-        yield "prompts: shared prefix and cache hits; measured: neither"
+    return [name for name in _OPTIONS if getattr(measured, name) != getattr(ours, name)]
 
 
 def _range(lengths: Lengths) -> str:

@@ -13,8 +13,6 @@ from facts.models import ModelShape, of_the_article
 from facts.releases import Defect
 
 Routing = Literal["cluster-ip", "inference-gateway"]
-Reading = Literal["fleet", "engine"]
-"""As the article's fleet, with its host time and its wait before the engines; or as one engine alone."""
 
 # Source: the article: requests in flight on one node, in every table.
 MEASURED_IN_FLIGHT_PER_NODE = 2_000
@@ -79,7 +77,6 @@ class Deployment:
     gpu: Gpu = DEFAULT_MACHINE.gpu
     gpus_per_node: int = 8
     routing: Routing = "cluster-ip"
-    reading: Reading = "fleet"
     slow_product: Defect | None = None
     """The release's defect that slows this model's products on this GPU."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,12 +16,11 @@ from fleet.plan.model.deployment import (
 from fleet.plan.model.gpu_memory import MemoryBudget
 from fleet.plan.model.roofline import is_articles
 from fleet.plan.model.step_time import EngineLoad, StepCosts, Wait, closed_loop, open_loop, step_costs
+from fleet.plan.search import lowest
 
 # Measured: vLLM 0.20.2, four H200, 2026-11-22, the article's mix of two input tokens to one output token: one API server process saturated
 # a core at 109,706 total tok/s, with 195 of 1,600 requests in the engines and 8 s to first token. Four reached 142,068 and 0.2 s.
 API_SERVER_TOKENS_PER_S = 110_000
-API_SERVER_MEASURED_REQUESTS_PER_S = 95
-"""The same run's requests of 1,152 tokens. More short requests may cost more than their tokens; not measured."""
 _EXPERT_ROUNDS = 8
 _SAME_RATE = 1e-9
 # Node count of the gateway's fit.
@@ -116,22 +114,22 @@ def best_in_flight(
 def _best_in_flight(
     one: Deployment, workload: Workload, parameters: Parameters, budget: MemoryBudget, most: float
 ) -> float:
-    counts = range(one.engine.data_parallel, int(most) + 1)
+    least = one.engine.data_parallel
 
     def rate(per_node: float) -> float:
         return _closed(one, workload, per_node * one.nodes, parameters, budget, GATEWAY_HALFWAY).engine.requests_per_s
 
     def uncaptured(per_node: float) -> bool:
-        engine = per_node / one.engine.data_parallel
+        engine = per_node / least
         costs = step_costs(one, workload, parameters, budget, engine)
         return not closed_loop(costs, engine, _wait(parameters, one, per_node)).captured
 
     best = most
     if uncaptured(most):
-        captured = counts[: bisect_left(counts, True, key=uncaptured)]
-        best = max((most, *captured[-1:]), key=rate)
+        beyond = lowest(uncaptured, least, int(most)) or int(most) + 1
+        best = max((most, *([beyond - 1] if beyond > least else [])), key=rate)
     enough = (1 - _SAME_RATE) * rate(best)
-    return min(best, float(counts[0] + bisect_left(counts, enough, hi=max(0, int(best) - counts[0] + 1), key=rate)))
+    return min(best, float(lowest(lambda per_node: rate(per_node) >= enough, least, int(best)) or best))
 
 
 def _closed(

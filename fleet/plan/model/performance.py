@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from facts import memory
-from facts.releases import Defect
 from facts.workloads import Workload, named_workload
 from fleet.plan.model import latency
-from fleet.plan.model.calibration import Accuracy, Parameters, calibration
+from fleet.plan.model.calibration import Parameters, calibration
 from fleet.plan.model.departures import departures
 from fleet.plan.model.deployment import Deployment, OfferedLoad, record_fleet
 from fleet.plan.model.estimates import Basis, Estimate
@@ -45,22 +44,32 @@ class ContextTooShortError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """Estimates for a fleet under a load. Latencies are means unless named otherwise."""
+    """A fleet under a load. Latencies are means unless named otherwise.
 
+    Values are as the article's fleet, with its host time and its wait before the engines; intervals reach to one engine without them.
+    """
+
+    basis: Basis
+    reasons: tuple[str, ...]
+    """Differences from what was measured. Each widens the intervals."""
+    factor: float | None
+    """Uncertainty of each end, as a ratio; None where the fit gives the interval."""
+    is_bound: bool
+    """Whether the GPU was never measured, so that values are its full arithmetic and bandwidth: rates at most, latencies at least these."""
     total_tokens_per_s: Estimate
     """Input and output tokens."""
     output_tokens_per_s: Estimate
     requests_per_s: Estimate
-    in_flight: Estimate
-    seconds_per_request: Estimate
     ttft_ms: Estimate
     """Time to first token."""
     ttft_p99_ms: Estimate
     tpot_ms: Estimate
     """Time per output token after the first."""
-    running_per_engine: Estimate
+    in_flight: float
+    seconds_per_request: float
+    running_per_engine: float
     """Mean sequences per step."""
-    kv_cache_peak_percent: Estimate
+    kv_cache_peak_percent: float
     """After a burst: with as many of an engine's requests running as its limits allow."""
     tokens_per_chunk: float
     """Of a streamed chunk after the first."""
@@ -70,26 +79,30 @@ class Performance:
     shortest_prompt_with_cache_hit_tokens: int | None
     """Shortest shared prefix that can hit the cache; None if prefix caching is off."""
 
+    @property
+    def label(self) -> str:
+        """The basis as reports show it: `by published rows`, `roofline x/÷ 2`."""
+        if self.factor is None:
+            return "by published rows"
+        return f"{self.basis}, upper bound" if self.is_bound else f"{self.basis} x/÷ {self.factor:g}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Frame:
-    """The central solution, and those of other parameters that explain the measurements as well."""
+class _Solved:
+    """The planned solution, and those of other parameters that explain the measurements as well."""
 
-    central: FleetLoad
-    others: tuple[FleetLoad, ...]
+    loads: tuple[FleetLoad, ...]
+    """The planned one first. An interval spans them all."""
     engine: FleetLoad | None
-    """As one engine, where the central one is as the article's fleet."""
+    """The one without the losses of the article's fleet. None for a bound, and with a defect of the release, which no run has narrowed."""
     basis: Basis
     reasons: tuple[str, ...]
-    accuracy: Accuracy
+    widened: int
+    """How many reasons widen an interval that the fit gives: not those that `loads` hold."""
     factor: float | None = None
-    """Uncertainty factor; None where the calibration gives the interval."""
-    bound: bool = False
-    """Whether the central solution is the GPU's peak, which nothing passes."""
-    stated: tuple[str, ...] = ()
-    """Reasons that `others` include, so that they do not widen the interval further."""
+    is_bound: bool = False
 
-    def estimate(
+    def span(
         self,
         percent: float,
         of: Callable[[FleetLoad], float],
@@ -97,43 +110,20 @@ class _Frame:
         low: Callable[[FleetLoad], float] | None = None,
         high: Callable[[FleetLoad], float] | None = None,
     ) -> Estimate:
-        """The central value; its interval spans the other solutions plus `percent`. `low` and `high` override `of` at the ends."""
-        loads = (self.central, *self.others)
-        values = [of(load) for load in loads]
+        """The planned value in its interval. Of the fit, `percent` widens it, and `low` and `high` are further readings of its ends."""
+        value, *others = values = [of(load) for load in self.loads]
         if self.factor is None:
-            width = 1 + (percent + self.accuracy.per_departure_percent * len(self.reasons)) / 100
-            lowest = min(values + ([low(load) for load in loads] if low else [])) / width
-            highest = max(values + ([high(load) for load in loads] if high else [])) * width
-        elif self.bound:
-            lowest, highest = self._beside_bound(values[0], values[1:])
+            width = 1 + (percent + calibration().accuracy.per_departure_percent * self.widened) / 100
+            least = min(values + ([low(load) for load in self.loads] if low else [])) / width
+            most = max(values + ([high(load) for load in self.loads] if high else [])) * width
+        elif not self.is_bound:
+            least, most = min(values) / self.factor, max(values) * self.factor
+        elif max(others) <= value:
+            # The bound is its own end; the other is what measured GPUs reach.
+            least, most = min(others) / self.factor, value
         else:
-            lowest, highest = min(values) / self.factor, max(values) * self.factor
-        return Estimate(
-            value=values[0],
-            low=min(lowest, values[0]),
-            high=max(highest, values[0]),
-            basis=self.basis,
-            reasons=(*self.reasons, *self.stated),
-            factor=None if self.bound else self.factor,
-            as_engine=None if self.engine is None else of(self.engine),
-        )
-
-    def _beside_bound(self, value: float, reached: list[float]) -> tuple[float, float]:
-        """The bound is its own end; the other is what measured GPUs reach, by the factor."""
-        assert self.factor is not None
-        if max(reached) <= value:
-            return min(reached) / self.factor, value
-        return value, max(reached) * self.factor
-
-    @property
-    def rate_percent(self) -> float:
-        """Uncertainty of throughput in percent, for measured or other options."""
-        return self.accuracy.configuration_percent if self.reasons else self.accuracy.throughput_percent
-
-    def given(self, value: float) -> Estimate:
-        """A value that the question gives."""
-        reasons = (*self.reasons, *self.stated)
-        return Estimate(value=value, low=value, high=value, basis=self.basis, reasons=reasons)
+            least, most = value, max(others) * self.factor
+        return Estimate(value=value, low=min(least, value), high=max(most, value))
 
 
 def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
@@ -145,38 +135,50 @@ def estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -
 @lru_cache(maxsize=1_024)
 def _estimate(deployment: Deployment, workload: Workload, offered: OfferedLoad) -> Performance:
     room = budget(deployment, workload)
-    frame_of = _frame if is_articles(deployment) and deployment.reading == "fleet" else _roofline_frame
-    frame = frame_of(deployment, workload, offered, room, planned_share(deployment))
-    if deployment.slow_product is not None:
-        frame = _slowed(frame, deployment.slow_product, partial(frame_of, deployment, workload), offered, room)
-    accuracy, rate_percent = frame.accuracy, frame.rate_percent
-    timed, counted = _latency_frames(frame, deployment)
+    solved = _solved(deployment, workload, offered, room)
+    central, accuracy = solved.loads[0], calibration().accuracy
     if offered.requests_per_s is None:
-        assert offered.in_flight is not None
-        requests = frame.estimate(rate_percent, lambda load: load.requests_per_s)
-        in_flight = frame.given(offered.in_flight)
+        percent = accuracy.configuration_percent if solved.widened else accuracy.throughput_percent
+        requests = solved.span(percent, lambda load: load.requests_per_s)
     else:
-        requests = frame.given(offered.requests_per_s)
-        in_flight = frame.estimate(rate_percent, lambda load: load.in_flight)
-    tokens = requests.map(lambda rate: rate * workload.tokens_per_request)
-    peak = counted.estimate(rate_percent, lambda load: min(load.costs.running_limit, load.engine.in_flight))
+        requests = _exactly(offered.requests_per_s)
+    # No latency was measured behind the gateway, nor with other options than the record's.
+    unmeasured = deployment.routing == "inference-gateway" or (
+        not solved.widened and deployment.engine != record_fleet(1).engine
+    )
+    timed = replace(solved, widened=solved.widened + unmeasured)
     ttft = _first_token_ms(timed)
+    peak = min(central.costs.running_limit, central.engine.in_flight)
     return Performance(
-        total_tokens_per_s=tokens,
-        output_tokens_per_s=requests.map(lambda rate: rate * workload.output_tokens.mean),
+        basis=solved.basis,
+        reasons=solved.reasons,
+        factor=solved.factor,
+        is_bound=solved.is_bound,
+        total_tokens_per_s=requests.times(workload.tokens_per_request),
+        output_tokens_per_s=requests.times(workload.output_tokens.mean),
         requests_per_s=requests,
-        in_flight=in_flight,
-        seconds_per_request=counted.estimate(rate_percent, lambda load: load.seconds_per_request),
         ttft_ms=ttft,
-        ttft_p99_ms=ttft.map(lambda mean: mean * latency.FIRST_TOKEN_P99_OVER_MEAN),
-        tpot_ms=_spread_ms(timed, accuracy.tpot_percent, lambda load, part: latency.per_token_s(load, workload, part)),
-        running_per_engine=counted.estimate(rate_percent, lambda load: load.engine.running),
-        kv_cache_peak_percent=peak.map(lambda running: room.used_percent(running, workload)),
-        tokens_per_chunk=latency.tokens_per_chunk(frame.central, deployment, workload),
-        limited_by=_limited_by(frame.central),
+        ttft_p99_ms=ttft.times(latency.FIRST_TOKEN_P99_OVER_MEAN),
+        tpot_ms=timed.span(
+            accuracy.tpot_percent,
+            # Half of the gateway's time is spread over the tokens; none or all at the ends.
+            lambda load: latency.per_token_s(load, workload, 0.5) * _MS_PER_S,
+            low=lambda load: latency.per_token_s(load, workload, 0) * _MS_PER_S,
+            high=lambda load: latency.per_token_s(load, workload, 1) * _MS_PER_S,
+        ),
+        in_flight=central.in_flight if offered.in_flight is None else offered.in_flight,
+        seconds_per_request=central.seconds_per_request,
+        running_per_engine=central.engine.running,
+        kv_cache_peak_percent=room.used_percent(peak, workload),
+        tokens_per_chunk=latency.tokens_per_chunk(central, deployment, workload),
+        limited_by=_limited_by(central),
         memory=room,
         shortest_prompt_with_cache_hit_tokens=memory.shortest_prompt_prefix_caching_can_hit(deployment.layout),
     )
+
+
+def _exactly(value: float) -> Estimate:
+    return Estimate(value=value, low=value, high=value)
 
 
 def check_context(deployment: Deployment, workload: Workload) -> None:
@@ -188,9 +190,23 @@ def check_context(deployment: Deployment, workload: Workload) -> None:
         )
 
 
-def _frame(
+def _solved(deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget) -> _Solved:
+    solve = _by_published_rows if is_articles(deployment) else _by_roofline
+    found = solve(deployment, workload, offered, room, planned_share(deployment))
+    if (defect := deployment.slow_product) is None:
+        return found
+    ends: list[FleetLoad] = []
+    for share in defect.throughput_kept:
+        try:
+            ends += solve(deployment, workload, offered, room, share).loads
+        except OverloadedError as error:
+            ends += solve(deployment, workload, OfferedLoad(requests_per_s=error.capacity_per_s), room, share).loads
+    return replace(found, loads=(*found.loads, *ends), engine=None, reasons=(*found.reasons, defect.effect))
+
+
+def _by_published_rows(
     deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget, share: float
-) -> _Frame:
+) -> _Solved:
     """The article's pair. `share`: of throughput, with a defect of the release."""
     taken = calibration()
     parameters = taken.parameters.keeping(share)
@@ -199,77 +215,43 @@ def _frame(
         return _at_most(deployment, workload, offered, other.keeping(share), room, GATEWAY_HALFWAY)
 
     central = fleet_load(deployment, workload, offered, parameters, room)
-    per_node = central.in_flight / deployment.nodes
     fitted = workload == named_workload("article") and FITTED_LOADS.get(deployment) == offered
-    reasons = () if fitted else departures(deployment, workload, per_node)
-    others = [load(variant) for variant in (taken.rounding if deployment.nodes > _FEWEST_SCALED else ())]
+    reasons = () if fitted else departures(deployment, workload, central.in_flight / deployment.nodes)
+    loads = [central, *(load(variant) for variant in (taken.rounding if deployment.nodes > _FEWEST_SCALED else ()))]
     if deployment.routing == "inference-gateway":
-        others += [
+        loads += [
             _at_most(deployment, workload, offered, parameters, room, gateway)
             for gateway in (GATEWAY_CONSTANT, GATEWAY_GROWING)
         ]
     engine = load(known(deployment).engine)
     if reasons:
-        others += [engine, *map(load, taken.variants.values())]
-        others += [
+        loads += [engine, *map(load, taken.variants.values())]
+        loads += [
             _at_most(other, workload, offered, parameters, budget(other, workload), GATEWAY_HALFWAY)
             for other in _alternatives(deployment, central)
         ]
-    return _Frame(
-        central=central,
-        others=tuple(others),
-        engine=engine,
-        basis="fitted" if fitted else "extrapolated" if reasons else "predicted",
-        reasons=reasons,
-        accuracy=taken.accuracy,
-    )
+    return _Solved(loads=tuple(loads), engine=engine, basis="published", reasons=reasons, widened=len(reasons))
 
 
-def _roofline_frame(
+def _by_roofline(
     deployment: Deployment, workload: Workload, offered: OfferedLoad, room: MemoryBudget, share: float
-) -> _Frame:
+) -> _Solved:
     """Any other model and GPU. `share`: of throughput, with a defect of the release."""
-    what, reading = known(deployment), deployment.reading
+    what = known(deployment)
 
     def load(parameters: Parameters) -> FleetLoad:
         return _at_most(deployment, workload, offered, parameters.keeping(share), room, GATEWAY_HALFWAY)
 
-    central = fleet_load(deployment, workload, offered, what.planned(reading).keeping(share), room)
-    engine = load(what.engine) if reading == "fleet" and what.bound is None else None
-    reached = (load(what.reached(reading)),) if what.bound is not None else ()
-    return _Frame(
-        central=central,
-        others=(*reached, *([] if engine is None else [engine])),
-        engine=engine,
+    central = fleet_load(deployment, workload, offered, what.planned.keeping(share), room)
+    other = load(what.engine if what.bound is None else what.fleet)
+    return _Solved(
+        loads=(central, other),
+        engine=other if what.bound is None else None,
         basis=what.basis,
         reasons=(what.reason, _FIRST_TOKEN_REASON),
-        accuracy=calibration().accuracy,
+        widened=0,
         factor=what.line.factor,
-        bound=what.bound is not None,
-    )
-
-
-def _slowed(
-    frame: _Frame,
-    defect: Defect,
-    frame_of: Callable[[OfferedLoad, MemoryBudget, float], _Frame],
-    offered: OfferedLoad,
-    room: MemoryBudget,
-) -> _Frame:
-    """The frame between both ends of what a defect leaves, which no run has narrowed: not as one engine either."""
-    ends: list[FleetLoad] = []
-    for share in defect.throughput_kept:
-        try:
-            end = frame_of(offered, room, share)
-        except OverloadedError as error:
-            end = frame_of(OfferedLoad(requests_per_s=error.capacity_per_s), room, share)
-        ends += [end.central, *end.others]
-    return replace(
-        frame,
-        others=(*frame.others, *ends),
-        engine=None,
-        basis="extrapolated" if frame.basis in ("fitted", "predicted") else frame.basis,
-        stated=(defect.effect,),
+        is_bound=what.bound is not None,
     )
 
 
@@ -309,66 +291,30 @@ def _at_most(
         return fleet_load(deployment, workload, most, parameters, room, gateway)
 
 
-def _first_token_ms(frame: _Frame) -> Estimate:
-    """Half of the gateway's time falls before the first token (none or all at the ends); the low end drops an unmeasured wait.
+def _first_token_ms(solved: _Solved) -> Estimate:
+    """No end is below the prompt's arithmetic at the GPU's peak. Bursts delay an engine's first token by up to a factor of its own."""
+    by, accuracy = latency.FIRST_TOKEN_FACTOR, calibration().accuracy
 
-    No end is below the prompt's arithmetic at the GPU's peak.
-    """
-    first = _fitted_first_token_ms(frame) if frame.factor is None else _first_token_by_steps_ms(frame)
-    floor = frame.central.costs.prompt_floor_s * _MS_PER_S
-    return replace(first, low=max(first.low, floor))
+    def by_steps_ms(load: FleetLoad) -> float:
+        return latency.first_token_by_steps_s(load) * _MS_PER_S
 
-
-def _by_steps_ms(load: FleetLoad) -> float:
-    return latency.first_token_by_steps_s(load) * _MS_PER_S
-
-
-def _first_token_by_steps_ms(frame: _Frame) -> Estimate:
-    """Bursts delay an engine's first token by up to a factor of its own; the article's wait is one, so it gets its own accuracy."""
-    of = _by_steps_ms
-    assert frame.factor is not None
-    if frame.engine is None:
-        return replace(frame, factor=max(frame.factor, latency.FIRST_TOKEN_FACTOR)).estimate(0, of)
-    alone = replace(frame, central=frame.engine, others=(), factor=latency.FIRST_TOKEN_FACTOR).estimate(0, of)
-    as_fleet = of(frame.central)
-    most = as_fleet * (1 + frame.accuracy.ttft_percent / 100)
-    return replace(alone, value=as_fleet, low=min(alone.low, as_fleet), high=max(alone.high, most))
-
-
-def _fitted_first_token_ms(frame: _Frame) -> Estimate:
-    first = frame.estimate(
-        frame.accuracy.ttft_percent,
-        lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,
-        low=(lambda load: latency.first_token_in_engine_s(load) * _MS_PER_S) if frame.reasons else None,
-        high=lambda load: latency.first_token_s(load, 1) * _MS_PER_S,
-    )
-    if frame.engine is None:
-        return first
-    as_engine = _by_steps_ms(frame.engine)
-    if not frame.reasons:
-        return replace(first, as_engine=as_engine)
-    # Outside the article's own runs bursts delay the first token as on any machine.
-    by = latency.FIRST_TOKEN_FACTOR
-    return replace(first, as_engine=as_engine, low=min(first.low, as_engine / by), high=max(first.high, as_engine * by))
-
-
-def _spread_ms(frame: _Frame, percent: float, of: Callable[[FleetLoad, float], float]) -> Estimate:
-    """Half of the gateway's time is spread over the tokens (none or all at the ends)."""
-    return frame.estimate(
-        percent,
-        lambda load: of(load, 0.5) * _MS_PER_S,
-        low=lambda load: of(load, 0) * _MS_PER_S,
-        high=lambda load: of(load, 1) * _MS_PER_S,
-    )
-
-
-def _latency_frames(frame: _Frame, deployment: Deployment) -> tuple[_Frame, _Frame]:
-    """Frames for the fitted latencies, and for all other readings besides throughput."""
-    if frame.factor is not None:
-        return frame, frame
-    gateway = deployment.routing == "inference-gateway"
-    if gateway or (not frame.reasons and deployment.engine != record_fleet(1).engine):
-        where = "behind the gateway" if gateway else "with these options"
-        reason = f"latency: none was measured {where}"
-        frame = replace(frame, basis="extrapolated", reasons=(*frame.reasons, reason))
-    return frame, replace(frame, basis="predicted") if frame.basis == "fitted" else frame
+    if solved.factor is None:
+        # Half of the gateway's time falls before the first token, none or all at the ends; the low end drops an unmeasured wait.
+        found = solved.span(
+            accuracy.ttft_percent,
+            lambda load: latency.first_token_s(load, 0.5) * _MS_PER_S,
+            low=(lambda load: latency.first_token_in_engine_s(load) * _MS_PER_S) if solved.widened else None,
+            high=lambda load: latency.first_token_s(load, 1) * _MS_PER_S,
+        )
+        engine = solved.engine if solved.widened else None
+    elif solved.engine is None:
+        found, engine = replace(solved, factor=max(solved.factor, by)).span(0, by_steps_ms), None
+    else:
+        # The article's wait is a burst already, so it gets its own accuracy.
+        value, engine = by_steps_ms(solved.loads[0]), solved.engine
+        found = Estimate(value=value, low=value, high=value * (1 + accuracy.ttft_percent / 100))
+    low, high = found.low, found.high
+    if engine is not None:
+        alone = by_steps_ms(engine)
+        low, high = min(low, alone / by), max(high, alone * by)
+    return replace(found, low=max(low, solved.loads[0].costs.prompt_floor_s * _MS_PER_S), high=high)

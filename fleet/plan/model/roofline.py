@@ -3,8 +3,8 @@
 Weights, keys, values and states are read at the GPU's full bandwidth once a step. Arithmetic reaches a share of the GPU's peak in the
 weights' number format. Each layer adds a fixed time: kernel launches, and under tensor parallelism its all-reduces within one host.
 
-Every machine has two readings, the ends of each interval: as one engine, which is the roofline; and as the article's fleet, with what its
-nodes lost beyond an engine, host time in each step and a wait before it. Why they lost it is not proven (docs/planner-model.md).
+What the article's nodes lost beyond an engine, host time in each step and a wait before it, is counted on every machine alike: why they
+lost it is not proven (docs/planner-model.md). The other end of each interval is one engine without these losses.
 Memory, queues and latency follow as for the article's fleet (fleet/plan/model/step_time.py). docs/planner-model.md shows the errors
 on public measurements, which tests hold (tests/fleet/plan/model/public_rows.py).
 """
@@ -19,7 +19,7 @@ from facts import machines
 from facts.machines import Gpu
 from facts.models import CATALOGUE, ModelShape, of_the_article
 from fleet.plan.model.calibration import Parameters, calibration
-from fleet.plan.model.deployment import Deployment, Reading
+from fleet.plan.model.deployment import Deployment
 from fleet.plan.model.estimates import Basis
 
 
@@ -57,7 +57,7 @@ MEASURED_GPUS: Final = frozenset(gpu.name for gpu in (*_HOPPER, machines.B200))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """Both readings of one model on one GPU, and the confidence in them."""
+    """Parameters of one model on one GPU, and the confidence in them."""
 
     basis: Basis
     fleet: Parameters
@@ -65,24 +65,21 @@ class Known:
     engine: Parameters
     """As one engine."""
     line: Roofline
-    """Behind `engine`; its factor widens both readings."""
+    """Behind `engine`; its factor widens every interval."""
     bound: Parameters | None = None
     """The GPU's peak, for a GPU without measurements."""
     reason: str = ""
     """Explanation of the basis."""
 
-    def planned(self, reading: Reading) -> Parameters:
-        """What a plan counts on: a bound where nothing was measured, else the reading."""
-        return self.bound or self.reached(reading)
-
-    def reached(self, reading: Reading) -> Parameters:
-        """What the GPU reaches at the efficiency of measured ones."""
-        return self.fleet if reading == "fleet" else self.engine
+    @property
+    def planned(self) -> Parameters:
+        """What a plan counts on: as the article's fleet, or a bound where nothing was measured."""
+        return self.bound or self.fleet
 
 
 def planned(deployment: Deployment) -> Parameters:
     """What a plan counts on for the deployment."""
-    return known(deployment).planned(deployment.reading).keeping(planned_share(deployment))
+    return known(deployment).planned.keeping(planned_share(deployment))
 
 
 def planned_share(deployment: Deployment) -> float:
@@ -94,7 +91,7 @@ def planned_share(deployment: Deployment) -> float:
 
 
 def known(deployment: Deployment) -> Known:
-    """Basis and both readings for the deployment's model and GPU."""
+    """Parameters and basis for the deployment's model and GPU."""
     return _known(deployment.model, deployment.gpu)
 
 
@@ -104,19 +101,18 @@ def _known(model: ModelShape, gpu: Gpu) -> Known:
     if _is_articles(model, gpu):
         articles = calibration().parameters
         return Known(
-            basis="extrapolated",
+            basis="published",
             fleet=articles,
             engine=replace(
                 articles, host_ms_per_step=articles.host_ms_per_step - _lost_ms_per_step(), wait_s=0.0, wait_share=0.0
             ),
             line=line,
-            reason="one engine: the article's fleet without its wait and the host time that no engine alone showed",
         )
     engine = roofline_of(model, line)
     fleet = _with_losses(engine)
     if gpu.name not in MEASURED_GPUS:
         return Known(
-            basis="upper bound",
+            basis="roofline",
             fleet=fleet,
             engine=engine,
             line=line,
@@ -130,9 +126,9 @@ def _known(model: ModelShape, gpu: Gpu) -> Known:
             "article's engine"
         )
     else:
-        basis = "estimated"
+        basis = "roofline"
         what = "dense models" if line is DENSE else "models with experts or linear layers"
-        reason = f"estimated: {model.name} was not measured on {gpu.name}; a roofline of {what}"
+        reason = f"roofline: {model.name} was not measured on {gpu.name}; as {what} reach elsewhere"
     return Known(basis=basis, fleet=fleet, engine=engine, line=line, reason=reason)
 
 

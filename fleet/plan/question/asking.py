@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from facts import ledger
 from facts.machines import DEFAULT, DEFAULT_MACHINE, MACHINES, Machine, machine_hint
 from facts.model_config import ModelShape
 from facts.texts import hint
 from facts.user_error import UserError
-from facts.workloads import Lengths, Workload, named_workload, workloads_with_lengths
+from facts.workloads import Lengths, Workload, named_workload
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_CAPACITY, Asked
-from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Routing
 from fleet.plan.model.gpu_memory import DoesNotFitError
 from fleet.plan.question.fitting import fitted, model_facts
 from fleet.plan.question.goals import (
     DEFAULT_REGION,
     Batch,
     Budget,
-    Limits,
     PlanGoal,
     PlanQuestion,
     RequestsPerSecond,
@@ -28,6 +24,7 @@ from fleet.plan.question.goals import (
     Users,
     parse_hours,
 )
+from fleet.plan.question.limits import Limits
 from fleet.plan.question.profiles import ProfileFacts, profile_facts, profile_names, profiles_for
 
 DEFAULT_WORKLOAD = "article"
@@ -35,9 +32,7 @@ DEFAULT_PROFILE = "record"
 BATCH_PROFILE = "serve-batch"
 SERVING_PROFILE = "serve-chat"
 """Default for other machines and models than the article's."""
-_GOALS = ("tokens_per_second", "users", "requests_per_second", "usd_per_hour", "documents")
-_OF_BATCH = ("tokens_per_document", "output_tokens", "longest_document", "longest_output", "deadline")
-_OF_TRAFFIC = ("workload", "isl", "osl", "hours_per_week")
+_GOALS = ("users", "requests_per_second", "tokens_per_second", "documents", "usd_per_hour")
 
 
 class AskingError(UserError):
@@ -64,15 +59,16 @@ def question_of(asked: Asked, *, for_stack: bool = False) -> PlanQuestion:
     if len(given) != 1:
         problem = f"{' and '.join(map(_option, given))} cannot be combined" if given else "the goal is missing"
         raise AskingError(f"{problem}; pass one of {', '.join(map(_option, _GOALS))}")
-    _belongs(asked)
-    routing: Routing = "inference-gateway" if asked.gateway else "cluster-ip"
+    if asked.deadline is not None and asked.documents is None:
+        raise AskingError("--deadline requires --documents")
     try:
         workload, notes = _workload(asked)
         machine = _machine(asked)
+        limits = Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms)
         profile, chosen = _profile(asked, workload, for_stack=for_stack)
         model = None if asked.model in (None, profile.model) else model_facts(asked.model or "")
         try:
-            profile = fitted(profile, machine, workload, model)
+            profile, split_because = fitted(profile, machine, workload, model, limits)
         except DoesNotFitError as error:
             raise NoFitError(str(error), lambda: _larger(profile, machine, workload, model)) from None
         return PlanQuestion(
@@ -80,20 +76,13 @@ def question_of(asked: Asked, *, for_stack: bool = False) -> PlanQuestion:
             profile=profile,
             machine=machine,
             workload=workload,
-            limits=Limits(ttft_p99_ms=asked.ttft_p99_ms, tpot_ms=asked.tpot_ms),
+            limits=limits,
             capacity=asked.capacity or DEFAULT_CAPACITY,
-            routing=routing,
-            routers=asked.routers,
-            reading=asked.sized_as,
             load_share=asked.load_share,
-            spares=asked.spares,
-            notices_per_node_day=asked.loss_per_node_day,
-            confidence=asked.confidence,
-            duty=Duty() if asked.hours_per_week is None else Duty(hours_per_week=asked.hours_per_week),
             region=asked.region or DEFAULT_REGION,
             usd_per_node_hour=asked.usd_per_node_hour,
             starts_from=asked.starts_from,
-            compile_cache=asked.compile_cache,
+            split_because=split_because,
             notes=(*chosen, *notes, *_machine_note(asked)),
         )
     except ValueError as error:
@@ -120,29 +109,6 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _belongs(asked: Asked) -> None:
-    """Refuse options that the goal would ignore."""
-    for name in _OF_BATCH if asked.documents is None else _OF_TRAFFIC:
-        if getattr(asked, name) is not None:
-            problem = "requires" if asked.documents is None else "cannot be combined with"
-            raise AskingError(f"{_option(name)} {problem} --documents")
-    if asked.think_seconds is not None and asked.users is None:
-        raise AskingError("--think-seconds requires --users")
-    if asked.documents is not None and (asked.tokens_per_document is None or asked.output_tokens is None):
-        raise AskingError(
-            "--documents requires --tokens-per-document (mean length with its instruction) and --output-tokens "
-            "(length of the answer)"
-        )
-    if asked.routers and asked.gateway:
-        raise AskingError(
-            "--routers and --gateway cannot be combined: the gateway's endpoint picker chooses the server"
-        )
-    if (asked.isl is None) != (asked.osl is None):
-        raise AskingError("--isl and --osl are required together: input and output tokens of a request")
-    if asked.isl is not None and asked.workload is not None:
-        raise AskingError("--workload cannot be combined with --isl and --osl: both set request lengths")
-
-
 def _machine(asked: Asked) -> Machine:
     if asked.machine is None:
         return DEFAULT_MACHINE
@@ -163,7 +129,7 @@ def _goal(asked: Asked) -> PlanGoal:
     if asked.tokens_per_second is not None:
         return TokensPerSecond(total_tokens_per_s=asked.tokens_per_second)
     if asked.users is not None:
-        return Users(count=asked.users, think_seconds=asked.think_seconds or 0.0)
+        return Users(users=asked.users)
     if asked.requests_per_second is not None:
         return RequestsPerSecond(requests_per_s=asked.requests_per_second)
     if asked.usd_per_hour is not None:
@@ -175,36 +141,23 @@ def _goal(asked: Asked) -> PlanGoal:
 
 
 def _workload(asked: Asked) -> tuple[Workload, tuple[str, ...]]:
-    if asked.documents is not None:
-        assert asked.tokens_per_document is not None
-        assert asked.output_tokens is not None
+    into, out = asked.input_tokens, asked.output_tokens
+    if into is not None and out is not None:
         return Workload(
-            input_tokens=_lengths(asked, "tokens_per_document", "longest_document"),
-            output_tokens=_lengths(asked, "output_tokens", "longest_output"),
+            input_tokens=_lengths(into, asked.longest_input), output_tokens=_lengths(out, asked.longest_output)
         ), ()
-    if asked.isl is not None and asked.osl is not None:
-        return Workload(input_tokens=Lengths.exactly(asked.isl), output_tokens=Lengths.exactly(asked.osl)), ()
-    name = asked.workload or DEFAULT_WORKLOAD
-    known = workloads_with_lengths()
-    if name not in known:
-        by_file = name in ledger.section("workloads", "workloads")
-        why = "has no fixed lengths" if by_file else "is not known"
-        raise AskingError(f"--workload {name} {why}; allowed: {', '.join(known)}; or pass --isl and --osl")
-    workload = named_workload(name)
-    if asked.workload is not None:
-        return workload, ()
+    if (into, out) != (None, None) or asked.documents is not None:
+        of = " of a document" if asked.documents is not None else ""
+        raise AskingError(f"--input-tokens and --output-tokens are required together: mean lengths{of} and its answer")
+    workload = named_workload(DEFAULT_WORKLOAD)
     return workload, (
         f"Request lengths default to the article's: {workload.input_tokens.mean:g} tokens in and "
-        f"{workload.output_tokens.mean:g} out on average. Set yours with --isl and --osl.",
+        f"{workload.output_tokens.mean:g} out on average. Set yours with --input-tokens and --output-tokens.",
     )
 
 
-def _lengths(asked: Asked, of_mean: str, of_longest: str) -> Lengths:
-    mean: int = getattr(asked, of_mean)
-    longest: int = getattr(asked, of_longest) or mean
-    if longest < mean:
-        raise AskingError(f"{_option(of_longest)} {longest} is below the mean, {_option(of_mean)} {mean}")
-    return Lengths(min=mean if longest == mean else 1, mean=mean, max=longest)
+def _lengths(mean: int, longest: int | None) -> Lengths:
+    return Lengths(min=1 if longest and longest > mean else mean, mean=mean, max=longest or mean)
 
 
 def _profile(asked: Asked, workload: Workload, *, for_stack: bool) -> tuple[ProfileFacts, tuple[str, ...]]:

@@ -20,12 +20,16 @@ from facts.workloads import Workload
 from fleet.plan.model.deployment import Deployment, OfferedLoad
 from fleet.plan.model.fleet_rate import fleet_load, most_in_flight_per_node
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
+from fleet.plan.model.performance import estimate
 from fleet.plan.model.roofline import known
 from fleet.plan.model.step_time import step_costs
+from fleet.plan.question.limits import Limits
 from fleet.plan.question.profiles import ProfileFacts
 
 _RANKS: Final = (1, 2, 4, 8, 16)
 _FILLINGS: Final = 4
+_LEAST_REQUESTS: Final = 16
+"""Assumed: with fewer in its cache, an engine reads the weights for too few tokens. On B200 the lesson asks for no number."""
 _OF_A_DRAFT: Final = "speculative-config."
 _TRUST: Final = "trust-remote-code"
 _PARSERS: Final = ("tool-call-parser", "reasoning-parser")
@@ -66,14 +70,18 @@ def model_facts(name: str) -> tuple[ModelShape, float]:
 
 
 def fitted(
-    profile: ProfileFacts, machine: Machine, workload: Workload, model: tuple[ModelShape, float] | None = None
-) -> ProfileFacts:
-    """Adapt the profile to model and machine, with the parallelism of highest throughput; unchanged for the article's pair.
+    profile: ProfileFacts,
+    machine: Machine,
+    workload: Workload,
+    model: tuple[ModelShape, float] | None = None,
+    limits: Limits | None = None,
+) -> tuple[ProfileFacts, str]:
+    """The profile adapted to model and machine, unchanged for the article's pair; and why a model that fits one GPU is split, or "".
 
     Raises DoesNotFitError if the model does not fit all GPUs of one machine.
     """
     if machine == DEFAULT_MACHINE and model is None:
-        return profile
+        return profile, ""
     shape, weights_gb = model or (profile.model_shape, profile.weights_gb)
     kept = {name: value for name, value in profile.flags.items() if not _is_foreign(name, value, shape)}
     if machine.gpu.compute_capability < LEAST_FP8_CACHE or shape.name != profile.model_shape.name:
@@ -117,7 +125,7 @@ def fitted(
         engine_version=version,
         gpu=machine.gpu,
     )
-    return _most(changed, machine, workload)
+    return _parallel(changed, machine, workload, limits or Limits())
 
 
 def engine_changes(profile: ProfileFacts, fitted_to: ProfileFacts) -> Mapping[str, Any]:
@@ -148,12 +156,11 @@ def _is_foreign(name: str, value: Scalar, shape: ModelShape) -> bool:
     return part is not None and part not in (models.parts_of([shape.name], shape) or frozenset())
 
 
-def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
-    """The profile with the tensor parallelism of highest throughput; on a tie, the fewest GPUs per engine.
-
-    On B200 always the fewest, as lesson tp8-on-one-gpu-model requires.
+def _parallel(profile: ProfileFacts, machine: Machine, workload: Workload, limits: Limits) -> tuple[ProfileFacts, str]:
+    """The profile on the fewest GPUs per engine that hold the model, as lesson tp8-on-one-gpu-model asks; on more only for a latency
+    limit that it keeps there alone. Where one GPU does not hold it with some requests, the highest throughput decides.
     """
-    best: tuple[float, ProfileFacts] | None = None
+    fitting: list[tuple[int, ProfileFacts]] = []
     refused: DoesNotFitError | None = None
     heads = profile.model_shape.attention_heads
     for ranks in (count for count in _RANKS if machine.gpus % count == 0 and heads % count == 0):
@@ -163,19 +170,43 @@ def _most(profile: ProfileFacts, machine: Machine, workload: Workload) -> Profil
             sized["api-server-count"] = engines
         try:
             sized_to_it = replace(profile, flags={**profile.flags, **sized})
-            one = _startable(_filled(sized_to_it, machine, workload), machine, workload)
-            rate = _highest_rate(one, machine, workload)
+            fitting.append((ranks, _startable(_filled(sized_to_it, machine, workload), machine, workload)))
         except DoesNotFitError as error:
             refused = error
-            continue
-        if best is None or rate > best[0]:
-            best = rate, one
-        if machine.gpu is B200:
-            break
-    if best is None:
+    if not fitting:
         assert refused is not None
         raise refused
-    return best[1]
+    fewest, first = fitting[0]
+    if limits.given:
+        keeping = [(ranks, one) for ranks, one in fitting if _keeps(one, machine, workload, limits)]
+        # Where none does, the nearest limit is that of the most GPUs.
+        ranks, chosen = keeping[0] if keeping else fitting[-1]
+        is_split = ranks > fewest == 1
+        return chosen, f"latency: one GPU does not keep {limits}" if is_split else ""
+    if machine.gpu is B200 or (fewest == 1 and _is_roomy(profile, first, machine, workload)):
+        return first, ""
+    return max((one for _, one in fitting), key=lambda one: _highest_rate(one, machine, workload)), ""
+
+
+def _is_roomy(wanted: ProfileFacts, profile: ProfileFacts, machine: Machine, workload: Workload) -> bool:
+    """Whether an engine has the whole context, and room for some requests."""
+    is_whole = profile.shape.max_model_len_tokens == wanted.shape.max_model_len_tokens
+    return is_whole and _holds(profile, machine, workload) >= _LEAST_REQUESTS
+
+
+def _holds(profile: ProfileFacts, machine: Machine, workload: Workload) -> float:
+    """Requests of that workload in one engine's cache."""
+    return budget(_one(profile, machine), workload).running_limit(workload)
+
+
+def _keeps(profile: ProfileFacts, machine: Machine, workload: Workload, limits: Limits) -> bool:
+    """Whether an engine with one request is within the limits."""
+    one = _one(profile, machine)
+    found = estimate(one, workload, OfferedLoad(in_flight=float(one.engine.data_parallel)))
+    return all(
+        limit is None or (reading.value if found.is_bound else reading.high) <= limit
+        for limit, reading in ((limits.ttft_p99_ms, found.ttft_p99_ms), (limits.tpot_ms, found.tpot_ms))
+    )
 
 
 def _startable(profile: ProfileFacts, machine: Machine, workload: Workload) -> ProfileFacts:
@@ -206,7 +237,7 @@ def _filled(profile: ProfileFacts, machine: Machine, workload: Workload) -> Prof
     most = before.captured_tokens // (1 + before.speculative_tokens)
     for _ in range(_FILLINGS):  # A higher limit takes memory for its logits from the cache.
         shape = profile.shape
-        held = int(budget(_one(profile, machine), workload).running_limit(workload))
+        held = int(_holds(profile, machine, workload))
         sequences = max(least, min(most, held))
         if sequences == shape.max_num_seqs:
             break

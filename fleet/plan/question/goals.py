@@ -1,19 +1,19 @@
-"""A question to the planner: one of five goals, request lengths, latency limits and capacity."""
+"""A question to the planner: one goal, request lengths, latency limits and capacity."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf
 from typing import Final, get_args
 
 from facts.cost import FleetShape
 from facts.machines import DEFAULT_MACHINE, Machine, Way
+from facts.user_error import UserError
 from facts.workloads import Workload
-from fleet.plan.asked import DEFAULT_CONFIDENCE, Capacity, StartsFrom
-from fleet.plan.economics import Duty
-from fleet.plan.model.deployment import Reading, Routing
-from fleet.plan.nodes_for import DEFAULT_LOAD_SHARE, ImpossibleGoalError
+from fleet.plan.asked import DEFAULT_HEADROOM, Capacity, StartsFrom
+from fleet.plan.model.deployment import Routing
+from fleet.plan.question.limits import Limits
 from fleet.plan.question.profiles import ProfileFacts
 
 CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
@@ -47,7 +47,7 @@ _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>s|m|min|h|d)?")
 _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 
 
-class PlanImpossibleError(ImpossibleGoalError):
+class PlanImpossibleError(UserError, ValueError):
     """The goal cannot be reached: the reason, and the nearest possible goal."""
 
     def __init__(self, why: str, nearest: str) -> None:
@@ -65,11 +65,9 @@ class TokensPerSecond:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Users:
-    """Closed-loop users: each waits for a response before the next request."""
+    """Closed-loop users: each sends the next request when the last is answered."""
 
-    count: float
-    think_seconds: float = 0.0
-    """From a response to the user's next request."""
+    users: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,16 +97,6 @@ PlanGoal = TokensPerSecond | Users | RequestsPerSecond | Budget | Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Latency limits, compared with the high end of the estimate."""
-
-    ttft_p99_ms: float | None = None
-    """99th percentile of time to first token."""
-    tpot_ms: float | None = None
-    """Mean time per output token after the first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanQuestion:
     """All inputs of a plan. Raises ValueError for a number out of range."""
 
@@ -119,19 +107,8 @@ class PlanQuestion:
     limits: Limits = field(default_factory=Limits)
     capacity: Capacity = "spot"
     routing: Routing = "cluster-ip"
-    routers: bool = False
-    """Whether routers choose a server for each request, without a gateway: `endpoint.kind: leastRequest`."""
-    reading: Reading = "fleet"
-    """What the nodes are sized for; every interval spans both readings."""
-    load_share: float = DEFAULT_LOAD_SHARE
-    """Planned load as a share of full load. The rest is headroom for uneven hours; spares are separate."""
-    spares: int | None = None
-    """Machines beyond the required ones. None: from `notices_per_node_day`, else 0."""
-    notices_per_node_day: float | None = None
-    """Spot losses per node and day, supplied by the user; no rate is published."""
-    confidence: float = DEFAULT_CONFIDENCE
-    """Share of time in which all required nodes are up, given a loss rate."""
-    duty: Duty = field(default_factory=Duty)
+    load_share: float = 1 - DEFAULT_HEADROOM
+    """Planned load as a share of full load. The rest is headroom for a lost node and uneven hours."""
     region: str = DEFAULT_REGION
     """Region of the list prices."""
     usd_per_node_hour: float | None = None
@@ -141,6 +118,8 @@ class PlanQuestion:
     starts_from: StartsFrom = "nothing"
     compile_cache: bool = False
     """Whether replicas reuse compiled kernels (`server.compileCache`)."""
+    split_because: str = ""
+    """Why a model that fits one GPU is split over several. Empty where it is not."""
     notes: tuple[str, ...] = ()
     """Explanations of defaults chosen for the user."""
 
@@ -150,19 +129,11 @@ class PlanQuestion:
             raise ValueError(
                 f"capacity {self.capacity} is not available for {self.machine.type}; allowed: {', '.join(ways)}"
             )
-        for name, value in _amounts(self.goal, self.limits):
-            if not 0 < value < inf:
+        for name, value in {**asdict(self.goal), **asdict(self.limits)}.items():
+            if value is not None and not 0 < value < inf:
                 raise ValueError(f"{name} must be above 0 and finite, got {value:g}")
         if not 0 < self.load_share <= 1:
             raise ValueError(f"load_share must be above 0 and at most 1, got {self.load_share:g}")
-        if isinstance(self.goal, Users) and not 0 <= self.goal.think_seconds < inf:
-            raise ValueError(f"think_seconds must be 0 or more and finite, got {self.goal.think_seconds:g}")
-        if self.spares is not None and self.spares < 0:
-            raise ValueError(f"spares must be 0 or more, got {self.spares}")
-        if self.notices_per_node_day is not None and not 0 <= self.notices_per_node_day < inf:
-            raise ValueError(f"notices_per_node_day must be 0 or more and finite, got {self.notices_per_node_day:g}")
-        if not 0 < self.confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1, got {self.confidence:g}")
         if self.usd_per_node_hour is not None and not 0 < self.usd_per_node_hour < inf:
             raise ValueError(f"usd_per_node_hour must be above 0 and finite, got {self.usd_per_node_hour:g}")
 
@@ -173,23 +144,3 @@ def parse_hours(text: str) -> float:
     if found is None or float(found["number"]) == 0:
         raise ValueError(f"--deadline {text!r} is not a duration above 0; write 8h, 90m or 1.5d, or a number of hours")
     return float(found["number"]) * _SECONDS[found["unit"] or "h"] / _SECONDS["h"]
-
-
-def _amounts(goal: PlanGoal, limits: Limits) -> list[tuple[str, float]]:
-    match goal:
-        case TokensPerSecond():
-            found = [("total_tokens_per_s", goal.total_tokens_per_s)]
-        case Users():
-            found = [("users", goal.count)]
-        case RequestsPerSecond():
-            found = [("requests_per_s", goal.requests_per_s)]
-        case Budget():
-            found = [("usd_per_hour", goal.usd_per_hour)]
-        case Batch():
-            found = [("documents", float(goal.documents))]
-            if goal.deadline_hours is not None:
-                found.append(("deadline_hours", goal.deadline_hours))
-    for name, value in (("ttft_p99_ms", limits.ttft_p99_ms), ("tpot_ms", limits.tpot_ms)):
-        if value is not None:
-            found.append((name, value))
-    return found

@@ -1,96 +1,97 @@
-"""One goal on every machine, as an outline."""
+"""One goal on every machine, as an outline of at most 25 lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from facts.texts import plural
 from fleet.plan.question.goals import Budget
-from fleet.plan.report.document import camel_case
-from fleet.plan.words import CAPACITIES, format_goal, format_mean_lengths, format_nodes
-from fleet.report.outline import Element, Items, Next, Outline, Prose, Section, some
+from fleet.plan.report.document import plain
+from fleet.plan.words import format_goal, format_mean_lengths, format_nodes
+from fleet.report.outline import Next, Outline, Prose, some
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_list, format_short, format_usd
+from fleet.report.words import format_duration, format_list, format_short, format_usd
 
 if TYPE_CHECKING:
     from fleet.plan.anywhere import Market, Offer
 
-_READING: Final = (
-    "nodes: as the article's fleet, with its wait before the engines and its host time, on every machine alike; in brackets as one "
-    "engine without them, if that differs. tok/s: as the article's fleet.",
-    "cheapest: the cheapest region and its zones, commitments excluded; +9 means nine more regions have a price. Choose others "
-    "with --capacity and --region; --format json lists all. A price is not capacity: zones are those that listed the machine "
-    "in July 2026.",
-    "confidence: calibrated figures were compared with runs of this model on this GPU. x/÷ 2: half or twice as much is "
-    "possible. An upper bound is what the GPU's arithmetic and bandwidth allow; no kernel reaches it.",
-    "USD/h includes known prices of the infrastructure around the nodes and is a lower bound.",
-)
-_WITHIN_BUDGET: Final = "≤ nodes: some prices of the infrastructure are unknown, so the budget may buy fewer."
+_MOST_ROWS: Final = 9
 
 
 def outline(market: Market) -> Outline:
-    """The cheapest offer of each machine, cheapest first, then upper bounds and refused machines."""
+    """The cheapest offer of each machine, cheapest first, and in one line what was left out."""
     question = market.offers[0].plan.question if market.offers else None
-    head: tuple[Element, ...] = ()
-    if question is not None:
-        said = f"`{question.profile.model}`, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
-        head = (Prose(said, "soft"),)
     best = market.best_of_each()
-    measured, bounds = ([one for one in best if one.is_bound is bound] for bound in (False, True))
-    refused = tuple(_refused(market))
-    budget = isinstance(market.question.goal, Budget)
+    shown = [one for one in best if not one.is_bound] or best
+    about = (
+        f"`{question.profile.model}`, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
+        if question
+        else ""
+    )
     return Outline(
         title=f"{format_goal(market.question)}, {format_mean_lengths(market.question.workload)}",
-        verdict="" if market.offers else "no machine reaches this goal",
+        verdict=_verdict(market, shown),
         kind="plan, every machine",
-        head=head,
+        head=some(Prose(about, "soft") if about else None),
         body=some(
-            _table("machines", measured) if measured else None,
-            Section(
-                title=f"GPUs never measured: {'upper bounds on tok/s' if budget else 'lower bounds on nodes and cost'}",
-                body=(_table("bounds", bounds),),
-                id="never-measured",
-            )
-            if bounds
-            else None,
-            Section(title="Refused", body=(Items(refused, "warn"),)) if refused else None,
-            Section(title="How to read this", body=tuple(map(Prose, (*_READING, *((_WITHIN_BUDGET,) * budget))))),
-            _next((measured or bounds)[0]) if best else None,
-            Next("add --sized-as engine", "to size without the losses of the article's fleet")
-            if market.helped_by_engine
+            _table(shown[:_MOST_ROWS]) if shown else None,
+            *map(Prose, _flex_start(market)),
+            Prose(f"Left out: {'; '.join(_left_out(market, best, shown))}. `--format json` has all."),
+            Next(f"add {format_choice(shown[0])}", "for this machine's plan; --write STACK writes it")
+            if shown
             else None,
         ),
-        data=camel_case(
-            {
-                "offers": [_offer(offer) for offer in market.offers],
-                "refused": [
-                    {"machines": list(one.machines), "why": one.why, "nearest": one.nearest} for one in market.refused
-                ],
-            }
-        ),
+        data={
+            "offers": [_offer(offer) for offer in market.offers],
+            "refused": [plain(one) for one in market.refused],
+        },
     )
 
 
-def _refused(market: Market) -> Iterator[str]:
-    """Machines by reason; with the nearest goal of each where no machine has an offer."""
-    if not market.offers:
-        for one in market.refused:
-            nearest = f". Nearest: {one.nearest}" if one.nearest else ""
-            yield f"{format_list(list(one.machines))}: {one.why}{nearest}"
-        return
+def _verdict(market: Market, shown: Sequence[Offer]) -> str:
+    if shown:
+        return ("GPU never measured: " if shown[0].is_bound else "") + format_offer(shown[0])
+    nearest = next((one.nearest for one in market.refused if one.nearest), "")
+    return "no machine reaches this goal" + (f"; nearest: {nearest}" if nearest else "")
+
+
+def _left_out(market: Market, best: Sequence[Offer], shown: Sequence[Offer]) -> Iterator[str]:
+    if len(shown) > _MOST_ROWS:
+        yield f"{plural(len(shown) - _MOST_ROWS, 'dearer machine')}"
+    bounds = [one for one in best if one.is_bound and one not in shown]
+    if bounds:
+        yield f"{plural(len(bounds), 'machine')} whose GPU was never measured, the best with at least {format_offer(bounds[0])}"
     by_reason: dict[str, list[str]] = {}
     for one in market.refused:
         by_reason.setdefault(one.why, []).extend(one.machines)
     for why, machines in by_reason.items():
-        yield f"{format_list(machines)}: {why}"
+        yield f"{format_list(machines) if not shown else plural(len(machines), 'machine')}: {why}"
+    yield "other regions and capacities"
+
+
+def _flex_start(market: Market) -> Iterator[str]:
+    """Where waiting for nodes makes another choice of what is cheapest by the hour."""
+    offers = [one for one in market.offers if not one.is_bound and one.plan.batch is not None]
+    if (
+        offers
+        and (by_hour := min(offers, key=lambda one: one.usd_per_hour)).capacity == "flex-start" != offers[0].capacity
+    ):
+        batch = by_hour.plan.batch
+        assert batch is not None
+        yield (
+            f"Flex-start is cheaper by the hour ({format_choice(by_hour)}) and dearer with the wait for its nodes: "
+            f"{format_usd(by_hour.usd)}, in {format_duration(3_600 * batch.total_hours)}."
+        )
 
 
 def format_offer(offer: Offer) -> str:
     """An offer in one line: `15 a3-highgpu-1g (15 H100), spot in europe-north1: $19.24 an hour`."""
     plan = offer.plan
-    nodes = format_nodes(plan.machines, offer.machine, plan.gpus)
+    nodes = format_nodes(plan.nodes, offer.machine, plan.gpus)
     least = "at least " if plan.money.at_least else ""
-    return f"{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd_per_hour)} an hour"
+    of = "an hour" if plan.batch is None else f"in {format_duration(3_600 * plan.batch.total_hours)}"
+    return f"{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd)} {of}"
 
 
 def format_choice(offer: Offer) -> str:
@@ -98,15 +99,16 @@ def format_choice(offer: Offer) -> str:
     return f"--machine {offer.machine.type} --capacity {offer.capacity} --region {offer.price.region}"
 
 
-def _next(offer: Offer) -> Next:
-    return Next(f"add {format_choice(offer)}", "for this machine's whole plan; with --write STACK as a stack file")
-
-
-def _table(id_: str, offers: Sequence[Offer]) -> Table:
+def _table(offers: Sequence[Offer]) -> Table:
+    of_batch = offers[0].plan.batch is not None
     return Table(
-        id=id_,
+        id="machines",
         caption="The cheapest offer of each machine",
-        columns=(*texts("machine"), *numbers("nodes", "USD/h", "tok/s"), *texts("confidence", "cheapest")),
+        columns=(
+            *texts("machine"),
+            *numbers("nodes", "USD" if of_batch else "USD/h", "tok/s"),
+            *texts("confidence", "cheapest"),
+        ),
         rows=tuple(tuple(map(Cell, _row(offer))) for offer in offers),
     )
 
@@ -115,47 +117,32 @@ def _row(offer: Offer) -> Iterator[str]:
     plan = offer.plan
     within_budget = isinstance(plan.question.goal, Budget)
     least = "≥" if offer.is_bound and not within_budget else ""
-    most = "≤" if offer.is_bound else ""
     yield offer.machine.type
-    fewer = plan.nodes_as_engine
-    engine = "" if fewer in (None, plan.nodes) else f" ({fewer + plan.spares:,})"
     # Prices that are unknown leave less of a budget for nodes.
-    yield f"{'≤' if within_budget and plan.money.at_least else least}{plan.machines:,}{engine}"
-    yield f"{least}{offer.usd_per_hour:,.2f}"
-    yield f"{most}{format_short(plan.performance.total_tokens_per_s.value)}"
+    yield f"{'≤' if within_budget and plan.money.at_least else least}{plan.nodes:,}"
+    yield f"{least}{offer.usd:,.2f}"
+    yield f"{'≤' if offer.is_bound else ''}{format_short(plan.performance.total_tokens_per_s.value)}"
     yield plan.label
-    more = f" +{len(offer.dearer)}" if offer.dearer else ""
-    yield f"{offer.capacity} {offer.price.region}-{offer.price.zones or '?'}{more}"
+    yield f"{offer.capacity} {offer.price.region}"
 
 
 def _offer(offer: Offer) -> dict[str, Any]:
     plan = offer.plan
-    rate = plan.performance.total_tokens_per_s
     return {
         "machine": offer.machine.type,
         "gpu": offer.machine.gpu.name,
         "gpus": offer.machine.gpus,
         "capacity": offer.capacity,
-        "capacity_label": CAPACITIES[offer.capacity],
-        "region": offer.price.region,
-        "zones": [f"{offer.price.region}-{letter}" for letter in offer.price.zones],
-        "price_date": offer.price.date,
-        "usd_per_node_hour": offer.price.usd,
-        "dearer": [{"region": one.region, "usd_per_node_hour": one.usd, "zones": one.zones} for one in offer.dearer],
-        "nodes": plan.machines,
-        "nodes_as_engine": None if plan.nodes_as_engine is None else plan.nodes_as_engine + plan.spares,
-        "usd_per_hour": offer.usd_per_hour,
-        "at_least": plan.money.at_least or offer.is_bound,
-        "prices_unknown": list(plan.money.bill.unknown),
-        "total_tokens_per_s": {
-            "value": rate.value,
-            "low": rate.low,
-            "high": rate.high,
-            "as_engine": rate.as_engine,
-        },
-        "tpot_ms": plan.performance.tpot_ms.value,
-        "ttft_ms": plan.performance.ttft_ms.value,
+        "price": plain(offer.price),
+        "dearer": plain(offer.dearer),
+        "nodes": plan.nodes,
+        "usdPerHour": offer.usd_per_hour,
+        "usd": offer.usd,
+        "atLeast": plan.money.at_least or offer.is_bound,
+        "totalTokensPerS": plain(plan.performance.total_tokens_per_s),
+        "ttftMs": plain(plan.performance.ttft_ms),
+        "tpotMs": plain(plan.performance.tpot_ms),
         "label": plan.label,
-        "data_parallel": plan.deployment.engine.data_parallel,
-        "tensor_parallel": plan.deployment.engine.tensor_parallel,
+        "dataParallel": plan.deployment.engine.data_parallel,
+        "tensorParallel": plan.deployment.engine.tensor_parallel,
     }

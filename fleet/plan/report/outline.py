@@ -3,61 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from facts.cost import LineItem, format_indication
+from facts.cost import format_indication
 from facts.finding import Finding
-from facts.machines import DEFAULT_MACHINE
 from facts.texts import plural
-from fleet.plan.plan import Plan
+from fleet.plan.plan import PerMillion, Plan
 from fleet.plan.question.goals import Budget
-from fleet.plan.report import document, market, plan_tables
+from fleet.plan.report import document, market
 from fleet.plan.words import (
     CAPACITIES,
     ROUTINGS,
     format_figure,
     format_goal,
     format_lengths,
-    format_limits,
     format_mean_lengths,
     format_nodes,
-    format_price_origin,
+    format_quota,
     format_span,
 )
-from fleet.report.outline import (
-    Element,
-    Findings,
-    Items,
-    Next,
-    Number,
-    Outline,
-    Prose,
-    Section,
-    Tiles,
-    some,
-)
-from fleet.report.words import (
-    format_duration,
-    format_milliseconds,
-    format_number,
-    format_percent,
-    format_usd,
-    sentence,
-)
+from fleet.report.outline import Element, Findings, Items, Next, Outline, Prose, Section, some
+from fleet.report.table import Cell, Table, numbers, texts
+from fleet.report.words import format_duration, format_milliseconds, format_number, format_percent, format_usd
 
 if TYPE_CHECKING:
-    from fleet.plan.anywhere import Beside
+    from collections.abc import Callable
+
+    from fleet.plan.anywhere import Offer
+    from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
 
-_BASIS = {
-    "fitted": "The model was fitted to this run.",
-    "predicted": "Not fitted to this run, but within the article's measured range.",
-    "extrapolated": "Outside the measured range in these respects. Each widens every interval.",
-    "calibrated": "Compared with runs on this GPU; within the factor.",
-    "estimated": "A roofline for this class of models, compared with public measurements; within the factor.",
-    "upper bound": "Nothing was measured on this GPU. Real throughput will be lower, and latency higher, than these figures.",
-}
-_STARTS = {"nothing": "nothing", "cluster": "a cluster without weights", "weights": "a cluster with weights"}
+_ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("tok/s, input and output", "total_tokens_per_s", format_number),
+    ("tok/s, output", "output_tokens_per_s", format_number),
+    ("requests/s", "requests_per_s", format_number),
+    ("time to first token (TTFT), mean", "ttft_ms", format_milliseconds),
+    ("TTFT, 99th percentile", "ttft_p99_ms", format_milliseconds),
+    ("time per output token (TPOT), mean", "tpot_ms", format_milliseconds),
+    ("requests in flight", "in_flight", format_number),
+    ("seconds per request", "seconds_per_request", format_number),
+    ("running sequences per engine", "running_per_engine", format_number),
+    ("KV cache in use at most, %", "kv_cache_peak_percent", format_number),
+)
 
 
 def outline(plan: Plan, *, written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
@@ -65,48 +52,36 @@ def outline(plan: Plan, *, written: Sequence[str] = (), commands: Sequence[str] 
     question = plan.question
     ending: tuple[Element, ...] = (Next("add --write STACK", "to write the stack file"),)
     if written:
-        ending = (Prose(f"Written: {', '.join(written)}"), *(Next(command) for command in commands))
+        ending = (Prose(f"Written: {', '.join(written)}"), *map(Next, commands))
+    count = len(plan.performance.reasons)
+    differences = f", {plural(count, 'difference')}" if plan.performance.factor is None and count else ""
+    about = [
+        f"`{question.profile.model}`, profile `{question.profile.name}`, vLLM {question.profile.engine_version}",
+        format_lengths(question.workload),
+        *([str(question.limits)] if question.limits.given else []),
+        f"{format_percent(plan.utilisation, 0)} of full load",
+    ]
     return Outline(
         title=_goal(question),
-        kind=f"plan, {plan.label}",
+        kind=f"plan, {plan.label}{differences}",
         verdict=_answer(plan),
         tone="strong",
-        head=(
-            Prose(
-                "; ".join(
-                    (
-                        f"`{question.profile.model}`, profile `{question.profile.name}`, vLLM {question.profile.engine_version}",
-                        format_lengths(question.workload),
-                        *format_limits(question),
-                    )
-                ),
-                "soft",
-            ),
-            Tiles(tuple(_numbers(plan))),
-        ),
+        head=(Prose("; ".join(about), "soft"), _performance(plan)),
         body=(
+            *some(Findings(tuple(_limits(plan))) if plan.verdicts else None),
+            Section(title="Cost", body=(Items(tuple(_cost(plan))), _apis(plan)), id="cost"),
+            Section(title="Start and infrastructure", body=(Items(tuple(_around(plan))),), id="infrastructure"),
             *some(
-                _notes(plan) if plan.remarks else None,
-                Section(title="Batch", body=(Tiles(tuple(_batch(plan))),)) if plan.batch else None,
-                Section(title="Limits", body=(Findings(tuple(_limits(plan))),)) if plan.verdicts else None,
-                _performance(plan),
-                _prices(plan),
+                Section(title="Notes", body=(Items(plan.remarks),), id="remarks", tone="warn") if plan.remarks else None
             ),
-            _cost(plan),
-            _way(plan),
-            Section(title="Infrastructure", body=(plan_tables.sizing(plan),), id="sizing"),
-            _confidence(plan),
+            Section(title="Confidence", remark=plan.label, body=(Items(tuple(_confidence(plan))),), id="confidence"),
             *ending,
-        ),
-        footer=(
-            "Computed offline from published figures, a fitted model and dated list prices. Nothing here was measured on your "
-            "fleet. The model and its errors: `docs/planner-model.md`; sources of every figure: `docs/provenance.md`.",
         ),
         data=document.plan_document(plan),
     )
 
 
-def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Beside) -> Outline:
+def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Offer | None) -> Outline:
     """Why no fleet of this machine reaches the goal, the nearest possible one, and what else reaches it."""
     finding = Finding(
         id="goal-out-of-reach",
@@ -117,22 +92,14 @@ def impossible(error: PlanImpossibleError, question: PlanQuestion, beside: Besid
     return Outline(title=_goal(question), kind="plan", body=(finding,), data=document.no_plan_document(question))
 
 
-def format_beside(beside: Beside) -> Iterator[str]:
-    """What reaches the goal instead, one phrase each."""
-    if beside.as_engine is not None:
-        found = beside.as_engine
-        nodes = format_nodes(found.machines, found.question.machine, found.gpus)
-        yield f"as one engine, without the losses of the article's fleet: {nodes} (--sized-as engine)"
-    if beside.offer is not None:
-        what = "the same machine" if beside.is_same_machine else "another machine"
-        yield f"{what}: {market.format_offer(beside.offer)} ({market.format_choice(beside.offer)})"
+def format_beside(offer: Offer | None) -> Iterator[str]:
+    """What reaches the goal instead."""
+    if offer is not None:
+        yield f"{market.format_offer(offer)} ({market.format_choice(offer)})"
 
 
 def _goal(question: PlanQuestion) -> str:
     return f"{format_goal(question)}, {format_mean_lengths(question.workload)}"
-
-
-# The head -------------------------------------------------------------------------------------------------------------
 
 
 def _answer(plan: Plan) -> str:
@@ -140,142 +107,35 @@ def _answer(plan: Plan) -> str:
     bound = ""
     if isinstance(plan.question.goal, Budget):
         bound = "at most " if plan.money.at_least else ""
-    elif plan.basis == "upper bound":
+    elif plan.is_bound:
         bound = "at least "
-    nodes = format_nodes(plan.machines, plan.question.machine, plan.gpus)
-    behind = ROUTINGS["router" if plan.question.routers else plan.deployment.routing]
-    priced = plan.money.usd_per_node_hour is not None
-    bought = (
-        f": {plan.money.bill.format_hourly_total(indicates=True)}"
-        if priced
-        else "; the price of a node-hour is unknown"
-    )
-    return f"{bound}{nodes}, {CAPACITIES[plan.question.capacity]}, behind {behind}{bought}"
-
-
-def _numbers(plan: Plan) -> Iterator[Number]:
-    money, now, most = plan.money, plan.performance, plan.maximum
-    least = ", at least" if money.at_least else ""
-    unknown = plural(len(money.bill.unknown), "price") + " unknown" if money.at_least else ""
-    yield Number(
-        name="nodes",
-        now=f"{plan.machines:,}",
-        more=f"{plan.nodes:,} needed, {plural(plan.spares, 'spare')}",
-    )
-    node_hour = money.usd_per_node_hour
-    if node_hour is None:
-        yield Number(name="an hour", now="unknown", more="no dated price of a node-hour is known")
+    nodes = format_nodes(plan.nodes, plan.question.machine, plan.gpus)
+    bought = f"{CAPACITIES[plan.question.capacity]} in {plan.question.region}"
+    if plan.money.usd_per_node_hour is None:
+        price = "; the price of a node-hour is unknown"
     else:
-        yield Number(name=f"an hour{least}", now=format_usd(money.usd_per_hour), more=unknown)
-    price = plan_tables.price_of(plan)
-    if price is None:
-        yield Number(name="a million tokens", now="unknown", more="no price of a node-hour")
-    else:
-        full = f"; at full load {format_usd(money.at_full_load.total_usd)}" if money.at_full_load else ""
-        yield Number(
-            name=f"a million tokens{least}",
-            now=format_usd(price.total_usd),
-            more=f"{format_usd(price.output_usd)} over output tokens alone{full}",
-        )
-    for name, here, full_load in (
-        ("requests/s", now.requests_per_s, most.requests_per_s),
-        ("tok/s total", now.total_tokens_per_s, most.total_tokens_per_s),
-        ("tok/s output", now.output_tokens_per_s, most.output_tokens_per_s),
-    ):
-        yield Number(
-            name=name,
-            now=format_number(here.value),
-            more=f"{format_span(here)}; at full load {format_number(full_load.value)}",
-        )
-    yield Number(
-        name="mean time to first token (TTFT)",
-        now=format_milliseconds(now.ttft_ms.value),
-        more=f"{format_span(now.ttft_ms, format_milliseconds)}; 99th percentile {format_milliseconds(now.ttft_p99_ms.value)}",
-    )
-    yield Number(
-        name="mean time per token (TPOT)",
-        now=format_milliseconds(now.tpot_ms.value),
-        more=format_span(now.tpot_ms, format_milliseconds),
-    )
-    yield from _readings(plan)
-    yield Number(
-        name="load",
-        now=format_percent(plan.utilisation, 0),
-        more=f"of full load on {plural(plan.nodes, 'node')}",
-    )
-    way = plan.time_to_serve
-    yield Number(
-        name="time to first response",
-        now=format_duration(way.likely_seconds),
-        more=f"{format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
-    )
-    ways = plural(len(plan.reasons), "difference") + " from the measured range" if plan.reasons else ""
-    yield Number(name="confidence", now=plan.label, more=ways)
+        price = f": {plan.money.bill.format_hourly_total(indicates=True)}"
+    return f"{bound}{nodes}, {bought}, behind {ROUTINGS[plan.deployment.routing]}{price}"
 
 
-def _readings(plan: Plan) -> Iterator[Number]:
-    """Which reading the plan is sized for, and what the other would be."""
-    if plan.question.reading == "engine":
-        yield Number(
-            name="sized as",
-            now="engine",
-            more="one alone, without the wait and the host time of the article's fleet (--sized-as fleet)",
-        )
-        return
-    now = plan.performance
-    rate, ttft, tpot = plan.maximum.total_tokens_per_s.as_engine, now.ttft_ms.as_engine, now.tpot_ms.as_engine
-    if rate is None or ttft is None or tpot is None:
-        return
-    fewer = plan.nodes_as_engine
-    nodes = (
-        f"{plural(fewer, 'node')} would do (--sized-as engine); " if fewer is not None and fewer < plan.nodes else ""
-    )
-    yield Number(
-        name="sized as",
-        now="fleet",
-        more=f"the article's, with its wait and host time. As one engine: {nodes}at full load {format_number(rate)} tok/s, "
-        f"TTFT {format_milliseconds(ttft)}, TPOT {format_milliseconds(tpot)}",
+def _performance(plan: Plan) -> Table:
+    """Throughput, latency and memory at the planned load and at full load."""
+    planned = "at best" if plan.is_bound else "planned"
+    return Table(
+        id="performance",
+        caption="Throughput, latency and memory at the planned load and at full load",
+        columns=(*texts("reading"), *numbers(planned, "low to high", "full load")),
+        rows=tuple(
+            (Cell(title), *map(Cell, _reading(getattr(plan.performance, name), getattr(plan.maximum, name), format_)))
+            for title, name, format_ in _ROWS
+        ),
     )
 
 
-def _batch(plan: Plan) -> Iterator[Number]:
-    """Duration and cost of a batch."""
-    batch = plan.batch
-    if batch is None:
-        return
-    least = ", at least" if plan.money.at_least else ""
-
-    def hours(count: float) -> str:
-        return format_duration(count * 3_600)
-
-    deadline = "no deadline" if batch.deadline_hours is None else f"deadline {hours(batch.deadline_hours)}"
-    yield Number(name="total duration", now=hours(batch.total_hours), more=deadline)
-    yield Number(name="start-up", now=hours(batch.start_hours), more="likely")
-    spread = (
-        f"{hours(batch.work_low_hours)} to {hours(batch.work_high_hours)}"
-        if batch.work_low_hours != batch.work_high_hours
-        else ""
-    )
-    yield Number(name="processing", now=hours(batch.work_hours), more=spread)
-    yield Number(
-        name="documents",
-        now=f"{batch.documents:,}",
-        more=f"{format_number(batch.input_tokens)} tokens in, {format_number(batch.output_tokens)} out; "
-        f"{format_number(batch.in_flight)} in parallel",
-    )
-    if batch.usd is None:
-        yield Number(name="the whole batch", now="unknown", more="no dated price of a node-hour is known")
-    else:
-        yield Number(name=f"the whole batch{least}", now=format_usd(batch.usd))
-    yield Number(
-        name=f"afterwards, at 0 replicas{least}",
-        now=format_usd(batch.usd_per_hour_after),
-        more="an hour, until the stack is destroyed",
-    )
-
-
-def _notes(plan: Plan) -> Section:
-    return Section(title=f"Notes ({len(plan.remarks)})", body=(Items(plan.remarks),), id="remarks", tone="warn")
+def _reading(now: Estimate | float, full: Estimate | float, format_: Callable[[float], str]) -> Iterator[str]:
+    yield format_(now if isinstance(now, float | int) else now.value)
+    yield "" if isinstance(now, float | int) else format_span(now, format_)
+    yield format_(full if isinstance(full, float | int) else full.value)
 
 
 def _limits(plan: Plan) -> Iterator[Finding]:
@@ -289,95 +149,90 @@ def _limits(plan: Plan) -> Iterator[Finding]:
         )
 
 
-# Sections -------------------------------------------------------------------------------------------------------------
-
-
-def _performance(plan: Plan) -> Section:
-    shortest = plan.maximum.shortest_prompt_with_cache_hit_tokens
-    caching = (
-        f"Prompts that share a prefix can hit the cache from {format_number(shortest)} tokens."
-        if shortest
-        else "Prefix caching is off."
-    )
-    said = f"Limiting factor at full load: {plan.maximum.limited_by}. {caching}"
-    return Section(title="Performance", body=(plan_tables.performance(plan), Prose(said, "soft")), id="readings")
-
-
-def _prices(plan: Plan) -> Section:
-    return Section(title="Price per million tokens", body=(plan_tables.apis(plan),), id="prices")
-
-
-def _cost(plan: Plan) -> Section:
+def _cost(plan: Plan) -> Iterator[str]:
     money, bill = plan.money, plan.money.bill
     least = "at least " if money.at_least else ""
-    if money.usd_per_node_hour is None:
-        said = f"Cost an hour and per million tokens unknown: {bill.format_hourly_total()}."
+    if (batch := plan.batch) is not None:
+        cost = "unknown" if batch.usd is None else f"{least}{format_usd(batch.usd)}"
+        deadline = "" if batch.deadline_hours is None else f", deadline {_hours(batch.deadline_hours)}"
+        yield (
+            f"the whole batch: {cost}, in {_hours(batch.total_hours)}{deadline}: start-up {_hours(batch.start_hours)}, processing "
+            f"{_hours(batch.work_hours)} ({_hours(batch.work_low_hours)} to {_hours(batch.work_high_hours)})"
+        )
+    price = batch.usd_per_million if batch else money.at_load
+    if price is not None:
+        full = f"; {least}{_per_million(money.at_full_load)} at full load" if money.at_full_load and not batch else ""
+        yield f"a million tokens: {least}{_per_million(price)}{full}"
+    if money.usd_per_node_hour is not None:
+        origin = f"{bill.nodes.price.region}, {bill.nodes.price.date}" if bill.nodes.price else bill.nodes.note or ""
+        yield f"a node-hour: {format_usd(money.usd_per_node_hour)} ({origin}); a month: {least}{format_usd(money.usd_per_month)}"
+    left = format_indication(bill.residual_items)
+    yield f"at 0 replicas: {least}{format_usd(bill.residual_usd_per_hour)} an hour{f' ({left})' if left else ''}"
+
+
+def _per_million(price: PerMillion) -> str:
+    return f"{format_usd(price.total_usd)} ({format_usd(price.output_usd)} over output tokens alone)"
+
+
+def _hours(hours: float) -> str:
+    return format_duration(3_600 * hours)
+
+
+def _apis(plan: Plan) -> Table:
+    """API prices and the load from which the fleet is cheaper."""
+    return Table(
+        id="apis",
+        caption="API prices and break-even load",
+        columns=(*texts("API"), *numbers("per million in", "out", "this mix", "break-even load")),
+        rows=tuple(
+            (
+                Cell(one.price.name),
+                Cell(_usd(one.price.usd_per_million_input)),
+                Cell(_usd(one.price.usd_per_million_output)),
+                Cell(f"{'' if one.exact_mix else '~'}{format_usd(one.usd_per_million)}"),
+                Cell(_break_even(one.break_even_utilisation)),
+            )
+            for one in plan.money.apis
+        ),
+    )
+
+
+def _usd(price: float | None) -> str:
+    return "unknown" if price is None else format_usd(price)
+
+
+def _break_even(share: float | None) -> str:
+    if share is None:
+        return "unknown"
+    return "never" if share > 1 else f"{100 * share:.1f} % of full load"
+
+
+def _around(plan: Plan) -> Iterator[str]:
+    way, restart, sizing = plan.time_to_serve, plan.restart, plan.sizing
+    yield (
+        f"first response after {format_duration(way.likely_seconds)} ({format_duration(way.low_seconds)} to "
+        f"{format_duration(way.high_seconds)}); restart of a node after {format_duration(restart.likely_seconds)}. While nodes are out of "
+        "stock there is no upper bound"
+    )
+    yield f"GPU quota: {format_quota(plan.question.capacity, sizing.quota_gpus, plan.question.machine)}"
+    copies = f", {plural(sizing.volume_copies, 'volume')}" if sizing.volume_copies > 1 else ""
+    yield f"weights: Hyperdisk ML of {sizing.volume_gib:,} GiB and {sizing.volume_mibps:,} MiB/s{copies}"
+    yield (
+        f"network: nodes /{sizing.ranges.nodes_prefix}, pods /{sizing.ranges.pods_prefix}, services /{sizing.ranges.services_prefix}, "
+        f"{sizing.nat_ports_per_vm:,} NAT ports per VM"
+    )
+    found = plan.routers
+    if found is None:
+        yield "routers: more than a stack may have; plan several stacks"
     else:
-        said = f"A node-hour: {format_usd(money.usd_per_node_hour)} ({format_price_origin(bill.nodes)})."
-    said += (
-        f" A month of 730 hours, running {plan.question.duty.hours_per_week:g} hours a week: "
-        f"{least}{format_usd(money.usd_per_month)}."
-    )
-    after = (
-        f"At 0 replicas: {_left(bill.residual_items, 'hour')}. After the stack is destroyed: "
-        f"{_left(bill.after_destroy_items, 'month')}."
-    )
-    excluded = f"Not included: {'; '.join(bill.excluded)}."
-    return Section(
-        title="Cost",
-        remark=f"{plural(len(bill.unknown), 'price')} unknown" if bill.unknown else "",
-        body=(
-            Prose(said),
-            Prose(after),
-            Prose(excluded, "soft"),
-        ),
-        id="bill",
-    )
+        yield f"routers, with endpoint.kind leastRequest: {found.replicas} of {found.cpu} vCPU and {found.memory_gib} GiB"
+    yield f"to verify the plan: {plural(sizing.benchmark_clients, 'benchmark client')}"
 
 
-def _left(items: Sequence[LineItem], per: Literal["hour", "month"]) -> str:
-    """Sum of a bill's items: known prices added, unknown ones listed."""
-    amounts = [item.usd_per_hour if per == "hour" else item.usd_per_month for item in items]
-    known = [amount for amount in amounts if amount is not None]
-    unknown = [item.name for item, amount in zip(items, amounts, strict=True) if amount is None]
-    parts = [f"{format_usd(sum(known))} {'an' if per == 'hour' else 'a'} {per}"] if known else []
-    if unknown:
-        near = format_indication(tuple(items)) if per == "hour" else ""
-        parts.append(f"items without a dated price ({', '.join(unknown)}{f'; {near}' if near else ''})")
-    return " and ".join(parts) or "nothing"
-
-
-def _way(plan: Plan) -> Section:
-    way, restart = plan.time_to_serve, plan.restart
-    machine = plan.question.machine
-    steps = plan_tables.steps_to_serve(way, "A4" if machine == DEFAULT_MACHINE else machine.type)
-    said = (
-        f"Restart of one node, cluster and weights in place: {format_duration(restart.likely_seconds)} "
-        f"({format_duration(restart.low_seconds)} to {format_duration(restart.high_seconds)}). There is no upper bound while nodes "
-        "are out of stock."
-    )
-    return Section(
-        title=f"Time to first response, starting from {_STARTS[plan.question.starts_from]}",
-        remark=f"{format_duration(way.likely_seconds)}, {format_duration(way.low_seconds)} to {format_duration(way.high_seconds)}",
-        body=(
-            steps,
-            Prose(said),
-        ),
-        id="way",
-    )
-
-
-def _confidence(plan: Plan) -> Section:
+def _confidence(plan: Plan) -> Iterator[str]:
+    yield from plan.performance.reasons
     match = plan.published
-    nearest = f"`{match.figure.id}`, {match.figure.title}, " if match.figure else ""
-    measured = f"{format_figure(match.figure)} ({match.figure.label}); " if match.figure else ""
-    return Section(
-        title="Confidence",
-        remark=plan.label,
-        body=(
-            Prose(f"{sentence(plan.basis)} {_BASIS[plan.basis]}"),
-            *some(Items(tuple(plan.reasons)) if plan.reasons else None),
-            Prose(f"Nearest published row: {nearest}{measured}{match.reason}."),
-        ),
-        id="sure",
-    )
+    if match.figure is not None:
+        yield f"nearest published row, {match.kind}: {match.figure.title}, {format_figure(match.figure)}"
+    else:
+        yield f"no published row: {match.reason}"

@@ -519,10 +519,7 @@ def _rest() -> Iterator[Case]:
         ("SpendingPaused", "spending", "k8s_container", {"step": "paused"}),
         ("SpendingOver", "spending", "k8s_container", {"step": "warned"}),
         ("BatchLimit", "batch", "k8s_container", {"step": "limit"}),
-        *(
-            ("BatchStalled", "batch", "k8s_container", {"step": step})
-            for step in ("stalled", "late", "failing", "blind")
-        ),
+        *(("BatchStalled", "batch", "k8s_container", {"step": step}) for step in ("stalled", "failing", "blind")),
     ):
         around = waits_for_node if name == "StockOut" else []
         yield Case(name, True, [*around, *log(signal, resource, "_x110 1x10", **labels)])  # the first ever

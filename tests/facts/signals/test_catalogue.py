@@ -33,7 +33,7 @@ from facts.signals.series import (
     bound,
     has,
 )
-from fleet.cli.app import app
+from fleet.cli.app import app_with
 from settings.derived.figures import figures
 from settings.derived.watched import watched
 from tests.facts.signals.fleets import EVERYTHING, FLEETS, LITTLE, WARNED
@@ -154,7 +154,7 @@ def test_what_a_section_has_filled_in_is_a_label_of_its_alert_and_its_first_comm
         assert shlex.split(command), one.name
         if command.startswith("fleet "):
             [_, verb, *options] = shlex.split(command)
-            typer.main.get_group(app).commands[verb].make_context(verb, options)
+            typer.main.get_group(app_with()).commands[verb].make_context(verb, options)
 
 
 def test_on_call_finds_every_alert_beside_its_symptom() -> None:

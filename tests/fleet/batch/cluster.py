@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
+from fleet.batch.stored import PARTS, SHARDS
 from tests.fleet.batch import made
 from tests.fleet.cli.command import fleet, project
 from tests.fleet.clients.fake_google import TOKEN, FakeGoogle, fake_google
 from tests.fleet.clients.programs import in_front, stand_in
 from tests.fleet.clients.test_stack_outputs import outputs
 from workloads.batch.job import BATCH_LABEL
-from workloads.batch.pods.shards import RESULTS, SHARDS
 
 NAMESPACE = "vllm-try"
 STACK = """\
@@ -141,6 +142,7 @@ class Place:
         """All Jobs end."""
         for job in self.objects("job"):
             job["status"] = {"conditions": [{"type": condition, "status": "True", "reason": "R", "message": "m"}]}
+            job["status"]["conditions"][0]["lastTransitionTime"] = datetime.now(UTC).isoformat()
             self.keep("job", job)
 
     def job(self) -> dict[str, Any]:
@@ -169,29 +171,16 @@ class Place:
         }
         return [json.loads(line) for name in sorted(shards) for line in shards[name].splitlines()]
 
-    def finish(self, id_: str, but: Callable[[str], bool] = lambda _: False) -> None:
-        """What clients leave at the end. `but`: documents that fail, by custom_id."""
-        failed = 0
-        for name, content in self.google.contents.items():
-            if name.startswith(f"batches/{id_}/{SHARDS}"):
-                lines = [made.result(id_, json.loads(line), but) for line in content.splitlines()]
-                failed += sum(json.loads(line)["error"] is not None for line in lines)
-                self.google.put(name.replace(f"/{SHARDS}", f"/{RESULTS}"), b"".join(lines))
-        documents = len(self.documents(id_))
-        summary = {
-            "documents": documents,
-            "succeeded": documents - failed,
-            "failed": failed,
-            "failedByCode": {"http-400": failed} if failed else {},
-            "inputTokens": 1000,
-            "outputTokens": 500,
-            "seconds": 60.0,
-            "serverHours": 0.5,
-            "usd": 3.25,
-            "tokensPerSecond": 25.0,
-        }
-        self.put(id_, "summary.json", summary)
-        self.end_jobs()
+    def finish(self, id_: str, but: Callable[[str], bool] = lambda _: False, *, only: int | None = None) -> None:
+        """What pods leave: a part for each shard, or for the first `only`. `but`: documents that fail, by custom_id."""
+        names = sorted(name for name in self.google.contents if name.startswith(f"batches/{id_}/{SHARDS}"))
+        for name in names[:only]:
+            lines = [made.result(id_, json.loads(line), but) for line in self.google.contents[name].splitlines()]
+            self.google.put(name.replace(f"/{SHARDS}", f"/{PARTS}"), b"".join(lines))
+        if only is None:
+            # The last shard has none.
+            self.put(id_, f"{PARTS}{len(names):05d}.jsonl", b"")
+            self.end_jobs()
 
 
 @contextmanager

@@ -9,9 +9,6 @@ from typing import Any
 
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from workloads.batch.pods.requesting import Outcome
-from workloads.batch.pods.shards import Document, line_of
-
 _MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("l", "a"), ("la", "w"), ("Ġ", "law")]
 """`the`, ` the`, `law` and ` law` are one token each; everything else is a token for each byte."""
 
@@ -49,14 +46,9 @@ def write(file: Path, *lines: Any) -> Path:
 
 
 def result(batch: str, document: dict[str, Any], fails: Callable[[str], bool] = lambda _: False) -> bytes:
-    """The line of a shard's document, as the client programs write it."""
-    failed = fails(document["custom_id"])
-    outcome = Outcome(
-        kind="answer",
-        status=400 if failed else 200,
-        code="http-400" if failed else "",
-        message="no" if failed else "",
-        body={"usage": {"prompt_tokens": 7, "completion_tokens": 3}},
-    )
-    shard: Any = None
-    return line_of(batch, Document(shard, document["n"], document["custom_id"], b""), outcome).text
+    """The line of a shard's document, as the pods write it."""
+    error = {"code": "http-400", "message": "no"} if fails(document["custom_id"]) else None
+    body = {"usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+    response = {"status_code": 400 if error else 200, "request_id": "", "body": body}
+    line = {"id": f"{batch}-{document['n']}", "custom_id": document["custom_id"], "response": response, "error": error}
+    return json.dumps(line).encode() + b"\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 from typing import Any
@@ -13,15 +12,47 @@ from hypothesis import strategies as st
 
 from facts.finding import Finding
 from facts.user_error import UserError
-from fleet.batch.requests import RANGES, ROLES, LineError, Range, openai_request, template_form
+from fleet.batch.requests import CHAT, RANGES, ROLES, LineError, Range, Terms, openai_request, template_form
 from tests.fleet.batch.made import chat, completion
 from tests.support.rows import each_row
 
+TERMS = Terms(url=CHAT, models=("m", "m-law"), has_tool_parser=False)
+"""Of a stack with an adapter."""
+TOOLS = [{"type": "function", "function": {"name": "f"}}]
 
-def _bad(line: Any) -> LineError:
+
+def _bad(line: Any, terms: Terms | None = None) -> LineError:
     with pytest.raises(LineError) as caught:
-        openai_request(line if isinstance(line, bytes) else json.dumps(line).encode())
+        openai_request(line if isinstance(line, bytes) else json.dumps(line).encode(), terms or Terms())
     return caught.value
+
+
+@each_row(
+    "line, id_",
+    [
+        (chat("a", "x", model="gpt-9"), "other-model"),
+        (completion("a", "x"), "url-other"),
+        ({**chat("a", "x"), "url": "/v1/responses"}, "url-not-served"),
+        (chat("a", "x", tools=TOOLS), "tools-unparsed"),
+        (chat("a", "x", tools=TOOLS, tool_choice="auto"), "tools-unparsed"),
+    ],
+)
+def test_what_the_stack_refuses_of_each_line_is_told_before(line: Any, id_: str) -> None:
+    assert _bad(line, TERMS).id == id_
+
+
+@each_row(
+    "body",
+    [
+        {"model": "m-law"},
+        {"tools": TOOLS, "tool_choice": "none"},
+        {"tools": TOOLS, "tool_choice": "required"},
+        {"tools": []},
+        {"continue_final_message": True, "add_generation_prompt": False},
+    ],
+)
+def test_what_the_stack_serves_is_no_bad_line(body: dict[str, Any]) -> None:
+    assert openai_request(json.dumps(chat("a", "x", **body)).encode(), TERMS).body["model"] in TERMS.models
 
 
 @each_row(
@@ -93,40 +124,6 @@ def test_a_bad_line_is_told_by_key(line: Any, id_: str, key: str) -> None:
 def test_no_prompt_is_shown() -> None:
     error = _bad(chat("a", "x", messages=[{"role": "user", "content": {"private": "words"}}]))
     assert "private" not in str(error.found)
-
-
-@each_row(
-    "data, found, write",
-    [
-        ("d1,the law\n".encode("utf-16"), "UTF-16", "iconv -f utf-16"),
-        ('{"id": 1}\n'.encode("utf-16-le"), "UTF-16", "iconv -f utf-16"),
-        (gzip.compress(b"{}"), "gzip", "gunzip"),
-        (b"\xef\xbb\xbf{}", "byte order mark", "tail -c +4"),
-        (b'[{"id": 1}]\n', "a list", "jq -c '.[]'"),
-        (b"[{\n", "a list", "jq -c '.[]'"),
-        (b"{\n", "over several lines", "jq -c ."),
-        (b"id,text\n", "CSV", "csv.DictReader"),
-    ],
-)
-def test_a_file_of_another_kind_is_told_with_the_command_that_converts_it(data: bytes, found: str, write: str) -> None:
-    error = _bad(data)
-    assert error.of_file
-    assert found in error.found
-    assert write in error.write
-
-
-@each_row(
-    "data, found",
-    [
-        (b'{"a": ' + b"9" * 6000 + b"}", "not JSON: a number of thousands of digits"),
-        (b'{"a": {"b": "cut\r\n', "not JSON: the line ends, at character 16, before its object does"),
-        (b'{"a": 1\n', "not JSON: the line ends, at character 7, before its object does"),
-        (b'{"a": }\n', "not JSON: expecting value, at character 7"),
-    ],
-)
-def test_broken_json_is_told_by_the_character_of_its_line(data: bytes, found: str) -> None:
-    error = _bad(data)
-    assert (error.found, error.of_file) == (found, False)
 
 
 def test_a_plain_row_gets_the_template_that_reads_it() -> None:

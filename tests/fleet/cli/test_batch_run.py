@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,30 +45,26 @@ def refused(here: Place, *arguments: str) -> str:
     return done.stderr
 
 
-def stored(here: Place, *, documents: int = 24, **terms: Any) -> str:
-    """A batch that was started, without its shards."""
+def runs(here: Place, id_: str) -> list[dict[str, Any]]:
+    return list(here.stored(id_, "runs.json")["runs"])
+
+
+def stored(here: Place, *counts: int, job: dict[str, Any] | None = None, **run: Any) -> str:
+    """A batch that was started, without its shards; `job`: status of its Job, which is gone without one."""
     id_, now = "b0123456789ab", time.time()
-    batch = {"id": id_, "name": "batch.jsonl", "url": "u", "model": "m", "documents": documents, "counts": [10, 10, 4]}
-    here.put(id_, "batch.json", {"version": 1, **batch, "numbers": "", "created": now})
-    known = {"began": now, "servers": 1, "deadline": now + 8 * 3600, "maxUsd": 500.0, "usdPerServerHour": 30.0}
-    known |= {"usdPerHourFixed": 1.0, "startSeconds": 300.0, "idleSeconds": 660.0, "requestSeconds": 600.0}
-    here.put(id_, "terms.json", {**known, "onDone": "pause", **terms})
+    counts = counts or (10, 10, 4)
+    batch = {"id": id_, "name": "batch.jsonl", "url": "u", "model": "m", "documents": sum(counts), "counts": counts}
+    here.put(id_, "batch.json", {**batch, "created": now})
+    known = {"began": now - 600, "servers": 1, "deadline": now + 8 * 3600, "maxUsd": 500.0, "usdPerHour": 30.0}
+    known |= {"idleUsd": 4.0, "until": now + 8 * 3600, "ended": None}
+    here.put(id_, "runs.json", {"runs": [{**known, **run}]})
+    if job is not None:
+        labels = {"app": "batch", BATCH_LABEL: id_}
+        spec = {"completions": len(counts) + 1, "parallelism": 4, "suspend": job.pop("suspend", False)}
+        here.keep(
+            "job", {"metadata": {"name": f"batch-{id_}", "uid": "1", "labels": labels}, "spec": spec, "status": job}
+        )
     return id_
-
-
-def report(here: Place, id_: str, **told: Any) -> None:
-    """progress.json of a first client."""
-    known = {
-        "documents": 24,
-        "done": 6,
-        "failed": 2,
-        "inputTokens": 9,
-        "outputTokens": 9,
-        "perSecond": 0.5,
-        "servers": 1,
-    }
-    known |= {"usd": 2.0, "secondsLeft": 900.0, "state": "running", "reason": "", "shardsDone": 0, "since": time.time()}
-    here.put(id_, "progress.json", {**known, "at": time.time() + 1, **told})
 
 
 def test_a_run_sends_every_document_and_starts_one_job(here: Place) -> None:
@@ -83,52 +80,41 @@ def test_a_run_sends_every_document_and_starts_one_job(here: Place) -> None:
     assert body["messages"] == [{"role": "user", "content": "the law 0"}]
     batch = here.stored(id_, "batch.json")
     assert (batch["documents"], batch["counts"], batch["url"]) == (24, [10, 10, 4], "/v1/chat/completions")
-    terms = here.stored(id_, "terms.json")
-    assert terms["deadline"] == terms["began"] + 8 * 3600
-    assert (terms["maxUsd"], terms["servers"], terms["onDone"]) == (500.0, 1, "pause")
-    assert terms["usdPerServerHour"] > terms["usdPerHourFixed"] > 0
+    (run,) = runs(here, id_)
+    assert run["deadline"] == run["until"] == run["began"] + 8 * 3600
+    assert (run["maxUsd"], run["servers"], run["ended"]) == (500.0, 1, None)
     job = here.job()
-    assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (1, 1)
+    assert job["metadata"]["name"] == f"batch-{id_}"
+    assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (4, 4)
     assert job["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "fleet"
     (config,) = here.objects("configmap")
     assert config["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
-    # Documents before batch.json, terms before the Job's pods could read them.
-    assert [name.rpartition("/")[2] for name in here.google.uploaded][-2:] == ["batch.json", "terms.json"]
+    # Documents before batch.json, the run before its Job.
+    assert [name.rpartition("/")[2] for name in here.google.uploaded][-2:] == ["batch.json", "runs.json"]
     for words in (f"fleet batch status {id_}", f"fleet batch fetch {id_}", f"fleet batch cancel {id_}"):
         assert words in done.stdout
 
 
-def test_the_same_file_is_the_same_batch_and_nothing_is_sent_again(here: Place) -> None:
+def test_the_same_file_goes_on_over_the_shards_without_a_part_and_sends_nothing_again(here: Place) -> None:
     id_ = started(here)
-    here.end_jobs()
-    here.put(id_, "stop.json", {"reason": "cancelled", "at": 1})
+    here.finish(id_, only=2)
+    here.end_jobs("Failed")
     here.google.uploaded.clear()
-    del here.google.objects[f"batches/{id_}/shards/00001.jsonl"]
     assert here.run("batch.jsonl", "--detach").returncode == 0
-    assert here.google.uploaded == [f"batches/{id_}/shards/00001.jsonl", f"batches/{id_}/terms.json"]
-    assert f"batches/{id_}/stop.json" not in here.google.contents
-    assert [job["metadata"]["labels"][BATCH_LABEL] for job in here.objects("job")] == [id_, id_]
+    assert [name.rpartition("/")[2] for name in here.google.uploaded] == ["runs.json"] * 2
+    first, second = runs(here, id_)
+    assert first["began"] < first["ended"] <= second["began"]
+    assert here.job()["spec"]["completions"] == 2
+    (container,) = here.job()["spec"]["template"]["spec"]["containers"]
+    assert "--shards=2-3" in container["args"]
 
 
-@pytest.mark.slow
-def test_a_job_that_is_stopping_ends_before_the_next_begins(here: Place) -> None:
-    id_, before = started(here), here.job()["metadata"]["name"]
-    here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
-    assert "Started" in here.run("batch.jsonl", "--detach").stdout
-    assert here.job()["metadata"]["name"] != before
-    assert f"batches/{id_}/stop.json" not in here.google.contents
-
-
-@pytest.mark.slow
-def test_a_running_batch_gets_another_number_of_servers_and_another_batch_is_refused(here: Place) -> None:
+def test_a_running_batch_keeps_its_limits_and_another_is_refused(here: Place) -> None:
     id_ = started(here)
-    assert (
-        f"Batch {id_} was running and now has 3 servers."
-        in here.run("batch.jsonl", "--detach", "--servers", "3").stdout
-    )
-    assert (here.job()["spec"]["completions"], here.job()["spec"]["parallelism"]) == (3, 3)
-    assert here.stored(id_, "terms.json")["servers"] == 3
-    assert "already" in here.run("batch.jsonl", "--detach", "--servers", "3").stdout
+    job, known = here.job(), runs(here, id_)
+    assert f"Batch {id_} is running already" in here.run("batch.jsonl", "--detach").stdout
+    assert "--servers, or" not in refused(here, "batch.jsonl", "--servers", "3")
+    assert (here.job(), runs(here, id_)) == (job, known)
     made.write(here.folder / "other.jsonl", made.chat("a", "x"))
     here.google.uploaded.clear()
     assert f"fleet batch cancel {id_}" in refused(here, "other.jsonl")
@@ -183,12 +169,14 @@ def test_a_job_that_cannot_be_made_is_one_error_and_the_next_run_goes_on(here: P
     )
     assert "cannot create jobs" in refused(here, "batch.jsonl")
     assert here.objects("job") == []
+    (uploaded,) = (name for name in here.google.contents if name.endswith("runs.json"))
+    assert json.loads(here.google.contents[uploaded]) == {"runs": []}  # what never began costs nothing
     (here.cluster / "trouble-create").unlink()
     assert started(here)
 
 
 def test_a_bucket_that_refuses_is_one_error_and_no_job_is_made(here: Place) -> None:
-    here.google.statuses = [200] * 3 + [403] * 20
+    here.google.statuses = [200] * 4 + [403] * 20
     said = refused(here, "batch.jsonl")
     assert "gs://results/batches/" in said
     assert here.objects("job") == []
@@ -237,6 +225,7 @@ def test_a_finished_batch_is_fetched_checked_and_not_run_again(here: Place) -> N
     done = here.batch("fetch", id_)
     assert done.returncode == 1, done.stderr
     assert "24 of 24 documents, 2 with an error (2 http-400)" in done.stdout
+    assert "154 tokens in" in done.stdout
     folder = here.folder / "out" / "batches" / id_
     lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == [f"d{n}" for n in range(24)]
@@ -249,60 +238,26 @@ def test_a_finished_batch_is_fetched_checked_and_not_run_again(here: Place) -> N
     assert here.objects("job") == jobs
 
 
-@pytest.mark.slow
-def test_a_result_too_many_or_another_lines_is_told(here: Place) -> None:
+def test_the_results_so_far_are_of_the_shards_that_are_done(here: Place) -> None:
     id_ = started(here)
-    here.finish(id_)
-    name = f"batches/{id_}/results/00002.jsonl"
-    whole = here.google.contents[name]
-    here.google.put(name, whole + whole.splitlines(keepends=True)[0])
-    assert "shard 2 has 5 results for 4 documents" in here.batch("fetch", id_).stderr
-    here.google.put(name, whole.replace(f"{id_}-24".encode(), f"{id_}-23".encode()))
-    assert "not of exactly the input's lines" in here.batch("fetch", id_).stderr
-    here.google.put(name, whole)
-    assert here.batch("fetch", id_).returncode == 0
-
-
-def test_the_results_so_far_are_of_results_and_parts(here: Place) -> None:
-    id_ = started(here)
-    report(here, id_)
-    documents = here.documents(id_)
-    here.put(id_, "results/00000.jsonl", b"".join(made.result(id_, one) for one in documents[:10]))
-    # A former holder's part, and its follower's: both have document 13.
-    here.put(id_, "parts/00001/9-0.2.0.14.6.jsonl", b"".join(made.result(id_, one) for one in documents[12:14]))
-    here.put(
-        id_,
-        "parts/00001/12-0.2.1.7.3.jsonl",
-        b"".join(made.result(id_, one, lambda _: True) for one in documents[13:15]),
-    )
+    none = here.batch("fetch", "--partial")
+    assert none.returncode == 1
+    assert "No document" in none.stdout
+    here.finish(id_, lambda custom_id: custom_id == "d3", only=2)
     assert "--partial" in here.batch("fetch", id_).stderr
     done = here.batch("fetch", id_, "--partial")
     assert done.returncode == 1, done.stderr
-    assert "13 of 24 documents, 1 with an error" in done.stdout
+    assert "20 of 24 documents, 1 with an error" in done.stdout
     text = (here.folder / "out" / "batches" / id_ / "results-so-far.jsonl").read_text()
-    lines = [json.loads(line) for line in text.splitlines()]
-    assert [line["custom_id"] for line in lines[10:]] == ["d12", "d13", "d14"]
-    assert [bool(line["error"]) for line in lines[10:]] == [False, False, True]
+    assert [json.loads(line)["custom_id"] for line in text.splitlines()] == [f"d{n}" for n in range(20)]
 
 
-def test_a_status_says_how_far_how_long_and_how_much(here: Place) -> None:
-    id_ = stored(here)
-    assert "waiting for the first server" in here.batch("status").stdout
-    report(here, id_)
-    done = here.batch("status", id_)
-    assert done.returncode == 0, done.stdout
-    told = " ".join(done.stdout.split())
-    for words in ("6 of 24 documents (25.0%)", "15 min", "$2.00", "limit $500.00", "of 1 wanted"):
-        assert words in told
-    found = json.loads(here.batch("status", "--format", "json").stdout)
-    assert (found["state"], found["done"], found["terms"]["maxUsd"]) == ("running", 6, 500.0)
-    assert found["usdAtEnd"] == pytest.approx(2.0 + 900 * 31 / 3600 + 660 * 30 / 3600)
-
-
-def test_the_status_in_the_guide(here: Place, golden: Golden) -> None:
-    id_ = stored(here, documents=50_000, servers=2, maxUsd=40.0, usdPerServerHour=34.07, usdPerHourFixed=0.11)
-    rate = {"documents": 50_000, "done": 12_500, "perSecond": 41.2, "servers": 2, "usd": 8.12, "secondsLeft": 910.0}
-    report(here, id_, **rate, failed=3)
+def test_the_status_in_the_guide(here: Place, golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime(2026, 1, 1, 9, tzinfo=UTC).timestamp()
+    monkeypatch.setattr("fleet.batch.status.time", SimpleNamespace(time=lambda: now))
+    job = {"active": 30, "ready": 30, "completedIndexes": "0-99"}
+    times = {"began": now - 1800, "until": now + 4.5 * 3600, "deadline": now + 7.5 * 3600}
+    id_ = stored(here, *[125] * 400, job=job, servers=2, maxUsd=200.0, usdPerHour=68.25, **times)
     text = here.batch("status", id_).stdout.replace(here.where, "--stack try")
     golden("batch/status.txt", text)
     shown = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8").partition(f"$ fleet batch status {id_}")[2]
@@ -310,31 +265,38 @@ def test_the_status_in_the_guide(here: Place, golden: Golden) -> None:
     assert all(part.strip("\n") in text for part in shown.split("\n..."))
 
 
+OVER = {"type": "Failed", "status": "True", "reason": "PodFailurePolicy"}
+
+
+def ended(seconds: float) -> dict[str, Any]:
+    """Status of a Job that failed so long ago."""
+    at = datetime.fromtimestamp(time.time() - seconds, UTC).isoformat()
+    return {"conditions": [{**OVER, "lastTransitionTime": at}], "completedIndexes": "0"}
+
+
 @pytest.mark.parametrize(
-    ("told", "stop", "finding"),
+    ("job", "run", "state", "finding"),
     [
-        ({"at": 1.0, "state": "running"}, None, None),
-        ({"perSecond": 0.0, "secondsLeft": None}, None, "batch-stalled"),
-        ({"secondsLeft": 90_000.0}, None, "batch-late"),
-        ({"state": "stopped", "reason": "max-usd"}, {"reason": "max-usd", "at": 1}, "batch-limit"),
+        (None, {}, "stopped", None),
+        ({}, {}, "waiting", None),
+        ({"ready": 2}, {}, "running", None),
+        ({"ready": 2, "completedIndexes": "0-2"}, {}, "running", None),
+        ({"ready": 2, "completedIndexes": "0"}, {"until": time.time() + 60}, "running", "batch-late"),
+        ({"suspend": True}, {}, "suspended", "batch-suspended"),
+        (ended(120), {}, "failed", "batch-failed"),
+        (ended(120), {"until": time.time() - 120}, "limit", "batch-limit"),
     ],
 )
-def test_what_needs_a_hand_is_a_finding(here: Place, told: dict[str, Any], stop: Any, finding: str | None) -> None:
-    id_ = stored(here)
-    report(here, id_, **told)
-    if stop:
-        here.put(id_, "stop.json", stop)
+def test_a_status_is_the_jobs_and_what_needs_a_hand_is_a_finding(
+    here: Place, job: dict[str, Any] | None, run: dict[str, Any], state: str, finding: str | None
+) -> None:
+    id_ = stored(here, job=None if job is None else dict(job), **run)
     done = here.batch("status", id_, "--format", "json")
-    assert [one["id"] for one in json.loads(done.stdout)["findings"]] == [finding] * (finding is not None)
+    found = json.loads(done.stdout)
+    assert (found["state"], found["shards"]) == (state, 4)
+    assert found["done"] == {"0": 1, "0-2": 3}.get((job or {}).get("completedIndexes", ""), 0)
+    assert [one["id"] for one in found["findings"]] == [finding] * (finding is not None)
     assert done.returncode == (finding is not None)
-
-
-def test_a_batch_without_clients_is_silent(here: Place) -> None:
-    id_ = stored(here, began=time.time() - 600)
-    report(here, id_, at=time.time() - 300)
-    done = here.batch("status", id_, "--format", "json")
-    assert [one["id"] for one in json.loads(done.stdout)["findings"]] == ["batch-silent"]
-    assert done.returncode == 1
 
 
 @pytest.mark.slow
@@ -351,199 +313,71 @@ def test_several_batches_are_listed_newest_first(here: Place) -> None:
     assert first in here.batch("fetch", "b000000000000").stderr
 
 
-def test_a_cancelled_batch_is_told_to_stop_and_its_job_goes(here: Place) -> None:
-    id_ = started(here)
+def test_a_cancelled_batch_goes_on_and_its_time_was_paid(here: Place) -> None:
+    id_ = started(here, "--max-usd", "500", "--deadline", "8h")
     done = here.batch("cancel")
     assert (done.returncode, done.stderr) == (0, "")
-    assert here.stored(id_, "stop.json")["reason"] == "cancelled"
     assert here.objects("job") == []
+    (first,) = runs(here, id_)
+    assert first["ended"] >= first["began"]
     assert f"fleet batch fetch {id_} {here.where} --partial" in done.stdout
-    assert f"fleet batch run FILE {here.where}\n" in done.stdout
     assert "no batch runs" in here.batch("cancel").stderr
     assert f"batch {id_} does not run" in here.batch("cancel", id_).stderr
-
-
-@pytest.mark.slow
-def test_a_limit_that_is_spent_must_be_raised(here: Place) -> None:
-    id_ = started(here, "--max-usd", "500")
-    here.end_jobs()
-    report(here, id_, usd=500.0, state="stopped", reason="max-usd")
-    assert "cost $500.00 already" in refused(here, "batch.jsonl", "--max-usd", "500")
-
-
-def terms_of(here: Place, *options: str) -> dict[str, Any]:
-    """Those of another run."""
-    done = here.run("batch.jsonl", "--detach", *options)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return dict(here.stored(here.id(), "terms.json"))
-
-
-@pytest.mark.slow
-def test_a_batch_goes_on_under_the_terms_that_it_had(here: Place) -> None:
-    id_ = started(here, "--max-usd", "500", "--deadline", "8h")
-    first = here.stored(id_, "terms.json")
-    # While it runs: also against the stack's section.
-    (here.root / "Pulumi.try.yaml").write_text(
-        STACK.replace("{enabled: true,", "{enabled: true, deadline: 3h, maxUsd: 700,")
-    )
-    assert terms_of(here) == first
-    # After its end.
-    again = here.batch("cancel").stdout
-    assert f"fleet batch run FILE {here.where}\n" in again
-    second = terms_of(here)
+    # The stack's section has other limits meanwhile.
+    (here.root / "Pulumi.try.yaml").write_text(STACK.replace("{enabled: true,", "{enabled: true, deadline: 3h,"))
+    assert here.run("batch.jsonl", "--detach").returncode == 0
+    second = runs(here, id_)[1]
     assert (second["maxUsd"], second["deadline"]) == (500.0, first["deadline"])
-    assert second["began"] > first["began"]
-    # An option beats them.
-    third = terms_of(here, "--max-usd", "600", "--deadline", "9h")
-    assert (third["maxUsd"], third["began"]) == (600.0, second["began"])
-    assert third["deadline"] > first["deadline"]
 
 
 @pytest.mark.slow
-def test_a_running_batch_keeps_its_servers(here: Place) -> None:
-    id_ = started(here, "--servers", "3")
-    assert (
-        f"Batch {id_} is running with 3 servers already."
-        in here.run("batch.jsonl", "--detach", "--max-usd", "900").stdout
-    )
-    assert here.job()["spec"]["parallelism"] == 3
-    assert terms_of(here)["maxUsd"] == 900.0
-    here.batch("cancel")
-    assert terms_of(here)["servers"] == 3
-    assert terms_of(here, "--deadline", "8h")["servers"] == 1
-
-
-@pytest.mark.slow
-def test_a_batch_that_ends_while_a_person_thinks_is_not_started_again(
-    here: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from fleet.batch import stored as storing
-
-    id_, upload = started(here), storing.upload
-    terms, jobs = here.stored(id_, "terms.json"), here.objects("job")
-
-    def meanwhile(*given: Any) -> storing.Batch:
-        here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
-        return upload(*given)
-
-    monkeypatch.setattr(storing, "upload", meanwhile)
-    done = here.run("batch.jsonl", "--servers", "2")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "stopped at its limit" in done.stdout
-    assert (here.stored(id_, "terms.json"), here.objects("job")) == (terms, jobs)
-    assert here.stored(id_, "stop.json")["reason"] == "max-usd"
-
-
-@pytest.mark.slow
-def test_an_amount_that_is_advised_counts_what_was_spent_and_is_accepted(here: Place) -> None:
+def test_a_limit_holds_for_all_runs(here: Place) -> None:
     id_ = started(here, "--max-usd", "500")
-    here.end_jobs()
-    here.put(id_, "stop.json", {"reason": "max-usd", "at": 1})
-    for spent, options in ((500.0, []), (20.0, ["--max-usd", "21"]), (20.0, ["--max-usd", "20", "--servers", "2"])):
-        report(here, id_, usd=spent, state="stopped", reason="max-usd", at=time.time())
-        said = refused(here, "batch.jsonl", *options)
-        assert f"cost ${spent:.2f} already" in said
+    here.end_jobs("Failed")
+    (first,) = runs(here, id_)
+    # Ten hours of it were paid.
+    spent = 10 * first["usdPerHour"] + first["idleUsd"]
+    for days, is_known in ((2, True), (3, False)):
+        began = time.time() - 86_400 * days
+        end = began + 36_000
+        past = {**first, "began": began, "ended": end if is_known else None, "until": end}
+        here.put(id_, "runs.json", {"runs": [past]})
+        for job in here.objects("job"):
+            job["status"]["conditions"][0]["lastTransitionTime"] = datetime.fromtimestamp(end, UTC).isoformat()
+            here.keep("job", job)
+        said = refused(here, "batch.jsonl", "--max-usd", f"{spent:.2f}")
+        assert f"up to ${spent:,.2f} already" in said
         advised = re.search(r"pass --max-usd ([0-9.]+)", said)
         assert advised is not None, said
-        assert float(advised[1]) > spent
-    jobs = len(here.objects("job"))
-    assert here.run("batch.jsonl", "--detach", "--max-usd", advised[1], "--servers", "2").returncode == 0
-    assert len(here.objects("job")) == jobs + 1
+    most = float(advised[1]) + 30
+    assert here.run("batch.jsonl", "--detach", "--max-usd", f"{most:.2f}", "--servers", "2").returncode == 0
+    second = runs(here, id_)[1]
+    left = most - spent - second["idleUsd"]
+    assert second["until"] - second["began"] == pytest.approx(3600 * left / second["usdPerHour"], abs=2)
+    (container,) = here.job()["spec"]["template"]["spec"]["containers"]
+    assert f"--until={second['until']:.0f}" in container["args"]
+    assert here.job()["spec"]["activeDeadlineSeconds"] == pytest.approx(second["until"] - second["began"] + 180, abs=1)
 
 
 @pytest.mark.slow
 def test_a_deadline_that_has_passed_is_told_with_one_that_can_be_kept(here: Place) -> None:
     id_ = started(here, "--deadline", "8h")
-    passed = {**here.stored(id_, "terms.json"), "deadline": time.time() - 60}
-    here.put(id_, "terms.json", passed)
-    done = here.run("batch.jsonl", "--detach")
-    assert "which has passed" in done.stdout
-    assert here.stored(id_, "terms.json")["deadline"] == passed["deadline"]
-    here.end_jobs()
+    here.end_jobs("Failed")
+    (first,) = runs(here, id_)
+    here.put(id_, "runs.json", {"runs": [{**first, "deadline": time.time() - 60, "until": time.time() - 60}]})
     said = refused(here, "batch.jsonl")
     assert "has passed" in said
     advised = re.search(r"pass (--deadline) (\S+h) ", said)
     assert advised is not None, said
     assert here.run("batch.jsonl", "--detach", *advised.groups()).returncode == 0
-    assert here.stored(id_, "terms.json")["deadline"] > time.time()
-
-
-@pytest.mark.slow
-def test_the_confirmation_says_what_the_batch_may_cost_and_when_it_ends(here: Place) -> None:
-    told = here.run("batch.jsonl", "--detach").stdout
-    assert "limit:    no limit\ndeadline: no deadline\n" in told
-    report(here, here.id(), usd=7.5)
-    told = here.run("batch.jsonl", "--detach", "--max-usd", "500", "--deadline", "8h").stdout
-    assert "limit:    $500.00 for all runs, of which $7.50 is spent\n" in told
-    deadline = datetime.fromtimestamp(here.stored(here.id(), "terms.json")["deadline"], UTC)
-    assert f"deadline: {deadline:%Y-%m-%d %H:}" in told
-    assert "in 8 h\n" in told
-    told = here.run("batch.jsonl", "--detach").stdout
-    assert told.count(", as before") == 2
-    told = here.run("batch.jsonl", "--detach", "--max-usd", "600", "--deadline", "9h").stdout
-    assert ", instead of $500.00," in told
-    assert f", instead of {deadline:%Y-%m-%d %H:%M} UTC\n" in told
-
-
-@pytest.mark.parametrize(
-    ("reason", "state", "command"),
-    [
-        ("cancelled", "stopped by fleet batch cancel", ""),
-        ("max-usd", "stopped at its limit", " --max-usd 86 --servers 1"),
-    ],
-)
-def test_a_stopped_batch_says_why_what_it_cost_and_how_it_goes_on(
-    here: Place, reason: str, state: str, command: str
-) -> None:
-    id_ = stored(here, maxUsd=20.0)
-    report(here, id_, usd=20.0, state="stopped", reason=reason)
-    here.put(id_, "stop.json", {"reason": reason, "at": 1})
-    told = here.batch("status", id_).stdout
-    assert f"{state}: 6 of 24 documents" in told
-    assert "$20.00" in told
-    assert "at the end" not in told
-    assert "wanted" not in told
-    assert f"fleet batch run FILE {here.where}{command}" in " ".join(told.split())
-    assert json.loads(here.batch("status", id_, "--format", "json").stdout)["usdAtEnd"] is None
-
-
-def test_a_run_that_has_no_report_yet_shows_no_servers_of_the_run_before(here: Place) -> None:
-    id_ = stored(here)
-    report(here, id_, at=time.time() - 300, servers=3)
-    told = " ".join(here.batch("status", id_).stdout.split())
-    assert "servers: 0 (of 1 wanted)" in told
-    assert "at the end" not in told
-
-
-@pytest.mark.parametrize(("minutes", "code"), [(10, 0), (20, 1)])
-def test_a_batch_is_silent_once_a_client_had_time_for_a_node_and_its_image(
-    here: Place, minutes: int, code: int
-) -> None:
-    id_ = stored(here, began=time.time() - 60 * minutes)
-    assert here.batch("status", id_).returncode == code
-
-
-@pytest.mark.slow
-def test_a_batch_that_is_done_is_fetched_and_not_cancelled(here: Place) -> None:
-    id_ = started(here)
-    none = here.batch("fetch", "--partial")
-    assert none.returncode == 1
-    assert "No document" in none.stdout
-    assert not (here.folder / "out" / "batches" / id_ / "results-so-far.jsonl").exists()
-    here.finish(id_)
-    for chosen in ([], [id_]):
-        assert f"is done: fleet batch fetch {id_} {here.where}" in here.batch("cancel", *chosen).stderr
-    # A price for each million tokens is none of a batch that has fewer.
-    told = here.batch("status", id_).stdout
-    assert "a million tokens" not in told
-    assert f"fleet batch fetch {id_} {here.where}" in " ".join(told.split())
+    assert runs(here, id_)[1]["deadline"] > time.time()
 
 
 def test_the_guide_names_every_option_of_its_own() -> None:
     guide = (ROOT / "docs" / "batch.md").read_text(encoding="utf-8")
     for name in ("run", "status", "fetch", "cancel"):
         options = {option for parameter in get_command(batch).commands[name].params for option in parameter.opts}
-        # Those of every command are in docs/command-line.md; headroom and losses are the planner's.
+        # Those of every command are in docs/command-line.md; headroom is the planner's.
         shared = {
             "--root",
             "--help",
@@ -552,7 +386,6 @@ def test_the_guide_names_every_option_of_its_own() -> None:
             "--kubeconfig",
             "--context",
             "--headroom",
-            "--loss-per-node-day",
         }
         long = {option for option in options if option.startswith("--")} - shared
         assert [option for option in sorted(long) if option not in guide] == []

@@ -1,4 +1,4 @@
-"""`fleet batch run` until the batch ends: the clients' own program works on what it sent, or the Job fails, or nobody waits any longer."""
+"""`fleet batch run` until the batch ends: the pods' own program works on what it sent, or the Job fails, or nobody waits any longer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.fleet.batch import made
-from tests.fleet.batch.cluster import STACK, Place, place
-from tests.workloads.batch.played import SPEED, answered, said, serving
+from tests.fleet.batch.cluster import Place, place
+from tests.workloads.batch.server import REFUSED
+from tests.workloads.batch.world import World
 from workloads.batch.job import BATCH_LABEL
-from workloads.batch.pods.client import Client, Options
 
 
 @pytest.fixture
@@ -25,9 +25,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     monkeypatch.setattr("fleet.batch.shards.LEAST_DOCUMENTS", 10)
     hasty = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: time.sleep(0.1))
     monkeypatch.setattr("fleet.jobs.watching.time", hasty)
-    section = "{enabled: true, endpoint: completions, defaults: {maxTokens: 100}}"
-    with place(tmp_path, STACK.replace("{enabled: true, defaults: {maxTokens: 100}}", section)) as found:
-        made.write(found.folder / "batch.jsonl", *(made.completion(f"d{n}", f"law {n}") for n in range(24)))
+    with place(tmp_path) as found:
+        texts = (f"law {n} {REFUSED if n == 7 else 'good'}" for n in range(24))
+        made.write(found.folder / "batch.jsonl", *(made.chat(f"d{n}", text) for n, text in enumerate(texts)))
         yield found
 
 
@@ -60,26 +60,17 @@ def run_pod(here: Place, phase: str, **status: object) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_sent_is_what_clients_work_on_and_what_they_leave_is_fetched(here: Place) -> None:
-    def answer(prompt: str) -> object:
-        return said(400) if prompt == "law 7" else answered(prompt)
+def test_what_was_sent_is_what_pods_work_on_and_what_they_leave_is_fetched(here: Place) -> None:
+    with World([], of_shard=1, speed=50) as world:
 
-    with serving(answer=answer) as server:
-
-        def play(id_: str) -> None:
-            host, _, port = server.address.partition(":")
+        def play(_: str) -> None:
             run_pod(here, "Running")
-            options = Options(
-                bucket="results",
-                batch=id_,
-                endpoint=f"http://{server.address}",
-                server_pods=[(host, int(port))],
-                index=0,
-                storage_url=here.google.url,
-                metadata_url=here.google.url,
-                speed=SPEED,
-            )
-            assert Client(options).run() == "done"
+            job = here.job()
+            (container,) = job["spec"]["template"]["spec"]["containers"]
+            container["args"] += [f"--endpoint={world.endpoint}", f"--storage-url={here.google.url}"]
+            container["args"] += [f"--metadata-url={here.google.url}", "--speed=100"]
+            pods = [world.pod(index, job, located=False) for index in range(job["spec"]["completions"])]
+            assert [pod.wait() for pod in pods] == [0, 0, 0, 0]
             here.end_jobs()
 
         with meanwhile(here, play):
@@ -89,9 +80,8 @@ def test_what_was_sent_is_what_clients_work_on_and_what_they_leave_is_fetched(he
     lines = [json.loads(line) for line in (here.folder / "mine" / "results.jsonl").read_text().splitlines()]
     assert [line["custom_id"] for line in lines] == [f"d{n}" for n in range(24)]
     assert [line["custom_id"] for line in lines if line["error"]] == ["d7"]
-    assert lines[3]["response"]["body"]["choices"][0]["text"] == "of law 3"
+    assert "of law 3" in lines[3]["response"]["body"]["choices"][0]["message"]["content"]
     assert json.loads((here.folder / "mine" / "summary.json").read_text())["failed"] == 1
-    assert sorted(server.prompts) == sorted(f"law {n}" for n in range(24))
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import typer.main
 
-from fleet.cli.app import app
+from fleet.cli.app import app_with
 from tests.fleet.cli.command import ROOT, fleet
 
 GUIDE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -19,7 +19,7 @@ PREVIEW = (ROOT / "docs" / "preview.md").read_text(encoding="utf-8")
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """The words and options of every command that is shown."""
-    waiting = [("fleet", typer.main.get_command(app))]
+    waiting = [("fleet", typer.main.get_command(app_with()))]
     while waiting:
         words, command = waiting.pop()
         children = getattr(command, "commands", {})

@@ -60,13 +60,15 @@ def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) 
 def test_a_model_of_ones_own_is_given_by_its_config(whole: Path) -> None:
     small = ledger.section("models", "models")["Qwen/Qwen3.5-4B"]["config"]
     (whole / "our-model.json").write_text(json.dumps(small))
-    repository = ("--repository", "my-team/our-model-4b", "--revision", "a" * 40)
     options = ("--machine", "g2-standard-12", "--model", "our-model.json", "--project", "my-project-1")
-    made = fleet("new", "own", *options, *repository, cwd=whole)
+    made = fleet("new", "own", *options, cwd=whole)
     assert made.returncode == 0, made.stderr
     model = json.loads(read(whole, "own").config["vllm-fleet:model"])
-    assert (model["id"], Path(model["config"]).name) == ("my-team/our-model-4b", "our-model.json")
-    assert fleet("new", "other", *options, cwd=whole).returncode == 2
+    assert (model["id"], Path(model["config"]).name) == ("your-team/our-model", "our-model.json")
+    checked = fleet("check", "--stack", "own", "--format", "json", cwd=whole)
+    assert {one["id"] for one in json.loads(checked.stdout)["findings"] if one["severity"] == "error"} == {
+        "placeholder"
+    }
 
 
 @pytest.mark.slow
@@ -76,10 +78,6 @@ def test_a_model_of_ones_own_is_given_by_its_config(whole: Path) -> None:
         ("small", ("--machine", "g2-standard-12", "--model", "Qwen/Qwen3.5-4B")),
         ("dense", ("--machine", "a3-highgpu-8g", "--model", "meta-llama/Llama-3.3-70B-Instruct")),
         ("experts", ("--machine", "a2-ultragpu-1g", "--model", "openai/gpt-oss-120b", "--capacity", "on-demand")),
-        (
-            "article",
-            ("--machine", "a4-highgpu-8g", "--capacity", "cud-1y", "--reservation", "b200"),
-        ),
     ],
 )
 def test_one_replica_of_a_model_passes_check_and_preview(whole: Path, name: str, options: tuple[str, ...]) -> None:
@@ -108,9 +106,7 @@ def test_one_replica_of_a_model_passes_check_and_preview(whole: Path, name: str,
         (("new", "--machine", "g2-standard-12"), "--model names another"),
         (("new", "--machine", "g2-standard-12", "--model", "Qwen/Qwen3.5-9B"), "--machine g2-standard-24"),
         (("new", "--machine", "a4-highgpu-8g", "--capacity", "on-demand"), "spot"),
-        (("new", "--machine", "a4-highgpu-8g", "--capacity", "calendar"), "--reservation"),
-        (("new", "--machine", "a4-highgpu-8g", "--model", "deepseek-ai/DeepSeek-R1"), "--revision"),
-        (("new", "--machine", "a4-highgpu-8g", "--zone", "moon"), "--zone"),
+        (("new", "--machine", "a4-highgpu-8g", "--zone", "moon"), "zone"),
     ],
 )
 def test_a_wrong_input_is_named_and_writes_nothing(tmp_path: Path, options: tuple[str, ...], named: str) -> None:

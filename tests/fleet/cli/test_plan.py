@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
+from fleet.cli.app import app_with
 from fleet.preview.offline import open_stack
 from tests.fleet.cli.command import ROOT, fleet, project, whole_project
 from tests.fleet.cli.test_start_up import loaded_by
@@ -26,20 +28,22 @@ def plan(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 A4 = ("--machine", "a4-highgpu-8g")
-BATCH = (*A4, "--documents", "50000", "--tokens-per-document", "3000", "--output-tokens", "500", "--deadline", "8h")
+BATCH = (*A4, "--documents", "50000", "--input-tokens", "3000", "--output-tokens", "500", "--deadline", "8h")
 USERS = (*A4, "--users", "16000")
-LIMITS = ("--ttft-p99-ms", "15000", "--tpot-ms", "60")
-RATE = (*A4, "--requests-per-second", "640", "--isl", "1024", "--osl", "512", *LIMITS)
+RATE = (*A4, "--requests-per-second", "640", "--ttft-p99-ms", "15000", "--tpot-ms", "60")
 EXAMPLES = (BATCH, USERS, (*A4, "--tokens-per-second", "1e6"), (*A4, "--usd-per-hour", "500"), RATE)
 
 
 @pytest.mark.parametrize("options", EXAMPLES, ids=lambda options: options[2])
-def test_every_goal_gets_a_fleet_with_both_rates_and_a_price(options: tuple[str, ...]) -> None:
+def test_every_goal_gets_a_fleet(options: tuple[str, ...]) -> None:
     done = plan(*options)
     assert (done.returncode, done.stderr) == (0, "")
-    said = " ".join(done.stdout.split())
-    assert re.search(r"\d A4 nodes? \(\d+ B200\), Spot, behind a plain Service: at least \$[\d,.]+ an hour", said)
-    assert re.search(r"tok/s total: [\d,]+ .*tok/s output: [\d,]+ ", said)
+    assert re.search(r"\d A4 nodes? \(\d+ B200\)", " ".join(done.stdout.split()))
+
+
+def test_a_plan_has_18_options_at_most() -> None:
+    options = {one.name for one in get_command(app_with()).commands["plan"].params}
+    assert len(options - {"help"}) <= 18
 
 
 def test_the_page_is_as_wide_as_the_terminal() -> None:
@@ -56,17 +60,8 @@ def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
 
 
 def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    dear = (*USERS, "--capacity", "cud-1y", "--region", "us-central1", "--hours-per-week", "10")
-    for options, share in ((USERS, "15.2 %"), (dear, "never")):
-        said = fleet("plan", *options, COLUMNS="200").stdout
-        assert re.search(rf"Gemini 3.1 Flash-Lite .*\$0.67 +{share}", said)
-
-
-def test_a_region_is_one_and_that_of_the_file() -> None:
-    for options in (("--region", "Iowa"), ("--region", "us-central1", "--write", "prod", "--zone", "europe-west4-b")):
-        done = plan(*USERS, *options)
-        assert done.returncode == 2
-        assert "--region" in done.stderr
+    said = fleet("plan", *USERS, COLUMNS="200").stdout
+    assert re.search(r"Gemini 3.1 Flash-Lite .*\$0.67 +15.2 %", said)
 
 
 def test_ascii_is_enough() -> None:
@@ -97,17 +92,6 @@ def test_an_impossible_goal_exits_with_1_why_and_what_is_nearest(
     assert "Traceback" not in done.stderr
 
 
-def test_beside_an_impossible_goal_stands_what_reaches_it() -> None:
-    small = plan(*A4, "--usd-per-hour", "10").stderr
-    assert re.search(
-        r"another machine: \d+ a3-highgpu-1g nodes? \(\d+ H100\), spot in \S+: at least \$\d\.\d\d an hour", small
-    )
-    assert "--sized-as engine" not in small
-    fast = plan(*A4, "--users", "100", "--tpot-ms", "12").stderr
-    assert re.search(r"as one engine.*: \d+ A4 nodes? .*--sized-as engine", fast)
-    assert fleet("plan", *A4, "--users", "100", "--tpot-ms", "12", "--sized-as", "engine").returncode == 0
-
-
 def test_an_impossible_goal_is_a_document_too() -> None:
     done = plan(*A4, "--users", "1000", "--tpot-ms", "2", "--format", "json")
     assert done.returncode == 1
@@ -122,20 +106,17 @@ def test_an_impossible_goal_is_a_document_too() -> None:
 @each_row(
     ("options", "message"),
     [
-        ((), "one of --tokens-per-second, --users"),
+        ((), "one of --users, --requests-per-second"),
         (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour"),
-        (("--users", "nan"), "--users"),
-        (("--users", "10", "--tpot-ms", "inf"), "--tpot-ms"),
+        (("--users", "nan"), "users must be above 0 and finite"),
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
-        (("--users", "10", "--force"), "--force requires --write"),
-        (("--users", "10", "--project", "my-project"), "--project requires --write"),
-        (("--users", "10", "--machine", "any", "--write", "a"), "--machine any"),
+        (("--users", "10", "--region", "Iowa"), "--region Iowa"),
+        (("--users", "10", "--machine", "any", "--capacity", "reservation"), "--machine any"),
         (("--users", "10", "--machine", "tpu"), "allowed: any, g2-standard-4"),
         (("--users", "10", "--machine", "h100"), "did you mean a3-highgpu-1g?"),
         (("--users", "10", "--profile", "chat"), "did you mean serve-chat?"),
         (("--users", "10", "--model", "no/model"), "--model no/model"),
         (("--users", "10", "--machine", "g2-standard-12", "--model", "Qwen/Qwen3-32B"), "does not fit one L4"),
-        (("--users", "10", "--profile", "fast"), "allowed: record"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...], message: str) -> None:
@@ -149,43 +130,24 @@ def test_wrong_usage_exits_with_2_and_says_what_to_write(options: tuple[str, ...
 
 
 def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
-    asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", "--machine", "any", "--capacity", "spot")
+    asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", "--capacity", "spot")
     offers = json.loads(plan(*asked, "--format", "json").stdout)["offers"]
     shown = plan(*asked).stdout
     rows = [line.split()[0] for line in shown.splitlines() if re.match(r" *(a|g)\d\S+ +\S*\d", line)]
-    assert rows == [one["machine"] for one in offers]
-    assert {one["label"] for one in offers} == {"estimated x/÷ 1.25", "upper bound"}
-    assert all(one["zones"] or one["gpu"] == "RTX PRO 6000" for one in offers)
-
-
-def test_within_a_budget_nodes_are_at_most_and_only_tokens_are_a_bound_of_the_gpu() -> None:
-    shown = plan("--usd-per-hour", "5").stdout
-    cells = re.findall(r"^ *([ag]\d-\S+) +([≤≥]?)\d+ +([≤≥]?)[\d.]+ +([≤≥]?)\S+K", shown, re.MULTILINE)
-    assert {machine: signs for machine, *signs in cells}["g2-standard-48"] == ["≤", "", "≤"]
-    assert {(nodes, usd) for _, nodes, usd, _ in cells} == {("≤", "")}
-    one = plan("--usd-per-hour", "5", "--machine", "g2-standard-48", "--region", "asia-northeast3").stdout
-    assert "at most 3 g2-standard-48 nodes" in one
+    assert rows == [one["machine"] for one in offers if "bound" not in one["label"]]
+    assert {one["label"] for one in offers} == {"roofline x/÷ 1.25", "roofline, upper bound"}
+    assert plan(*asked, "--machine", "any").stdout == shown
 
 
 @each_row("machine", ["a3-highgpu-1g", "a3-highgpu-2g"])
 def test_what_else_reaches_a_goal_is_followed_by_its_options(machine: str) -> None:
     refused = plan("--usd-per-hour", "5", "--machine", machine)
     assert refused.returncode == 1
-    (way,) = re.findall(r"machine: (\d+) .*\((--machine [^)]*)\)$", refused.stderr, re.MULTILINE)
+    (way,) = re.findall(r"  or: (\d+) .*\((--machine [^)]*)\)$", refused.stderr, re.MULTILINE)
     nodes, options = way
     done = plan("--usd-per-hour", "5", *options.split(), "--format", "json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["plan"]["machines"] == int(nodes)
-
-
-@pytest.mark.slow
-@each_row(
-    "options",
-    [(), ("--ttft-p99-ms", "9000")],
-)
-def test_without_a_preference_every_machine_answers(options: tuple[str, ...]) -> None:
-    asked = ("--users", "200", "--model", "Qwen/Qwen3-32B-FP8", *options)
-    assert plan(*asked).stdout == plan(*asked, "--machine", "any").stdout
+    assert json.loads(done.stdout)["plan"]["nodes"] == int(nodes)
 
 
 @each_row("options", [("--usd-per-node-hour", "30"), ("--capacity", "reservation")])
@@ -198,14 +160,14 @@ def test_what_needs_one_machine_gets_the_articles_and_says_so(options: tuple[str
 def test_the_document_holds_the_whole_plan() -> None:
     document = json.loads(plan(*USERS, "--format", "json").stdout)
     found = document["plan"]
-    assert document["question"]["goal"] == {"kind": "users", "count": 16_000, "thinkSeconds": 0}
-    assert (found["nodes"], found["machines"], found["gpus"]) == (10, 10, 80)
+    assert document["question"]["goal"] == {"users": 16_000}
+    assert (found["nodes"], found["gpus"]) == (10, 80)
     rate = found["performance"]["totalTokensPerS"]
     assert rate["low"] < rate["value"] < rate["high"]
     assert found["performance"]["outputTokensPerS"]["value"] * 3 == pytest.approx(rate["value"])
-    assert found["money"]["usdPerHour"] == pytest.approx(340.86, abs=0.01)
-    assert found["money"]["atLeast"] is True
-    assert found["confidence"]["basis"] == "extrapolated"
+    assert found["performance"]["basis"] == "published"
+    assert found["money"]["bill"]["usdPerHour"] == pytest.approx(340.86, abs=0.01)
+    assert found["money"]["bill"]["unknown"]
     assert sum(step["likelySeconds"] for step in found["timeToServe"]["steps"]) == pytest.approx(
         found["timeToServe"]["likelySeconds"]
     )
@@ -223,15 +185,14 @@ def test_every_key_of_the_document_is_in_camel_case() -> None:
 
 def test_an_unknown_price_is_null_in_the_document() -> None:
     money = json.loads(plan(*USERS, "--capacity", "flex-start", "--format", "json").stdout)["plan"]["money"]
-    assert money["usdPerHour"] is None
-    assert money["usdPerMillionAtLoad"] is None
+    assert (money["bill"]["usdPerHour"], money["usdPerNodeHour"], money["atLoad"]) == (None, None, None)
 
 
 def test_a_document_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     done = fleet("plan", *USERS, "--format", f"json={file}")
     assert (done.returncode, done.stdout) == (0, f"{file}\n")
-    assert json.loads(file.read_text(encoding="utf-8"))["plan"]["machines"] == 10
+    assert json.loads(file.read_text(encoding="utf-8"))["plan"]["nodes"] == 10
     missing = fleet("plan", *USERS, "--format", f"json={tmp_path / 'no' / 'plan.json'}")
     assert missing.returncode == 2
     assert str(tmp_path / "no") in missing.stderr
@@ -241,23 +202,20 @@ def test_a_document_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_path: Path) -> None:
+def test_a_written_stack_is_told_with_what_comes_next_and_never_replaced(tmp_path: Path) -> None:
     folder = project(tmp_path / "p")
-    write = ("plan", *USERS, "--write", "prod", "--project", "my-project-1")
+    write = ("plan", *USERS, "--write", "prod")
     first = fleet(*write, cwd=folder)
-    assert first.returncode == 0
+    assert first.returncode == 0, first.stderr
     written = ("Pulumi.prod.yaml", "policy/config/prod.json")
     told = first.stdout[first.stdout.index(written[0]) :]
     assert all((folder / file).is_file() and file in told for file in written)
     made = fleet("new", "copy", "--from", "prod", cwd=folder)
     commands = [line.strip() for line in made.stdout.splitlines() if "→" in line]
     assert [line for line in told.splitlines() if "→" in line] == [one.replace("copy", "prod") for one in commands]
-    check = fleet("check", "--stack", "prod", cwd=folder)
-    assert check.returncode == 0, check.stdout
     again = fleet(*write, cwd=folder)
     assert again.returncode == 2
     assert "Pulumi.prod.yaml" in again.stderr
-    assert fleet(*write, "--force", cwd=folder).returncode == 0
 
 
 @pytest.mark.slow
@@ -265,10 +223,9 @@ def test_a_written_stack_passes_the_check_and_is_not_replaced_by_accident(tmp_pa
     ("options", "machine", "region", "profile"),
     [
         ((), "a3-highgpu-1g", "europe-north1", "serve-chat"),
-        (("--zone", "us-central1-a"), "a3-highgpu-1g", "us-central1", "serve-chat"),
+        (("--region", "us-central1-a"), "a3-highgpu-1g", "us-central1", "serve-chat"),
         (("--usd-per-node-hour", "30"), "a4-highgpu-8g", "europe-west4", "serve-chat"),
-        (("--usd-per-node-hour", "30", "--profile", "record"), "a4-highgpu-8g", "europe-west4", "record"),
-        (A4, "a4-highgpu-8g", "europe-west4", "serve-chat"),
+        ((*A4, "--profile", "record"), "a4-highgpu-8g", "europe-west4", "record"),
     ],
 )
 def test_a_written_stack_is_on_the_recommended_machine_and_a_current_release(
@@ -281,14 +238,6 @@ def test_a_written_stack_is_on_the_recommended_machine_and_a_current_release(
     assert (settings.machine.type, settings.region, settings.server.profile) == (machine, region, profile)
 
 
-def test_a_reservation_is_asked_for_by_name(tmp_path: Path) -> None:
-    folder = project(tmp_path / "p")
-    done = fleet("plan", *USERS, "--capacity", "cud-1y", "--write", "prod", cwd=folder)
-    assert done.returncode == 2
-    assert "--reservation b200-production" in done.stderr
-    assert not (folder / "Pulumi.prod.yaml").exists()
-
-
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return whole_project(tmp_path_factory.mktemp("project"))
@@ -299,15 +248,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "options"),
     [
         ("documents", (*BATCH, "--capacity", "flex-start")),
-        (
-            "users",
-            (*USERS, "--profile", "tuned", "--capacity", "cud-1y", "--reservation", "b200-production", "--spares", "1"),
-        ),
-        ("routed", ("--tokens-per-second", "3e5", "--gateway", "--capacity", "ladder")),
-        (
-            "long",
-            ("--users", "200", "--isl", "60000", "--osl", "1000", "--capacity", "calendar", "--reservation", "w1"),
-        ),
+        ("users", (*USERS, "--profile", "tuned", "--capacity", "cud-1y")),
+        ("ladder", ("--tokens-per-second", "3e5", "--capacity", "ladder")),
     ],
 )
 def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[str, ...]) -> None:
@@ -316,7 +258,6 @@ def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[st
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     document = json.loads(done.stdout)
     assert [one for one in document["violations"] if one["level"] == "mandatory"] == []
-    assert {one["policy"] for one in document["violations"]} <= {"repeated-on-purpose"}
 
 
 # Speed ----------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from fleet.cli.app import app, command_line
+from fleet.cli.app import app_with, command_line
 from tests.fleet.cli.command import ROOT, fleet
 
 _REPORT = """
@@ -83,7 +83,7 @@ def test_a_batch_is_sized_and_started_without_pulumi() -> None:
 
 
 def test_a_command_that_is_built_alone_is_the_one_that_is_built_with_all() -> None:
-    every: Any = get_command(app)
+    every: Any = get_command(app_with())
     for name, whole in every.commands.items():
         alone: Any = command_line(name)
         assert list(alone.commands) == [name]

@@ -20,20 +20,16 @@ def test_a_stack_without_a_published_figure_gets_the_models_interval_and_its_bas
     # Six nodes lie between the published four and eight: nearly six times one node's rate.
     assert 5.7 * 95_317 < found.total_tokens_per_s.value < 6.1 * 95_317
     assert found.output_tokens_per_s.value == pytest.approx(found.total_tokens_per_s.value / 3)
-    assert found.total_tokens_per_s.basis == "predicted"
-    words = found.format()
-    assert "model's estimate (predicted)" in words
-    assert "tok/s output" in words
-    assert "12,000 requests in flight" in words
+    assert (found.performance.basis, found.performance.reasons) == ("published", ())
+    assert found.performance.label in found.format()
 
 
-def test_what_was_never_measured_is_called_extrapolated_and_says_in_what() -> None:
+def test_what_was_never_measured_says_in_what() -> None:
     found = modelled(make_settings(server={"replicas": 2, "profile": "serve-chat"}))
     assert found is not None
     total = found.total_tokens_per_s
-    assert total.basis == "extrapolated"
     assert total.low < total.value < total.high
-    assert any("max-model-len" in reason for reason in total.reasons)
+    assert any("max-model-len" in reason for reason in found.performance.reasons)
 
 
 @each_row(
@@ -71,16 +67,6 @@ def test_with_a_shape_the_estimate_is_of_the_engines_together_and_the_ratio_and_
     assert plain.apart == ""
 
 
-def test_the_estimate_is_at_full_load_and_names_both_readings() -> None:
-    found = modelled(make_settings(server={"replicas": 2, "profile": "serve-chat"}))
-    assert found is not None
-    total = found.total_tokens_per_s
-    assert total.as_engine is not None
-    assert total.value < total.as_engine < total.high
-    assert f"{total.as_engine:,.0f} tok/s" in found.format()
-    assert "full load" in found.format()
-
-
 def test_the_articles_large_model_is_matched_with_its_row() -> None:
     model = {"id": "nvidia/Qwen3.5-397B-A17B-NVFP4", "revision": "a" * 40, "sizeGb": 240}
     settings = make_settings(server={"replicas": 1, "profile": "397b-nvfp4"}, model=model)
@@ -100,5 +86,5 @@ def test_a_release_with_a_slow_product_keeps_a_share_of_the_rate() -> None:
     assert slow.total_tokens_per_s.high == pytest.approx(0.78 * whole.total_tokens_per_s.high)
     assert slow.total_tokens_per_s.low == pytest.approx(0.46 * whole.total_tokens_per_s.low)
     assert slow.performance.tpot_ms.value > whole.performance.tpot_ms.value
-    assert any(reason.startswith("unaligned-fp8-rows-b200") for reason in slow.total_tokens_per_s.reasons)
-    assert not any("unaligned" in reason for reason in whole.total_tokens_per_s.reasons)
+    assert any(reason.startswith("unaligned-fp8-rows-b200") for reason in slow.performance.reasons)
+    assert not any("unaligned" in reason for reason in whole.performance.reasons)

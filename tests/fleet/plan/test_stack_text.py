@@ -50,7 +50,6 @@ def test_a_key_that_comes_and_goes_leaves_no_trace(name: str) -> None:
             "  vllm-fleet:server: {replicas: 1, engine: {seed: 1}} # one",
         ),
         ("config:\n  vllm-fleet:server:\n    engine: {} # none\n", "    engine: {seed: 1} # none"),
-        ("config:\n  vllm-fleet:server:\n    engine: # none\n", "    engine: {seed: 1} # none"),
         ("config:\n  vllm-fleet:server:\n    engine: {seed: 7} # seven\n", "    engine: {seed: 1} # seven"),
         ("config:\n  vllm-fleet:server:\n    engine:\n      maxModelLen: 9 # why\n", "      seed: 1"),
         ("config:\n  gcp:region: europe-west4 # where", "  vllm-fleet:server: {engine: {seed: 1}}"),
@@ -64,6 +63,12 @@ def test_a_key_is_written_in_the_form_that_its_section_has(before: str, after: s
     assert all(
         comment in file.text for comment in ("# one", "# none", "# seven", "# why", "# where") if comment in before
     )
+
+
+def test_a_comment_stays_above_its_key_when_the_first_key_goes() -> None:
+    file = edited("config:\n  vllm-fleet:cluster:\n    name: x # own\n    # why\n    deletionProtection: true\n")
+    file.remove(("config", "vllm-fleet:cluster", "name"))
+    assert file.text == "config:\n  vllm-fleet:cluster:\n    # why\n    deletionProtection: true\n"
 
 
 def test_a_form_that_is_not_understood_is_refused() -> None:

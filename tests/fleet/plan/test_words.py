@@ -9,9 +9,9 @@ from fleet.plan.words import CAPACITIES as NAMES
 from fleet.plan.words import format_quota, format_span
 
 
-def test_a_span_that_reads_the_same_at_both_ends_is_one_number() -> None:
-    assert format_span(Estimate(value=5, low=5, high=5, basis="fitted")) == "5"
-    assert format_span(Estimate(value=5, low=4, high=6, basis="fitted")) == "4 to 6"
+def test_a_value_without_an_interval_is_given() -> None:
+    assert format_span(Estimate(value=5, low=5, high=5)) == "given"
+    assert format_span(Estimate(value=5, low=4, high=6)) == "4 to 6"
 
 
 def test_every_way_to_buy_has_a_name_and_a_quota() -> None:

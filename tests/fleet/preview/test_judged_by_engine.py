@@ -52,7 +52,7 @@ CHANGES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "canary on": {"rollout": {"engine": {"maxNumSeqs": 256}}},
         "weights revision": {"model": {"id": "Qwen/Qwen3.5-27B-FP8", "revision": REVISION}},
     },
-    "batch": {"kept": {"server": {"scaling": None, "replicas": 1}, "batch": {"onDone": "keep"}}},
+    "batch": {"kept": {"server": {"scaling": None, "replicas": 1}}},
     "cud": {
         "replicas": {"server": {"replicas": 2}},
         "version": {"server": {"engine": {"version": "0.33.0"}, "image": {"digest": f"sha256:{'0' * 64}"}}},

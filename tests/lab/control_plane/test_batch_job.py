@@ -1,4 +1,4 @@
-"""The Job of a batch, asked of the real API server and Job controller: what `fleet batch run` makes and how it changes its size."""
+"""The Job of a batch before the real API server and Job controller; its pods are processes of its own program."""
 
 from __future__ import annotations
 
@@ -6,56 +6,58 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.control_plane.api import JOB, NAMESPACE, POD, ApiRefusedError
-from lab.control_plane.mirror import Mirror
-from workloads.batch.job import job_manifest
+from lab.control_plane.api import JOB, ApiRefusedError
+from lab.control_plane.cluster import ControlPlane
+from tests.workloads.batch.proof import Kubelet, conditions, play, under_faults
+from tests.workloads.batch.world import World
+from workloads.batch.pods.process_shard import TIME_OVER
 
 if TYPE_CHECKING:
-    from lab.control_plane.cluster import ControlPlane
+    from collections.abc import Iterator
+
+    from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow
-INDEX = "batch.kubernetes.io/job-completion-index"
 
 
-def manifest(servers: int) -> dict[str, Any]:
-    made = job_manifest(
-        name="batch-b0",
-        batch="b0",
-        servers=servers,
-        namespace="sized",
-        server="qwen35-server",
-        key_store=None,
-        endpoint="http://qwen35-server.sized.svc.cluster.local:8000",
-        bucket="batches",
-        image="python:3",
-        labels={"app": "batch"},
-    )
-    made["spec"]["template"]["spec"]["serviceAccountName"] = "default"
-    return made
+@pytest.fixture(scope="module")
+def plane(binaries: Binaries) -> Iterator[ControlPlane]:
+    """Without kwok: pods are run."""
+    with ControlPlane(binaries, stages=()) as running:
+        yield running
 
 
-def test_completions_and_parallelism_change_together_and_a_pod_knows_its_index(control_plane: ControlPlane) -> None:
-    api = control_plane.api
-    api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "sized"}})
-    with Mirror(api, POD, namespace="sized") as pods:
+def test_each_document_has_its_line_whatever_is_killed(plane: ControlPlane) -> None:
+    found = under_faults(plane, 1_200, seconds=1.0, of_shard=48, faults=8)
+    assert found["job"].get("Complete")
+    assert found["eachLineOnce"]
+    assert found["onlyPlanted"], found
+    assert found["statusOnlyRises"]
+    assert found["checkpointsLeft"] == 0
 
-        def indexes() -> list[str]:
-            return sorted(
-                pod["metadata"]["annotations"][INDEX]
-                for pod in pods.objects.values()
-                if "deletionTimestamp" not in pod["metadata"]
-            )
 
-        api.create(manifest(1))
-        assert pods.wait_for(lambda _: indexes() == ["0"], 60)
-        api.patch(JOB, "batch-b0", "sized", {"spec": {"completions": 3, "parallelism": 3}})
-        assert pods.wait_for(lambda _: indexes() == ["0", "1", "2"], 60)
-        api.patch(JOB, "batch-b0", "sized", {"spec": {"completions": 2, "parallelism": 2}})
-        assert pods.wait_for(lambda _: indexes() == ["0", "1"], 60)
-        with pytest.raises(ApiRefusedError, match="completions"):
-            api.patch(JOB, "batch-b0", "sized", {"spec": {"completions": 4}})
-        (container,) = next(iter(pods.objects.values()))["spec"]["containers"]
-    assert "--index=$(JOB_COMPLETION_INDEX)" in container["args"]
-    assert "JOB_COMPLETION_INDEX" in {one["name"] for one in container["env"]}
-    api.delete(JOB, "batch-b0", "sized")
-    api.delete(NAMESPACE, "sized")
+def test_a_suspended_batch_ends_at_its_time_and_a_second_job_of_it_is_refused(plane: ControlPlane) -> None:
+    done: dict[str, float] = {}
+    with World([f"text good {n}" for n in range(8)], of_shard=4, seconds=60.0, speed=10.0) as world:
+        manifest = world.job(seconds=12.0)
+        name = manifest["metadata"]["name"]
+
+        def turn(kubelet: Kubelet, _: dict[str, Any]) -> None:
+            now = kubelet.active[-1][0] - kubelet.active[0][0]
+            if not done:
+                with pytest.raises(ApiRefusedError, match="already exists"):
+                    plane.api.create(manifest)
+                done["refused"] = now
+            elif "suspended" not in done and kubelet.running:
+                plane.api.patch(JOB, name, "default", {"spec": {"suspend": True}})
+                done["suspended"] = now
+            elif "resumed" not in done and "suspended" in done and not kubelet.running and now > done["suspended"] + 4:
+                # The Job's own time begins anew.
+                plane.api.patch(JOB, name, "default", {"spec": {"suspend": False}})
+                done["resumed"] = now
+
+        job, kubelet = play(plane, world, manifest, turn)
+    assert conditions(job)["Failed"] == "PodFailurePolicy"
+    assert TIME_OVER in kubelet.codes
+    assert "resumed" in done
+    assert kubelet.active[-1][0] - kubelet.active[0][0] < 40

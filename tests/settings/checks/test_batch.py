@@ -17,7 +17,6 @@ from tests.support.settings import make_settings
 
 SCALED: dict[str, Any] = {"server": {"profile": "serve-batch", "scaling": {"mode": "batch", "max": 4}}}
 FIXED: dict[str, Any] = {"server": {"profile": "serve-batch", "replicas": 2}}
-KEEP = {"enabled": True, "onDone": "keep"}
 LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 
 
@@ -29,7 +28,7 @@ def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any
 
 def test_a_fleet_for_batches_only_needs_no_channel_for_pages() -> None:
     alerts = {"alerts": {"channels": [{"type": "email", "address": "oncall@my-company.com", "severities": ["ticket"]}]}}
-    for stack, told in ((SCALED, False), ({**FIXED, "batch": KEEP}, True)):
+    for stack, told in ((SCALED, False), ({**FIXED, "batch": {"enabled": True}}, True)):
         settings = make_settings(**{"batch": {"enabled": True}, **stack}, monitoring=alerts)
         assert any(one.id == "alert-to-nobody" for one in check(settings)) is told
 
@@ -39,12 +38,9 @@ def test_a_fleet_for_batches_only_needs_no_channel_for_pages() -> None:
     [
         ({}, SCALED),
         ({"deadline": "8h", "maxUsd": 200.0, "defaults": {"maxTokens": 500, "temperature": 0.0}}, SCALED),
-        ({"template": "Summarize: {text}", "id": "key", "onDone": "destroy-hint"}, SCALED),
+        ({"template": "Summarize: {text}", "id": "key"}, SCALED),
         ({"deadline": "3d", "retentionDays": 4}, SCALED),
         ({"input": "gs://my-bucket/documents.jsonl", "endpoint": "completions"}, SCALED),
-        (KEEP, FIXED),
-        (KEEP, {"server": {"replicas": "external"}}),
-        (KEEP, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}),
         ({}, {"server": {"scaling": {"mode": "batch"}, "replicas": 0}}),
         ({}, {**SCALED, "gateway": {"enabled": True}}),
         ({}, {**SCALED, "endpoint": {"kind": "leastRequest"}}),
@@ -59,16 +55,6 @@ def test_nothing_speaks_against_a_batch_that_can_run(batch: dict[str, Any], stac
 @each_row(
     ("batch", "stack", "said", "subject"),
     [
-        ({}, FIXED, "batch-pause-without-scaling", "batch.onDone"),
-        ({}, {"server": {"replicas": 0}}, "batch-pause-without-scaling", "batch.onDone"),
-        ({"onDone": "destroy-hint"}, FIXED, "batch-pause-without-scaling", "batch.onDone"),
-        (
-            {"onDone": "pause"},
-            {"server": {"scaling": {"mode": "load", "max": 2}}},
-            "batch-pause-without-scaling",
-            "batch.onDone",
-        ),
-        (KEEP, SCALED, "batch-keep-with-scaling", "batch.onDone"),
         ({}, {**SCALED, "rollout": {"engine": {"maxNumSeqs": 64}}}, "batch-with-canary", "rollout"),
         (
             {},
@@ -123,13 +109,21 @@ def test_a_ceiling_needs_a_known_price_of_the_nodes() -> None:
 
 def test_a_batch_on_a_schedule_waits_for_its_windows_and_a_section_that_is_off_says_so() -> None:
     night = {"mode": "schedule", "min": 0, "max": 4, "windows": [{"start": "20:00", "end": "24:00", "replicas": 2}]}
-    assert found(KEEP, {"server": {"scaling": night}})["batch-waits-for-windows"].severity == "note"
+    assert found({}, {"server": {"scaling": night}})["batch-waits-for-windows"].severity == "note"
     assert found({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}})["without-effect"].severity == "note"
+
+
+@each_row(
+    "stack",
+    [FIXED, {"server": {"replicas": "external"}}, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}],
+)
+def test_servers_that_are_not_a_batchs_alone_stay_and_are_billed(stack: dict[str, Any]) -> None:
+    assert {id_: one.severity for id_, one in found({}, stack).items()} == {"batch-servers-stay": "note"}
 
 
 def test_two_releases_behind_one_gateway_answer_one_batch() -> None:
     rollout = {"engine": {"maxNumSeqs": 64}, "weight": 10}
-    mixed = found(KEEP, {"server": {"replicas": 2}, "gateway": {"enabled": True}, "rollout": rollout})[
+    mixed = found({}, {"server": {"replicas": 2}, "gateway": {"enabled": True}, "rollout": rollout})[
         "batch-of-two-releases"
     ]
     assert mixed.severity == "warning"
@@ -181,13 +175,15 @@ def test_nothing_but_the_platform_is_paid_between_batches() -> None:
     rest = {item.id: item.quantity for item in bill.scaled.smallest.items}
     assert rest["nodes"] == 0
     assert not {"autopilot-premium", "batch-clients"} & rest.keys()
-    assert next(item.quantity for item in bill.items if item.id == "batch-clients") == 4
+    assert (
+        next(item.quantity for item in bill.items if item.id == "batch-clients") == 4 * 15 / 4
+    )  # 15 pods a server, a quarter of a vCPU each
     assert (bill.scaled.smallest.usd_per_hour or 9) < 0.2
     assert bill.usd_per_month_by_schedule is None
     assert "usdPerHourAtFewest" in figures(settings).exports()
 
 
 def test_a_batch_needs_a_bucket_and_the_servers_key() -> None:
-    settings = make_settings(server={"replicas": 2, "apiKeySecret": "api-key"}, batch=KEEP)
+    settings = make_settings(server={"replicas": 2, "apiKeySecret": "api-key"}, batch={"enabled": True})
     assert ("batch", "api-key") in secret_readers(settings)
     assert {"storage.buckets.create", "storage.buckets.setIamPolicy"} <= required_permissions(settings).keys()

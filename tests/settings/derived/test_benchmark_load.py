@@ -76,7 +76,7 @@ def test_no_run_is_given_up_at_a_pace_that_the_planner_expects(profile: str, gat
         )
         (point,) = load_of(stack).points
         expected = estimate(deployment_of(stack), named_workload("article"), OfferedLoad(in_flight=2 * in_flight))
-        assert SLOWNESS * point.request_seconds > 1.5 * expected.seconds_per_request.value
+        assert SLOWNESS * point.request_seconds > 1.5 * expected.seconds_per_request
 
 
 @given(

@@ -1,8 +1,6 @@
-"""A simulated server as a process of its own, to be killed: on a port that all servers share, and on one of its own for its metrics.
+"""A server of vLLM's API as a process: python -m tests.workloads.batch.server OPTIONS_AS_JSON. Several may listen on one port.
 
-python -m tests.workloads.batch.server OPTIONS_AS_JSON
-
-The kernel spreads connections over the processes that listen on the shared port. It ends when its standard input does.
+It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -11,45 +9,74 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
+import random
 import sys
 import threading
-from typing import Any, Final
+from typing import Any
 
-from lab.results.clock import Clock
-from lab.simulators.model_server.engine_server import EngineServer
-from lab.simulators.model_server.listener import BACKLOG, LOOPBACK
-from lab.simulators.model_server.node import Faults, Node, from_plain
-
-READY: Final = "ready"
+CRASH, POISON, RESET, REFUSED = "crash", "poison", "reset", "refused"
+"""Words of a prompt: the server ends; HTTP 500; the connection is cut; HTTP 400."""
+READY = b"ready\n"
 
 
-def shared_socket(port: int) -> socket.socket:
-    """A socket on a port that several processes listen on."""
-    shared = socket.socket()
-    shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    shared.bind((LOOPBACK, port))
-    return shared
+class Server:
+    """`seconds` a document on average, `at_once` of them; `faults`: shares of answers by status, "0" cuts the connection."""
 
+    def __init__(
+        self,
+        port: int,
+        *,
+        seconds: float = 0.01,
+        at_once: int = 64,
+        faults: dict[str, float] | None = None,
+        key: str = "",
+    ) -> None:
+        self._port, self._seconds, self._key, self._faults = port, seconds, key, faults or {}
+        self._gate, self._chance = asyncio.Semaphore(at_once), random.Random()
 
-async def serve(options: dict[str, Any]) -> None:
-    """Serve for ever."""
-    server = EngineServer(
-        from_plain(Node, options["node"]), faults=from_plain(Faults, options["faults"]), clock=Clock(options["speed"])
-    )
-    await server.start(LOOPBACK, options["port"])
-    server.ready = True
-    with shared_socket(options["shared_port"]) as shared:
-        shared.listen(BACKLOG)
-        shared.setblocking(False)
-        sys.stdout.write(f"{READY}\n")
-        sys.stdout.flush()
-        loop = asyncio.get_running_loop()
-        while True:
-            connection, _ = await loop.sock_accept(shared)
-            with contextlib.suppress(OSError):
-                await server.adopt(connection)
+    async def run(self) -> None:
+        """Serve for ever."""
+        server = await asyncio.start_server(
+            self._answer, "127.0.0.1", self._port, limit=2**26, backlog=4096, reuse_port=True
+        )
+        os.write(1, READY)
+        async with server:
+            await server.serve_forever()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
+            body = await reader.readexactly(int(headers.get("content-length", 0)))
+            status, said = await self._said(json.loads(body), headers.get("authorization", ""))
+            if not status:
+                writer.transport.abort()
+                return
+            content = json.dumps(said).encode()
+            writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content)
+            await writer.drain()
+        writer.close()
+
+    async def _said(self, asked: dict[str, Any], key: str) -> tuple[int, Any]:
+        if self._key and key != f"Bearer {self._key}":
+            return 401, {"error": {"message": "Unauthorized"}}
+        prompt = asked["messages"][-1]["content"]
+        async with self._gate:
+            await asyncio.sleep(self._seconds * self._chance.uniform(0.5, 1.5))
+        if CRASH in prompt:
+            os._exit(1)
+        if REFUSED in prompt:
+            return 400, {"error": {"message": "too long"}}
+        drawn = self._chance.random()
+        for status, share in self._faults.items():
+            drawn -= share
+            if drawn < 0:
+                return int(status), {"error": {"message": "made to fail"}}
+        if POISON in prompt:
+            return 500, {"error": {"message": "poison"}}
+        usage = {"prompt_tokens": 10, "completion_tokens": 20}
+        message = {"role": "assistant", "content": f"of {prompt} " * 20}
+        return (0 if RESET in prompt else 200), {"id": "x", "choices": [{"message": message}], "usage": usage}
 
 
 def _end_with_input() -> None:
@@ -60,4 +87,4 @@ def _end_with_input() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_input, daemon=True).start()
-    asyncio.run(serve(json.loads(sys.argv[1])))
+    asyncio.run(Server(**json.loads(sys.argv[1])).run())

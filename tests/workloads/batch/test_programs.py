@@ -19,4 +19,4 @@ def test_the_programs_need_nothing_but_python(tmp_path: Path) -> None:
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from {PROGRAM} import main; main(['--help'])"
     done = subprocess.run([sys.executable, "-ISc", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "--server-pods" in done.stdout
+    assert "--request-seconds" in done.stdout

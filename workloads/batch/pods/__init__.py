@@ -1,1 +1,1 @@
-"""Programs that run in a batch's client pods: standard library only."""
+"""Programs that run in a batch's pods: standard library only."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 Kind = Literal["answer", "refused", "failed", "timeout"]
 OF_THE_FLEET = frozenset({429, 502, 503, 504})
 """Statuses of a fleet without a free server. Source: HAProxy, Google's load balancers and vLLM while it loads."""
-NOT_SURELY_OF_THE_DOCUMENT = frozenset({401, 403, 404, 405, 407, 408, 421, 425})
+SETUP = frozenset({401, 403, 404, 405, 407, 421})
 """Refusals that also come from a wrong key, a missing route or another model: the document is asked again, so that one wrong setting
 does not end a whole batch."""
 KEEPALIVE = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
@@ -38,8 +38,6 @@ class Outcome:
     code: str = ""
     """Why the document has no good answer; empty with one."""
     message: str = ""
-    is_full: bool = False
-    """Whether a router said that its queue is full."""
 
 
 class Endpoint:
@@ -91,8 +89,8 @@ def outcome_of(status: int, content: bytes, request_id: str) -> Outcome:
         return Outcome("answer", status, body, request_id or str(body.get("id") or ""))
     said = {"body": body, "request_id": request_id, "code": f"http-{status}", "message": _message(status, body)}
     if status in OF_THE_FLEET:
-        return Outcome("refused", status, is_full=status in (429, 503), **said)
-    if 400 <= status < 500 and status not in NOT_SURELY_OF_THE_DOCUMENT:
+        return Outcome("refused", status, **said)
+    if 400 <= status < 500 and status not in SETUP | {408, 425}:
         return Outcome("answer", status, **said)
     return Outcome("failed", status, **said)
 

@@ -16,8 +16,10 @@ from facts.memory import GIB
 from facts.model_config import FORMAT_BYTES, ModelShape
 from facts.workloads import Lengths, Workload
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad
-from fleet.plan.model.performance import Performance, estimate
-from fleet.plan.model.roofline import of_class
+from fleet.plan.model.fleet_rate import FleetLoad, fleet_load
+from fleet.plan.model.gpu_memory import budget
+from fleet.plan.model.latency import first_token_by_steps_s
+from fleet.plan.model.roofline import of_class, roofline_of
 
 FILE: Final = Path(__file__).with_name("public_throughput.csv")
 CHOSEN_ON: Final = frozenset(
@@ -59,14 +61,22 @@ class PublicRow:
         return 1e3 * self.in_flight * self.workload.tokens_per_request / ms
 
     @property
-    def estimated(self) -> Performance:
+    def estimated(self) -> FleetLoad:
         """The roofline's answer."""
-        return estimate(self.deployment, self.workload, OfferedLoad(in_flight=self.in_flight))
+        fleet = self.deployment
+        parameters = roofline_of(fleet.model, of_class(fleet.model))
+        offered = OfferedLoad(in_flight=self.in_flight)
+        return fleet_load(fleet, self.workload, offered, parameters, budget(fleet, self.workload))
 
     @property
     def rate_ratio(self) -> float:
         """Above 1 if the roofline overestimates."""
-        return self.estimated.total_tokens_per_s.value / self.total_tokens_per_s
+        return self.estimated.requests_per_s * self.workload.tokens_per_request / self.total_tokens_per_s
+
+    @property
+    def first_token_ratio(self) -> float:
+        """Above 1 if the first token comes sooner than the roofline says."""
+        return 1e3 * first_token_by_steps_s(self.estimated) / self.ttft_ms
 
 
 @cache
@@ -89,7 +99,6 @@ def _row(found: dict[str, str]) -> PublicRow:
         tpot_ms=float(found["tpot_ms"]),
         deployment=Deployment(
             nodes=1,
-            reading="engine",
             model=_in_format(found["model"], found["weights"]),
             gpu=_GPUS[found["gpu"]],
             gpus_per_node=ranks,

@@ -15,10 +15,11 @@ from facts import machines
 from facts.machines import MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import Lengths, Workload, named_workload
+from fleet.plan.asked import Asked
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
-from fleet.plan.model.estimates import Estimate
 from fleet.plan.model.fleet_rate import API_SERVER_TOKENS_PER_S, OverloadedError, fleet_load
 from fleet.plan.model.gpu_memory import DoesNotFitError, budget
+from fleet.plan.model.latency import FIRST_TOKEN_FACTOR, first_token_by_steps_s, per_token_s
 from fleet.plan.model.performance import estimate
 from fleet.plan.model.roofline import (
     DENSE,
@@ -30,7 +31,8 @@ from fleet.plan.model.roofline import (
     read_share,
     roofline_of,
 )
-from fleet.plan.nodes_for import Goal, nodes_for
+from fleet.plan.planning import plan_offer
+from fleet.plan.question.asking import question_of
 from tests.fleet.plan.model import trials
 from tests.fleet.plan.model.public_rows import CHOSEN_ON, PublicRow, rows
 from tests.support.rows import each_row
@@ -54,10 +56,6 @@ def one(machine: str, model: str, **engine: int) -> Deployment:
     )
 
 
-def _within(estimated: Estimate, value: float) -> bool:
-    return estimated.low <= value <= estimated.high
-
-
 TESTING = [row for row in rows() if not row.chosen_on]
 
 
@@ -77,7 +75,8 @@ def test_nine_of_ten_rows_that_chose_nothing_lie_within_the_factor(
     dense: bool, within: float, mean_error: float
 ) -> None:
     found = [row for row in TESTING if row.is_dense is dense]
-    assert fmean(_within(row.estimated.total_tokens_per_s, row.total_tokens_per_s) for row in found) >= within
+    factor = (DENSE if dense else EXPERTS_OR_LINEAR).factor
+    assert fmean(1 / factor <= row.rate_ratio <= factor for row in found) >= within
     assert fmean(abs(row.rate_ratio - 1) for row in found) <= mean_error
     assert 0.9 < median(row.rate_ratio for row in found) < 1.1
 
@@ -90,7 +89,8 @@ def test_no_group_of_rows_is_off_by_more_than_its_class_says() -> None:
 
 
 def test_the_first_token_is_within_its_own_factor_on_most_rows() -> None:
-    assert fmean(_within(row.estimated.ttft_ms, row.ttft_ms) for row in TESTING) > 0.85
+    factor = FIRST_TOKEN_FACTOR
+    assert fmean(1 / factor <= row.first_token_ratio <= factor for row in TESTING) > 0.85
 
 
 @pytest.mark.parametrize(("line", "dense"), [(DENSE, True), (EXPERTS_OR_LINEAR, False)])
@@ -108,9 +108,6 @@ def test_the_numbers_are_the_best_of_their_neighbourhood_on_the_rows_that_chose_
     def off(share: float, layer_us: float) -> float:
         tried = Roofline(arithmetic_share=share, layer_us=layer_us, factor=line.factor)
         return sum(abs(log(rate(row, tried) / row.total_tokens_per_s)) for row in chosen) / len(chosen)
-
-    for row in chosen:
-        assert rate(row, line) == row.estimated.total_tokens_per_s.value
 
     best = off(line.arithmetic_share, line.layer_us)
     for share, layer in ((0.8, 1), (1.25, 1), (1, 0.8), (1, 1.25)):
@@ -156,28 +153,25 @@ def test_logged_starts_are_explained_part_by_part(reading: trials.Reading) -> No
 @pytest.mark.parametrize(
     ("machine", "model", "label"),
     [
-        ("a3-highgpu-8g", "meta-llama/Llama-3.3-70B-Instruct", "estimated x/÷ 1.25"),
-        ("a3-ultragpu-8g", "openai/gpt-oss-120b", "estimated x/÷ 2"),
-        ("a4-highgpu-8g", "Qwen/Qwen3.5-35B-A3B-FP8", "estimated x/÷ 2"),
+        ("a3-highgpu-8g", "meta-llama/Llama-3.3-70B-Instruct", "roofline x/÷ 1.25"),
+        ("a3-ultragpu-8g", "openai/gpt-oss-120b", "roofline x/÷ 2"),
+        ("a4-highgpu-8g", "Qwen/Qwen3.5-35B-A3B-FP8", "roofline x/÷ 2"),
         ("a3-ultragpu-8g", "Qwen/Qwen3.5-27B-FP8", "calibrated x/÷ 1.3"),
         ("a3-highgpu-1g", "Qwen/Qwen3.5-27B-FP8", "calibrated x/÷ 1.3"),
-        ("g2-standard-12", "Qwen/Qwen3.5-4B", "upper bound"),
-        ("a2-ultragpu-8g", "Qwen/Qwen3-32B", "upper bound"),
+        ("g2-standard-12", "Qwen/Qwen3.5-4B", "roofline, upper bound"),
+        ("a2-ultragpu-8g", "Qwen/Qwen3-32B", "roofline, upper bound"),
     ],
 )
 def test_every_figure_says_how_it_is_known(machine: str, model: str, label: str) -> None:
     said = estimate(one(machine, model), ARTICLE, OfferedLoad(in_flight=16))
-    assert said.total_tokens_per_s.label == label
-    every = [value for value in (getattr(said, name) for name in said.__slots__) if isinstance(value, Estimate)]
-    assert len(every) == 10
-    assert {value.basis for value in every} == {said.total_tokens_per_s.basis}
-    assert all(value.reasons for value in every)
+    assert said.label == label
+    assert said.is_bound is ("bound" in label)
+    assert said.reasons
 
 
 def test_the_articles_own_pair_keeps_its_calibration() -> None:
     said = estimate(record_fleet(1), ARTICLE, measured_load(1))
-    assert (said.total_tokens_per_s.basis, said.total_tokens_per_s.label) == ("fitted", "fitted")
-    assert said.total_tokens_per_s.factor is None
+    assert (said.basis, said.label, said.factor) == ("published", "by published rows", None)
 
 
 def test_an_upper_bound_is_above_everything_that_gpus_were_seen_to_reach() -> None:
@@ -207,7 +201,7 @@ def test_requests_that_wait_for_memory_read_no_experts() -> None:
     fleet = one("g2-standard-24", "Qwen/Qwen3.5-35B-A3B-FP8")
     work = Workload(input_tokens=Lengths.exactly(32), output_tokens=Lengths.exactly(256))
     few, many = (estimate(fleet, work, OfferedLoad(in_flight=count)) for count in (4, 32))
-    assert many.running_per_engine.value < 5
+    assert many.running_per_engine < 5
     assert many.total_tokens_per_s.value == pytest.approx(few.total_tokens_per_s.value, rel=0.05)
 
 
@@ -232,7 +226,7 @@ def test_more_users_hardly_ever_bring_fewer_tokens_nor_more_than_the_memory_hold
     # Experts: the first users each bring weights to read. Just above the memory's limit a queue keeps prompts in every step, which costs
     # up to 7 % with long ones; goals take the load that gives most (`best_in_flight`).
     assert many.total_tokens_per_s.value >= few.total_tokens_per_s.value * 0.9
-    assert many.running_per_engine.value <= many.memory.running_limit(work) + 1e-9
+    assert many.running_per_engine <= many.memory.running_limit(work) + 1e-9
     assert many.tpot_ms.low <= many.tpot_ms.value <= many.tpot_ms.high
 
 
@@ -244,10 +238,10 @@ def test_an_open_loop_at_the_closed_loops_rate_has_about_its_load(model: str, ra
     except DoesNotFitError:
         return
     again = estimate(fleet, ARTICLE, OfferedLoad(requests_per_s=closed.requests_per_s.value))
-    assert abs(log(again.in_flight.value / closed.in_flight.value)) < log(1.2)
+    assert abs(log(again.in_flight / closed.in_flight)) < log(1.2)
 
 
-# Both readings ---------------------------------------------------------------------------------------------------------
+# Losses of the article's fleet ---------------------------------------------------------------------------------------------------------
 
 
 @each_row(
@@ -262,30 +256,24 @@ def test_an_open_loop_at_the_closed_loops_rate_has_about_its_load(model: str, ra
 def test_every_measured_machine_has_the_articles_losses_at_one_end_and_none_at_the_other(fleet: Deployment) -> None:
     work = Workload(input_tokens=Lengths.exactly(1_000), output_tokens=Lengths.exactly(300))
     offered = OfferedLoad(in_flight=200 * fleet.gpus)
-    both, alone = (estimate(replace(fleet, reading=reading), work, offered) for reading in ("fleet", "engine"))
-    for name in ("total_tokens_per_s", "ttft_ms", "tpot_ms"):
-        as_fleet, as_engine = getattr(both, name), getattr(alone, name)
-        assert as_fleet.as_engine == pytest.approx(as_engine.value)
-        assert as_engine.as_engine is None
-        assert _within(as_fleet, as_engine.value)
-    assert both.total_tokens_per_s.value < alone.total_tokens_per_s.value
-    assert both.ttft_ms.value > alone.ttft_ms.value
+    said = estimate(fleet, work, offered)
+    alone = fleet_load(fleet, work, offered, known(fleet).engine, budget(fleet, work))
+    assert said.requests_per_s.value < alone.requests_per_s <= said.requests_per_s.high
+    assert said.ttft_ms.low <= 1e3 * first_token_by_steps_s(alone) < said.ttft_ms.value
+    assert said.tpot_ms.low <= 1e3 * per_token_s(alone, work, 0) < said.tpot_ms.value
     lost_ms = known(fleet).fleet.host_ms_per_step - known(fleet).engine.host_ms_per_step
     assert lost_ms == pytest.approx(known(record_fleet(1)).fleet.host_ms_per_step - 64 * 0.096)
 
 
-def test_a_faster_gpu_of_equal_number_needs_no_more_nodes() -> None:
+@each_row("limit", [2_000, 20_000])
+def test_a_faster_gpu_of_equal_number_needs_no_more_nodes(limit: float) -> None:
     nodes = [
-        nodes_for(
-            one(machine, "Qwen/Qwen3-32B-FP8", tensor_parallel=1, data_parallel=8),
-            ARTICLE,
-            Goal(in_flight=2_000, ttft_p99_ms=limit),
+        plan_offer(
+            question_of(Asked(users=2_000, ttft_p99_ms=limit, model="Qwen/Qwen3-32B-FP8", machine=machine))
         ).nodes
-        for limit in (2_000, 20_000)
         for machine in ("a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g")
     ]
-    assert nodes[:3] == sorted(nodes[:3])
-    assert nodes[3:] == sorted(nodes[3:])
+    assert nodes == sorted(nodes)
 
 
 def test_short_requests_of_a_small_model_are_not_capped_by_the_articles_wait() -> None:
@@ -306,7 +294,6 @@ def _floor_ms(fleet: Deployment, prompt: int) -> float:
     machine=st.sampled_from(["a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g", "a2-ultragpu-8g"]),
     model=st.sampled_from(["Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-4B", "Qwen/Qwen3-32B-FP8", "openai/gpt-oss-120b"]),
     ranks=st.sampled_from([1, 8]),
-    reading=st.sampled_from(["fleet", "engine"]),
     batch=st.sampled_from([2_048, 8_192, 16_384]),
     prompt=st.integers(1, 120_000),
     more=st.integers(1, 120_000),
@@ -317,23 +304,19 @@ def test_the_first_token_is_never_before_the_prompts_arithmetic_and_later_for_a_
     machine: str,
     model: str,
     ranks: int,
-    reading: str,
     batch: int,
     prompt: int,
     more: int,
     per_engine: float,
     share: float,
 ) -> None:
-    fleet = replace(
-        one(
-            machine,
-            model,
-            tensor_parallel=ranks,
-            data_parallel=8 // ranks,
-            max_num_batched_tokens=batch,
-            max_model_len_tokens=262_144,
-        ),
-        reading=reading,
+    fleet = one(
+        machine,
+        model,
+        tensor_parallel=ranks,
+        data_parallel=8 // ranks,
+        max_num_batched_tokens=batch,
+        max_model_len_tokens=262_144,
     )
     if model == "Qwen/Qwen3.5-27B-FP8" and machine == "a4-highgpu-8g":
         fleet = replace(fleet, model=record_fleet(1).model)
@@ -357,17 +340,22 @@ def test_the_first_token_is_never_before_the_prompts_arithmetic_and_later_for_a_
         assert answer.ttft_ms.low >= _floor_ms(fleet, prompt) * (1 - 1e-9)
         assert answer.ttft_p99_ms.low >= answer.ttft_ms.low
     assert longer.ttft_ms.low >= _floor_ms(fleet, prompt + more) * (1 - 1e-9)
-    assert longer.ttft_ms.value > here.ttft_ms.value * (1 - 1e-9)
+    # Just above a multiple of the batch, one step more spreads the prompts: up to 0.8 % earlier.
+    assert longer.ttft_ms.value > here.ttft_ms.value * 0.99
 
 
 @each_row("machine", ["a4-highgpu-8g", "a3-ultragpu-8g", "a3-highgpu-8g"])
 def test_bursts_may_delay_the_first_token_alike_on_every_machine(machine: str) -> None:
     work = Workload(input_tokens=Lengths.exactly(30_000), output_tokens=Lengths.exactly(300))
     fleet = one(machine, "Qwen/Qwen3.5-27B-FP8", tensor_parallel=1, data_parallel=8, max_model_len_tokens=131_072)
-    first = estimate(fleet, work, OfferedLoad(in_flight=16)).ttft_ms
-    assert first.as_engine is not None
-    assert first.high >= 3 * first.as_engine
-    assert first.low <= first.as_engine
+    offered = OfferedLoad(in_flight=16)
+    first, alone = (
+        estimate(fleet, work, offered).ttft_ms,
+        fleet_load(fleet, work, offered, known(fleet).engine, budget(fleet, work)),
+    )
+    engine_ms = 1e3 * first_token_by_steps_s(alone)
+    assert first.low <= engine_ms
+    assert 3 * engine_ms <= first.high
 
 
 def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_machine() -> None:
@@ -381,11 +369,11 @@ def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_ma
 
 
 def test_one_api_server_is_a_wall_and_the_first_token_waits_before_it() -> None:
-    eight = replace(one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8), reading="engine")
+    eight = one("a4-highgpu-8g", "Qwen/Qwen3.5-4B", tensor_parallel=1, data_parallel=8, max_num_seqs=1_024)
     single = replace(eight, engine=replace(eight.engine, api_servers=1))
-    free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=1_600)) for fleet in (eight, single))
+    free, walled = (estimate(fleet, ARTICLE, OfferedLoad(in_flight=4_800)) for fleet in (eight, single))
     assert free.total_tokens_per_s.value > 1.5 * API_SERVER_TOKENS_PER_S
-    assert walled.total_tokens_per_s.value == pytest.approx(API_SERVER_TOKENS_PER_S)
+    assert walled.total_tokens_per_s.value == pytest.approx(API_SERVER_TOKENS_PER_S, rel=0.01)
     assert walled.limited_by == "the API servers"
-    assert walled.ttft_ms.value > 10 * free.ttft_ms.value
-    assert walled.running_per_engine.value < 0.5 * free.running_per_engine.value
+    assert walled.ttft_ms.value > 5 * free.ttft_ms.value
+    assert walled.running_per_engine < 0.5 * free.running_per_engine

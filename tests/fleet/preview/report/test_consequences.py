@@ -99,7 +99,7 @@ def test_a_rate_that_nobody_published_becomes_the_models_estimate() -> None:
     unproven = {"usdPerHour": 261.81, "publishedFigure": "unproven: differs in max-model-len"}
     changes = told(edited(SERVER, "spec/replicas", 8), outputs=unproven, settings=settings)
     [line] = about(changes, "tok/s")
-    for figure in ("1,103,941", "367,980", "(published, vLLM 0.18.0)", "estimate", estimate.total_tokens_per_s.basis):
+    for figure in ("1,103,941", "367,980", "(published, vLLM 0.18.0)", "estimate", estimate.performance.label):
         assert figure in line
     for value in (
         estimate.total_tokens_per_s.value,
