@@ -7,11 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from fleet.clients.google_api import VARIABLE
 from fleet.doctor.advice import Advice, read
-from tests.fleet.doctor.fake_project import ADVICE, PROJECT, TOKEN, FakeProject, capacity, history, rows, session
+from tests.fleet.doctor.fake_project import ADVICE, FakeProject, capacity, history, rows
 from tests.support.settings import make_settings
 
 DOCUMENT = json.loads((Path(__file__).parent / "compute_advice.json").read_text())
@@ -49,5 +46,3 @@ def test_the_newest_price_and_the_mean_of_the_days_count() -> None:
     assert read("europe-west4-b", 12, capacity(), history()) == Advice(
         zone="europe-west4-b", nodes=12, obtainability=0.8, uptime_seconds=3600, preempted=0.25, price="34.07 USD"
     )
-
-
