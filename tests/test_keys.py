@@ -251,7 +251,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "benchmark.repeats": 9,
             "benchmark.connectionsPerClient": 99,
             "benchmark.promptsPerClient": 999,
-            "benchmark.machineType": "c4-standard-32",
             "benchmark.slo.ttftMs": 9,
             "benchmark.slo.tpotMs": 9,
             "benchmark.slo.e2eMs": 9,

@@ -41,11 +41,6 @@ def bill_lines(bill: Bill) -> Iterator[BillLine]:
         )
 
 
-def format_bill_title(bill: Bill) -> str:
-    """Unit and source of a bill's amounts."""
-    return f"USD an hour, list prices of {bill.region}"
-
-
 def format_once(bill: Bill) -> Iterator[str]:
     """One-time costs, not part of the hourly bill."""
     for item in bill.once:

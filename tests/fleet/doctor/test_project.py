@@ -50,7 +50,7 @@ def test_a_project_with_everything_is_ready_and_was_only_asked() -> None:
     assert (found[GPU_ROW].allowed, found[GPU_ROW].found) == ("at least 96", 96)
     questions = {where.rpartition("/")[2].rpartition(":")[2] for method, where, _ in project.asked if method == "POST"}
     assert questions == {"testIamPermissions", "capacity", "capacityHistory"}
-    assert {method for method, _, _ in project.asked} == {"GET", "POST"}
+    assert {method for method, _, _ in project.asked} == {"GET", "HEAD", "POST"}
 
 
 @each_row(
