@@ -24,7 +24,19 @@ class BatchBucket(Bucket):
 
     def names(self, prefix: str) -> list[str]:
         """Names of the objects below a prefix, in order."""
-        return sorted(self.created(prefix))
+        found: set[str] = set()
+
+        def read() -> None:
+            query = {"prefix": prefix, "fields": "items(name),nextPageToken"}
+            while True:
+                page = self._call(f"{self.storage_url}/storage/v1/b/{self.name}/o?{urllib.parse.urlencode(query)}")
+                found.update(item["name"] for item in page.get("items", ()))
+                if "nextPageToken" not in page:
+                    return
+                query["pageToken"] = page["nextPageToken"]
+
+        self._persist(f"list gs://{self.name}/{prefix}", read)
+        return sorted(found)
 
     def _ask(self, method: str, name: str, query: str, found: list[bytes]) -> None:
         url = f"{self.storage_url}/storage/v1/b/{self.name}/o/{urllib.parse.quote(name, safe='')}{query}"
