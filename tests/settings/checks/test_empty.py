@@ -129,7 +129,6 @@ def test_a_label_and_a_variable_may_have_an_empty_text_but_no_null() -> None:
     [
         ({"gateway": {}}, "gateway"),
         ({"labels": {}}, "labels"),
-        ({"rollout": {}}, "rollout"),
         ({"server": {"engine": {}}}, "server.engine"),
         ({"server": {"scaling": {"windows": []}}}, "server.scaling.windows"),
         ({"cluster": {"ipEndpoint": {}}}, "cluster.ipEndpoint"),
