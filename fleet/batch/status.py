@@ -76,7 +76,8 @@ class Status:
         """Shards that are done: of a Job, what it says itself."""
         if self.job is None:
             return self.parts
-        return max(self.parts, self.batch.shards - self.job["spec"]["completions"] + self._of_run)
+        of_run: int = self.job["spec"]["completions"]
+        return max(self.parts, self.batch.shards - of_run + self._of_run)
 
     @property
     def _of_run(self) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from lab.engine.pulumi import Said
 from tests.guides.world import World
+from tests.settings.checks.test_model import LLAMA
 
 Look = Callable[[World, Said], None]
 """Checks what a line did, beyond its exit code and words."""
@@ -316,6 +318,21 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         has={"dev": True},
     ),
+    "docs/own-model.md": Page(
+        (
+            Typed(
+                "pulumi stack init own",
+                before=(
+                    f"echo {shlex.quote(json.dumps(LLAMA))} > our-model.json",
+                    "fleet plan --users 50 --model our-model.json --machine g2-standard-12 --region us-central1-a --write own",
+                ),
+            ),
+            Typed("pulumi config set gcp:project my-project --stack own"),
+            Typed("pulumi config set --path vllm-fleet:model.id my-team/our-model-8b --stack own"),
+            Typed(f"pulumi config set --path vllm-fleet:model.revision {'0123456789abcdef' * 2}01234567 --stack own"),
+            Typed("pulumi config set --path vllm-fleet:weights.tokenSecret hf-team --stack own"),
+        )
+    ),
     "docs/own-program.md": Page(
         (
             LeftOut(
@@ -327,6 +344,19 @@ PAGES: Final[Mapping[str, Page]] = {
                 "of a program that the reader has",
             ),
             Elsewhere("pulumi stack init example", "test_examples.py"),
+        )
+    ),
+    "docs/plan.md": Page(
+        (
+            Typed(
+                "pulumi stack init production",
+                before=(
+                    "fleet plan --users 16000 --profile tuned --capacity cud-1y --usd-per-node-hour 88.93"
+                    " --machine a4-highgpu-8g --write production",
+                ),
+            ),
+            Typed("pulumi config set gcp:project my-project --stack production"),
+            Typed("pulumi config set --path 'vllm-fleet:capacity.name' b200-production --stack production"),
         )
     ),
     "docs/policies.md": Page(
