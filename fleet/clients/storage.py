@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +14,11 @@ from typing import Any, Final
 from google.api_core.exceptions import NotFound, PreconditionFailed
 from google.api_core.retry import Retry
 from google.auth.credentials import Credentials
-from google.cloud.storage import Blob, Client, transfer_manager
+from google.cloud.storage import Blob, Client
 
 from fleet.clients.errors import LiveError
 from fleet.clients.google_api import ANSWER_SECONDS, RETRY, as_live_errors
+from fleet.clients.side_by_side import side_by_side
 
 ENDPOINT_VARIABLE: Final = "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE"
 """gcloud's variable for an alternative endpoint, e.g. Private Service Connect. Source: gcloud docs, api_endpoint_overrides."""
@@ -92,7 +94,7 @@ class Bucket:
         if found is None:
             raise LiveError(f"gs://{self.name}/{name}: not found", reason="not found")
         progress(0, found.size)
-        self._fetch([(found, place)])
+        self._fetch(found, place)
         progress(found.size, found.size)
 
     def mirror(
@@ -110,38 +112,35 @@ class Bucket:
         total = sum(blob.size for blob, _ in wanted)
         left = sum(blob.size for blob, _ in missing)
         progress(total - left, total)
-        # Some at a time: Ctrl-C waits for those that were begun.
-        for begin in range(0, len(missing), AT_ONCE):
-            several = missing[begin : begin + AT_ONCE]
-            self._fetch(several)
-            left -= sum(blob.size for blob, _ in several)
-            progress(total - left, total)
+        counting = threading.Lock()
+
+        def fetch(one: tuple[Blob, Path]) -> None:
+            nonlocal left
+            self._fetch(*one)
+            with counting:
+                left -= one[0].size
+                progress(total - left, total)
+
+        side_by_side(fetch, missing, AT_ONCE)
         return tuple(place for _, place in wanted)
 
-    def _fetch(self, several: Sequence[tuple[Blob, Path]]) -> None:
-        parts = [place.with_name(f".{place.name}.part") for _, place in several]
-        for part in parts:
-            part.parent.mkdir(parents=True, exist_ok=True)
-        results = transfer_manager.download_many(
-            [(blob, str(part)) for (blob, _), part in zip(several, parts, strict=True)],
-            # As stored: by default Cloud Storage decompresses gzip-encoded objects, which changes their size.
-            download_kwargs={"raw_download": True, "checksum": None, **self._how},
-            worker_type=transfer_manager.THREAD,
-            max_workers=AT_ONCE,
-        )
-        for (blob, place), part, result in zip(several, parts, results, strict=True):
-            what = f"fetching gs://{self.name}/{blob.name}"
-            with as_live_errors(what, _MAY):
-                if isinstance(result, Exception):
-                    part.unlink(missing_ok=True)
-                    raise result
+    def _fetch(self, blob: Blob, place: Path) -> None:
+        part = place.with_name(f".{place.name}.part")
+        part.parent.mkdir(parents=True, exist_ok=True)
+        what = f"fetching gs://{self.name}/{blob.name}"
+        with as_live_errors(what, _MAY):
+            try:
+                # As stored: by default Cloud Storage decompresses gzip-encoded objects, which changes their size.
+                blob.download_to_filename(str(part), raw_download=True, checksum=None, **self._how)
                 if not _is_right(part, blob):
-                    part.unlink()
                     raise LiveError(
                         f"{what}: size or MD5 differs from the stored object; fetch again", reason="unreachable"
                     )
-                # Renamed only now: readers never see a partial file.
-                part.replace(place)
+            except Exception:
+                part.unlink(missing_ok=True)
+                raise
+            # Renamed only now: readers never see a partial file.
+            part.replace(place)
 
 
 def _belongs(prefix: str, name: str) -> bool:

@@ -68,11 +68,12 @@ def test_ctrl_c_while_a_bucket_is_silent_ends_the_program_at_once(tmp_path: Path
         "def say(done, of): print('begun', flush=True)\n"
         "bucket.mirror('runs/a/', Path(sys.argv[2]), progress=say)\n"
     )
-    over = threading.Event()
+    asked, over = threading.Event(), threading.Event()
 
     class Silent(FakeGoogle):
         def content(self, name: str, request: Request) -> Answer:
-            over.wait(60)
+            asked.set()
+            over.wait(120)
             return super().content(name, request)
 
     with Silent() as google:
@@ -88,9 +89,10 @@ def test_ctrl_c_while_a_bucket_is_silent_ends_the_program_at_once(tmp_path: Path
         with process:
             assert process.stdout is not None
             assert process.stdout.readline() == "begun\n"
+            assert asked.wait(60)
             process.send_signal(signal.SIGINT)
             try:
-                _, said = process.communicate(timeout=50)
+                _, said = process.communicate(timeout=30)
             finally:
                 process.kill()
                 over.set()
