@@ -52,7 +52,7 @@ def server_arguments(settings: Settings) -> ServerArguments:
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
-        "starts_empty": settings.is_scaled and settings.server.scaling.min == 0,
+        "starts_empty": settings.scales_by_keda and 0 in (settings.server.replicas, settings.server.scaling.min),
         "max_replicas": settings.server.scaling.max if settings.scales_by_keda else None,
         "likely_start_seconds": ceil(time_to_serve(replica_start(settings)).likely_seconds),
         "engine": settings.serving.engine,

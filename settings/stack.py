@@ -448,16 +448,14 @@ class Settings(Section):
 
     @cached_property
     def as_canary(self) -> Settings | None:
-        """The stack with the canary as its servers, without endpoint, gateway and benchmark, to apply the servers' checks to the canary.
-        None without a canary.
+        """The stack with the canary as its servers, without benchmark and batch: for the canary's own arguments, and to apply the servers'
+        checks to it. None without a canary.
         """
         rollout = self.rollout
         if rollout is None:
             return None
         server, model = rollout.server(self.server), rollout.chosen_model(self.model, self.serving.model)
-        return self._but(
-            frozenset({"batch", "benchmark", "endpoint", "gateway", "rollout"}), server=server, model=model
-        )
+        return self._but(frozenset({"batch", "benchmark", "rollout"}), server=server, model=model)
 
     @property
     def without_canary(self) -> Settings:

@@ -205,6 +205,13 @@ def test_a_canary_among_users_has_all_that_a_backend_needs_and_changes_nothing_o
     assert {f"{kind}/{canary}" for kind in ("HealthCheckPolicy", "GCPBackendPolicy")} <= more
     assert {key: problems(manifest(among[key])) for key in more if problems(manifest(among[key]))} == {}
     changed = {key for key in trial.keys() & among.keys() if trial[key].inputs != among[key].inputs}
+    servers, tried = (
+        manifest(among[f"Deployment/qwen35-server{ending}"])["spec"]["template"]["spec"]["containers"][0]["env"]
+        for ending in ("", "-canary")
+    )
+    kept = [one for one in servers if one["name"] == "VLLM_HTTP_TIMEOUT_KEEP_ALIVE"]
+    assert kept
+    assert kept[0] in tried
     assert changed == {f"HTTPRoute/{POOL}", "NetworkPolicy/canary"}
     for kind in ("HealthCheckPolicy", "GCPBackendPolicy"):
         policies = [manifest(among[f"{kind}/{name}"])["spec"] for name in (POOL, canary)]

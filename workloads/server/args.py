@@ -48,7 +48,7 @@ class ServerArgs:
     replicas: int | None = 1
     """Server pods, 0 to 1000; 0 pauses the fleet. None: managed externally, by kubectl or an autoscaler."""
     starts_empty: bool = False
-    """With `replicas` None: whether the Deployment is created without pods, because its autoscaler has a minimum of 0."""
+    """With `replicas` None: whether the Deployment is created without pods, because its autoscaler is paused or has a minimum of 0."""
     max_replicas: int | None = None
     """With `replicas` None: the most that the autoscaler sets. None: unknown, and `REPLICAS_ASSUMED` bounds an update."""
     likely_start_seconds: int = 1_080
