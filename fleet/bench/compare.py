@@ -95,8 +95,6 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
             yield f"{name} is not certified: {', '.join(lacks)}"
         if any(len(runs) < LEAST_REPEATS for runs in _loads(one).values()):
             yield f"{name} has a load with fewer than {LEAST_REPEATS} repeats: raise benchmark.repeats"
-    if before.asked is None or after.asked is None:
-        return
     for key in ("workload", "prompts_per_client"):
         if getattr(before.asked, key) != getattr(after.asked, key):
             yield f"{key} differs: measure both with the same requests"
@@ -104,9 +102,7 @@ def _obstacles(before: Measurement, after: Measurement) -> Iterator[str]:
         yield "no load is in both: measure both at the same requests in flight"
 
 
-def _differences(before: Asked | None, after: Asked | None) -> Iterator[str]:
-    if before is None or after is None:
-        return
+def _differences(before: Asked, after: Asked) -> Iterator[str]:
     olds, news = _deployed(before), _deployed(after)
     for name in sorted(olds.keys() | news.keys()):
         if olds.get(name) != news.get(name):

@@ -142,7 +142,8 @@ def section(advice: Sequence[Advice], machine: str) -> Section:
 def read(zone: str, nodes: int, capacity: Any, history: Any) -> Advice:
     """The advice in both answers. Raises LookupError, TypeError, ValueError or AttributeError for another form."""
     # Google gives one recommendation so far.
-    scores = next(iter(capacity.get("recommendations", [])), {}).get("scores", {})
+    recommendations = capacity.get("recommendations", [])
+    scores = recommendations[0].get("scores", {}) if recommendations else {}
     days = [_share(day["preemptionRate"]) for day in history.get("preemptionHistory", []) if "preemptionRate" in day]
     prices = [
         (one.get("interval", {}).get("startTime", ""), _price(one["listPrice"]))

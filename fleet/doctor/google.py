@@ -24,8 +24,8 @@ class Google:
         login = UserCredentials()
         with as_live_errors("logging in to Google Cloud", _MAY):
             # Once, before requests in parallel.
-            login.refresh(Request())  # type: ignore[no-untyped-call]
-        self._session = AuthorizedSession(login)  # type: ignore[no-untyped-call]
+            login.refresh(Request())
+        self._session = AuthorizedSession(login)
 
     def get(self, url: str, **query: Any) -> Any:
         """JSON of the answer. Raises LiveError."""
@@ -70,7 +70,7 @@ class Google:
     def _refuse(url: str, answer: Any) -> None:
         if answer.status_code != 200:
             with as_live_errors(_host(url), _MAY):
-                raise from_http_response(answer)  # type: ignore[no-untyped-call]
+                raise from_http_response(answer)
 
 
 def _host(url: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.finding import Finding
@@ -26,7 +27,7 @@ def questions(settings: Settings) -> Iterator[Question]:
         yield Question(
             area="quota",
             name=_name(need.quota, settings),
-            ask=lambda google, need=need: _quota(need, settings, google),
+            ask=partial(_quota, need, settings),
             look=f"gcloud services enable cloudquotas.googleapis.com --project={settings.project}, or look for "
             f"{need.quota.metric} at {page}",
         )

@@ -142,7 +142,7 @@ def _sections(one: Measured) -> tuple[Section, ...]:
             ),
         ),
         Section(title="GPU activity", body=tuple(gpus)),
-        *some(Section(title="Remarks", body=(Items(told),)) if told else None),
+        *((Section(title="Remarks", body=(Items(told),)),) if told else ()),
         Section(title="Measure again", body=(Code(tuple(_commands(one)), "sh"),)),
     )
 
