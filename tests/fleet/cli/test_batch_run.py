@@ -167,7 +167,7 @@ def test_a_job_that_cannot_be_made_is_one_error_and_the_next_run_goes_on(here: P
         "create",
         'Error from server (Forbidden): jobs is forbidden: User "me" cannot create resource "jobs" in API group ""',
     )
-    assert "cannot create jobs" in refused(here, "batch.jsonl")
+    assert 'cannot create resource "jobs"' in refused(here, "batch.jsonl")
     assert here.objects("job") == []
     (uploaded,) = (name for name in here.google.contents if name.endswith("runs.json"))
     assert json.loads(here.google.contents[uploaded]) == {"runs": []}  # what never began costs nothing
