@@ -13,9 +13,10 @@ from infra.alerting import Alerting, AlertingArgs
 from infra.bucket import Bucket, BucketArgs
 from infra.budget import Budget, BudgetArgs
 from infra.cluster import Cluster, ClusterArgs
+from infra.cluster_outputs import ClusterOutputs
 from infra.dashboard import Dashboard, DashboardArgs
 from infra.deletion_protection import DeletionProtection, DeletionProtectionArgs, everything_from_now_on
-from infra.existing_cluster import ClusterOutputs, ExistingCluster, ExistingClusterArgs, cluster_of_kubeconfig
+from infra.existing_cluster import ExistingCluster, ExistingClusterArgs, cluster_of_kubeconfig
 from infra.gateway_name import GatewayName, GatewayNameArgs
 from infra.identity import NodeIdentity, NodeIdentityArgs
 from infra.image_registry import ImageRegistry, ImageRegistryArgs
@@ -33,7 +34,7 @@ from settings.derived.traffic import traffic
 from settings.load import load
 from settings.sections.capacity import Ladder
 from settings.server_arguments import server_arguments
-from workloads import names, small_pod
+from workloads import names, python_image
 from workloads.autoscaling import Autoscaling, AutoscalingArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
@@ -192,7 +193,7 @@ if settings.makes_keda:
 if settings.spending is not None:
     guard_args = SpendingGuardArgs(
         namespace=namespace_name,
-        image=cluster_outputs.image(small_pod.IMAGE),
+        image=cluster_outputs.image(python_image.IMAGE),
         traffic=connections,
         ranges=cluster_outputs.ranges,
         spending=settings.spending,
@@ -208,8 +209,8 @@ if isinstance(settings.capacity, Ladder):
         extended_shutdown=settings.has_extended_shutdown,
         active_migration=settings.active_migration,
     )
-    # GKE may install ComputeClass long after the cluster: a download takes longer. Without one (`source: huggingface`), the first update of
-    # a new cluster may stop here (docs/google-cloud.md).
+    # GKE may install ComputeClass long after the cluster: a download of weights takes longer. Without a download, the first update of a new
+    # cluster may stop here (docs/google-cloud.md).
     compute_class = CapacityLadder("ladder", compute_class_args, after(weights))
 server_args = ServerArgs(
     **server_arguments(settings),
@@ -222,8 +223,8 @@ server_args = ServerArgs(
 )
 # After the guard: no GPU is rented before it counts, a renewed limit reaches it before paused servers, and a destroy takes it last. The
 # pods also wait for the weights' volume.
-after_guard = after(guard, compute_class)
-server = Server("server", server_args, after_guard)
+of_servers = after(guard, compute_class)
+server = Server("server", server_args, of_servers)
 if (scaling := scaling_policy(settings)) is not None:
     autoscaling_args = AutoscalingArgs(server=server, policy=scaling, project=project)
     Autoscaling("autoscaling", autoscaling_args, after(keda))
@@ -248,7 +249,7 @@ if canary is not None:
         compile_cache=cache_by_service_account.get(canary_account),
         creates_account=canary_account != server_args.service_account,
     )
-    canary_server = Server("server-canary", canary_args, after_guard)
+    canary_server = Server("server-canary", canary_args, of_servers)
 if (routing := router_needs(settings)) is not None:
     # HAProxy waits for no server: it starts as soon as it has a node.
     router_args = RouterArgs(server=server, image=cluster_outputs.image(HAPROXY_IMAGE), **routing)

@@ -9,7 +9,7 @@ from typing import Any
 import pulumi
 
 from facts.finding import Finding
-from infra.existing_cluster import SHARED, ClusterOutputs
+from infra.cluster_outputs import SHARED, ClusterOutputs
 from settings.derived.traffic import VpcRanges
 
 

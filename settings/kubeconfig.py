@@ -16,7 +16,7 @@ MOST_BYTES: Final = 2**20
 """Maximum size of a kubeconfig. Assumed: hundreds of times the size for one cluster."""
 
 
-def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tuple[str, str, str]:
+def read_kubeconfig(path: Path, *, project: str, region: str) -> tuple[str, str, str]:
     """Text of the kubeconfig, and name and address of its cluster. Raises SettingsError."""
     file = path.name
 
@@ -30,7 +30,7 @@ def read_kubeconfig(path: Path, *, stack: str, project: str, region: str) -> tup
             write=f"KUBECONFIG={file} gcloud container clusters get-credentials NAME --location={region} --project={project} "
             "--dns-endpoint",
         )
-        return SettingsError(stack, [problem])
+        return SettingsError("", [problem])
 
     try:
         data = read_bounded(path, MOST_BYTES)

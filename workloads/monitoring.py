@@ -54,8 +54,8 @@ class MonitoringArgs:
 class Monitoring(pulumi.ComponentResource):
     """PodMonitorings for servers and endpoint picker, and recording rules.
 
-    They wait until a pod has had a node. A webhook validates rules; its pod needs a node, and a new cluster has none.
-    They do not wait for ready servers: an incomplete fleet is scraped too.
+    They wait until a pod has had a node: a webhook validates rules, its pod needs one, and a new cluster has none. With a volume that a pod
+    wrote they do not wait for ready servers; without one they do, unless the fleet starts empty.
     """
 
     def __init__(self, name: str, args: MonitoringArgs, opts: pulumi.ResourceOptions | None = None) -> None:

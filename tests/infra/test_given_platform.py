@@ -9,7 +9,8 @@ import pulumi
 import pytest
 
 from fleet.preview.record.recorder import Secret
-from infra.existing_cluster import ClusterOutputs, cluster_of_kubeconfig
+from infra.cluster_outputs import ClusterOutputs
+from infra.existing_cluster import cluster_of_kubeconfig
 from settings.derived.google_cloud_needs import required_apis
 from settings.load import check
 from settings.sections.platform import Platform

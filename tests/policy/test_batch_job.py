@@ -9,7 +9,7 @@ from tests.policy.samples import kubernetes, message
 from tests.policy.test_cases import seen
 from tests.support.stacks import recorded_stack
 from workloads.batch.job import Work, config_map_manifest, job_manifest
-from workloads.small_pod import IMAGE
+from workloads.python_image import IMAGE
 
 
 def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:

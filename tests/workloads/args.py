@@ -16,7 +16,7 @@ from settings.sections.capacity import Ladder
 from settings.sections.secret_stores import SecretStore
 from settings.server_arguments import server_arguments
 from settings.stack import Settings
-from workloads import small_pod
+from workloads import python_image
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.capacity_ladder import CapacityLadderArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
@@ -41,7 +41,7 @@ def spending_args(settings: Settings) -> SpendingGuardArgs:
     assert settings.spending is not None
     return SpendingGuardArgs(
         namespace=NAMESPACE,
-        image=f"{REGISTRY}/{small_pod.IMAGE}",
+        image=f"{REGISTRY}/{python_image.IMAGE}",
         traffic=traffic(settings),
         spending=settings.spending,
         rates=rates(settings),

@@ -22,7 +22,7 @@ from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import NAMESPACE, REGISTRY, spending_args
 from workloads.network_policies import policies, spending_flows
-from workloads.small_pod import IMAGE
+from workloads.python_image import IMAGE
 from workloads.spending.guard import ALIVE, ROLE
 from workloads.spending.spending import OWN_RIGHTS, SpendingGuard, rights, terms
 

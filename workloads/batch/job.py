@@ -14,8 +14,8 @@ from facts.names import BATCH_CLIENT_MIB, BATCH_CLIENT_VCPUS
 from workloads import names, pod_programs
 from workloads.batch.pods.process_shard import TERMINATED, TIME_OVER, WRONG_SETUP
 from workloads.manifest import sent
+from workloads.python_image import IMAGE, NONROOT
 from workloads.server import api_key
-from workloads.small_pod import IMAGE, NONROOT
 
 if TYPE_CHECKING:
     from settings.derived.batch_pods import BatchPods

@@ -33,7 +33,7 @@ class BenchmarkArgs:
     server: Server
     """The run begins when it is ready. Clients use its image."""
     endpoint: pulumi.Input[str]
-    """Where the clients send their requests, without a path: `Server.endpoint` or `Gateway.endpoint`."""
+    """Where the clients send their requests, without a path: the `endpoint` of server, router or gateway."""
     results_bucket: pulumi.Input[str]
     """Name of the bucket for results; the account of the benchmark's pods may write to it."""
     measurement: Measurement | None

@@ -212,7 +212,9 @@ class Gateway(pulumi.ComponentResource):
         *after: pulumi.Resource,
         port: int = names.HTTP_PORT,
     ) -> None:
-        """The two policies of a backend service. Their names are the pool's for a Service too: a switch updates them in place."""
+        """The two policies of a backend service. Their names are the pool's for a Service too: a switch to GKE's picker updates them in
+        place.
+        """
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(target, port)),
             ("GCPBackendPolicy", backend_policy(target, args.gateway.timeout_seconds, drain_seconds)),

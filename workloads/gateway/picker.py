@@ -14,8 +14,8 @@ import pulumi_kubernetes as k8s
 from facts.pickers import LLM_D_IMAGE
 from settings.sections.gateway import Epp
 from workloads import c4_nodes, names, pod_programs
+from workloads.python_image import NONROOT
 from workloads.server.server import Server
-from workloads.small_pod import NONROOT
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict, ProbeArgsDict

@@ -12,10 +12,10 @@ from facts.names import ROUTER_APP
 from settings.sections.endpoint import ROUTER_DRAIN_SECONDS, ROUTER_EXIT_SECONDS, ROUTER_PRE_STOP_SECONDS
 from settings.sections.endpoint import Router as RouterSection
 from workloads import names, pod_programs, secret_files
+from workloads.python_image import NONROOT
 from workloads.router import haproxy
 from workloads.server import api_key
 from workloads.server.server import Server
-from workloads.small_pod import NONROOT
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import (

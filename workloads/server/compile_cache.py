@@ -5,7 +5,6 @@ keep_compile_cache.py runs in the pod. docs/decisions/07-server.md explains perm
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from facts.sizing import CACHE_SAVER_DISK_GIB
@@ -36,17 +35,16 @@ _CPU, _MEMORY, _DISK = "500m", "1Gi", f"{CACHE_SAVER_DISK_GIB}Gi"
 """Resources of the storing container."""
 
 
-def restoring(cache: PersistedCache, command: Sequence[str]) -> list[pulumi.Input[str]]:
-    """`command`, started after the restore succeeded or failed."""
-    return [*_command("restore", cache, RESTORE_SECONDS), "--", *command]
+def restoring(cache: PersistedCache) -> list[pulumi.Input[str]]:
+    """What starts the command that follows it after the restore succeeded or failed."""
+    return [*_command("restore", cache, RESTORE_SECONDS), "--"]
 
 
 def upload_sidecar(
-    cache: PersistedCache, image: pulumi.Input[str], mounts: Sequence[VolumeMountArgsDict], port: int
+    cache: PersistedCache, image: pulumi.Input[str], caches: VolumeMountArgsDict, port: int
 ) -> ContainerArgsDict:
     """The sidecar that stores the caches, once the server answers on `port`. The pod becomes ready after its attempt."""
     amounts = {"cpu": _CPU, "memory": _MEMORY, "ephemeral-storage": _DISK}
-    (caches,) = (mount for mount in mounts if mount.get("mount_path") == PATH)
     health = f"--health=http://127.0.0.1:{port}/health"
     return {
         "name": NAME,

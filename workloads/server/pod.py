@@ -132,7 +132,7 @@ def server_per_rank(args: ServerArgs) -> PodPart:
         volumes=[ranks.volume(args.name)],
         mounts=[ranks.mount()],
         ports=ranks.container_ports(len(args.ports)),
-        launcher=ranks.serving([], len(args.ports), experts=args.shares_experts, options=leave),
+        launcher=ranks.serving(len(args.ports), experts=args.shares_experts, options=leave),
     )
 
 
@@ -153,7 +153,7 @@ def disaggregated_prefill(args: ServerArgs, shape: Shape) -> PodPart:
         mounts=[ranks.mount()],
         ports=[ranks.status_port()],
         flags=[split.HOST],
-        launcher=ranks.serving([], args.engine.data_parallel_size, options=options),
+        launcher=ranks.serving(args.engine.data_parallel_size, options=options),
         containers=[router],
     )
 
@@ -190,8 +190,8 @@ def persisted_caches(cache: PersistedCache, args: ServerArgs) -> PodPart:
     return PodPart(
         volumes=compile_cache.volumes(args.name),
         mounts=[compile_cache.program_mount()],
-        init_containers=[compile_cache.upload_sidecar(cache, args.image, [_CACHE_MOUNT], args.status_port)],
-        launcher=compile_cache.restoring(cache, []),
+        init_containers=[compile_cache.upload_sidecar(cache, args.image, _CACHE_MOUNT, args.status_port)],
+        launcher=compile_cache.restoring(cache),
     )
 
 

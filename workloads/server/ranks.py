@@ -29,13 +29,13 @@ _FOLDER: Final = "/opt/vllm-fleet-ranks"
 _VOLUME: Final = "rank-program"
 
 
-def serving(command: Sequence[str], ranks: int, *, experts: bool = False, options: Sequence[str] = ()) -> list[str]:
-    """`command`, started once for each rank. `experts`: the ranks share the experts of one model. `options`: further ones of the
-    program.
+def serving(ranks: int, *, experts: bool = False, options: Sequence[str] = ()) -> list[str]:
+    """What starts the command that follows it once for each rank. `experts`: the ranks share the experts of one model. `options`: further
+    ones of the program.
     """
     options = [f"--ranks={ranks}", f"--status-port={STATUS_PORT}", *(["--experts"] if experts else []), *options]
     # Without site-packages: the image's take longer to find than the program to start.
-    return ["python3", "-I", "-S", f"{_FOLDER}/{PROGRAM}", *options, "--", *command]
+    return ["python3", "-I", "-S", f"{_FOLDER}/{PROGRAM}", *options, "--"]
 
 
 def port_name(rank: int) -> str:

@@ -19,12 +19,12 @@ from workloads import network_policies as net
 from workloads import pod_programs
 from workloads.names import SPENDING_APP, once_created, own_labels, selector, stack_labels
 from workloads.namespace import pod_security_labels
-from workloads.small_pod import small_pod
+from workloads.python_image import NONROOT
 from workloads.spending.guard import ALIVE, QUOTA, ROLE
 from workloads.spending.total import STATE, Terms
 
 if TYPE_CHECKING:
-    from pulumi_kubernetes.core.v1 import PodSpecArgsDict
+    from pulumi_kubernetes.core.v1 import ContainerArgsDict, PodSpecArgsDict
     from pulumi_kubernetes.meta.v1 import ObjectMetaArgsDict
     from pulumi_kubernetes.rbac.v1 import PolicyRuleArgsDict, SubjectArgsDict
 
@@ -43,7 +43,7 @@ class SpendingGuardArgs:
     namespace: str
     """Namespace whose pods are counted and paused; it must exist."""
     image: pulumi.Input[str]
-    """Full name of `workloads.small_pod.IMAGE`."""
+    """Full name of `workloads.python_image.IMAGE`."""
     traffic: Traffic
     """The stack's connections: their ranges are the guard's."""
     ranges: pulumi.Input[VpcRanges] | None = None
@@ -201,18 +201,35 @@ def program() -> str:
 
 
 def _pod(args: SpendingGuardArgs) -> PodSpecArgsDict:
-    code, config = program(), json.dumps(asdict(terms(args)), sort_keys=True)
-    return small_pod(
-        image=args.image,
-        app=SPENDING_APP,
-        command=["python3", "-B", "-c", code, f"--config={config}"],
-        vcpus=SPENDING_GUARD_VCPUS,
+    config = json.dumps(asdict(terms(args)), sort_keys=True)
+    amounts = {"cpu": f"{SPENDING_GUARD_VCPUS * 1000:.0f}m", "memory": "128Mi", "ephemeral-storage": "32Mi"}
+    container: ContainerArgsDict = {
+        "name": SPENDING_APP,
+        "image": args.image,
+        "command": ["python3", "-B", "-c", program(), f"--config={config}"],
+        "resources": {"requests": amounts, "limits": dict(amounts)},
+        "security_context": {
+            "allow_privilege_escalation": False,
+            "read_only_root_filesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
         # Ready means counting: `pulumi up` waits for it.
-        ready={
+        "readiness_probe": {
             "exec_": {"command": ["sh", "-c", f'test -n "$(find {ALIVE} -mmin -{READY_MINUTES})"']},
             "period_seconds": 10,
             "timeout_seconds": 5,
         },
-        mounts=[{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
-        volumes=[{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
-    )
+        "volume_mounts": [{"name": "alive", "mount_path": str(Path(ALIVE).parent)}],
+    }
+    return {
+        "service_account_name": SPENDING_APP,
+        "automount_service_account_token": True,
+        "enable_service_links": False,
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": NONROOT,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": [{"name": "alive", "empty_dir": {"size_limit": "1Mi"}}],
+    }

@@ -88,13 +88,13 @@ class WeightsMount:
     written_here: bool = True
     """Whether a pod of this release wrote the volume, and so had a node."""
 
-    def volume(self, name: str = "weights") -> VolumeArgsDict:
+    def volume(self) -> VolumeArgsDict:
         """The pod's volume. The claim is read-only too: otherwise the disk attaches for writing, to one node."""
-        return {"name": name, "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
+        return {"name": "weights", "persistent_volume_claim": {"claim_name": self.claim_name, "read_only": True}}
 
-    def volume_mount(self, name: str = "weights") -> VolumeMountArgsDict:
+    def volume_mount(self) -> VolumeMountArgsDict:
         """The container's mount of that volume."""
-        return {"name": name, "mount_path": self.mount_path, "read_only": True}
+        return {"name": "weights", "mount_path": self.mount_path, "read_only": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,7 +401,7 @@ def image_class_fields(args: WeightsArgs, names: ReleaseNames) -> dict[str, Any]
     """Snapshot class that creates disk images. A snapshot allows about six restores an hour, an image any number.
 
     Retain: the image is the release. It outlives claim, namespace and cluster, and is billed by its bytes. Its
-    family identifies the release, its label `fleet` the stack that created it.
+    family identifies the release, its label `fleet` the namespace of the stack that created it.
     """
     return {
         "driver": DRIVER,
