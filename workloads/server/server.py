@@ -52,8 +52,8 @@ class Server(pulumi.ComponentResource):
     has_pod_router: bool
     """Whether a router in each pod asks prefill and then decode. It checks no key and serves more paths than /v1."""
     node_exists_after: tuple[pulumi.Resource, ...]
-    """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment, which of no
-    pods needs none."""
+    """A resource that becomes ready only after a pod has had a node: the weights' volume if a pod wrote it, else the Deployment, which of
+    no pods needs none."""
 
     def __init__(self, name: str, args: ServerArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("vllm-fleet:workloads:Server", name, None, opts)
