@@ -170,18 +170,11 @@ def job_with(folder: Path, said: str, code: int) -> Job:
     clone = folder / "clone"
     clone.mkdir()
     git(clone, "init", "--quiet", "--initial-branch", "main")
-    git(
-        clone,
-        "-c",
-        "user.name=A",
-        "-c",
-        "user.email=a@example.com",
-        "commit",
-        "--quiet",
-        "--allow-empty",
-        "-m",
-        "Start",
-    )
+    for judge in ("policy", "facts"):
+        (clone / judge).mkdir()
+        (clone / judge / "__init__.py").touch()
+    git(clone, "add", "policy", "facts")
+    git(clone, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "--quiet", "-m", "Start")
     git(clone, "update-ref", "refs/remotes/origin/main", "HEAD")
     (clone / "Makefile").write_text("setup: ;\n")
     (clone / ".venv").mkdir()

@@ -98,8 +98,14 @@ def test_the_same_code_and_stack_file_change_nothing(clone: Path) -> None:
     assert "No resource changes" in done.stdout
 
 
-def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
+def more_replicas(clone: Path) -> None:
+    """Fourteen instead of twelve, and a load that one pod of clients can bring to them."""
     edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
+    edit(clone / "Pulumi.spot.yaml", "vllm-fleet:benchmark:\n", "vllm-fleet:benchmark:\n    concurrency: [1700]\n")
+
+
+def test_more_replicas_cost_more_and_restart_nothing(clone: Path) -> None:
+    more_replicas(clone)
     found = with_stack_file(clone, "spot")
     assert one_of(found, "server-deployment").operation == "update"
     assert delta(found, "gpus") == (96, 112)
@@ -156,7 +162,7 @@ def test_another_region_shouts(clone: Path) -> None:
 
 
 def test_changes_exit_with_4_if_they_are_asked_for(clone: Path) -> None:
-    edit(clone / "Pulumi.spot.yaml", "replicas: 12 #", "replicas: 14 #")
+    more_replicas(clone)
     assert against(clone).returncode == 0
     assert changes(clone)["headline"][0] == "2 more replicas (16 GPUs)"
 

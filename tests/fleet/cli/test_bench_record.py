@@ -120,7 +120,7 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
         "mean"
     ]
 
-    after = fleet("preview", "--stack", "dev", cwd=copy, PYTHONPATH=str(copy))
+    after = fleet("preview", "--stack", "dev", "--details", cwd=copy, PYTHONPATH=str(copy))
     assert f"{total:,} tok/s total" in after.stdout, after.stderr
     assert "measured 2026-05-28, vLLM 0.18.0, certified" in after.stdout
     assert "one node of dev: " in after.stdout

@@ -277,7 +277,8 @@ def test_people_get_a_command_for_each_lack(tmp_path: Path, golden: Golden) -> N
 def test_one_step_is_shown_alone(tmp_path: Path) -> None:
     hidden = {"HOME": str(tmp_path), "XDG_CACHE_HOME": "", "VLLM_FLEET_CACHE": ""}
     lines = fleet("doctor", "--for", "bench", path=str(tmp_path), **hidden).stdout.splitlines()
-    assert [line.split()[0] for line in lines[2 : lines.index("")] if not line.startswith(" ")] == ["bench"]
+    (rule,) = (number for number, line in enumerate(lines) if line.startswith("──"))
+    assert [line.split()[0] for line in lines[rule + 1 : lines.index("", rule)]] == ["bench"]
 
 
 @pytest.mark.parametrize(

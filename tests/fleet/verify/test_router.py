@@ -79,7 +79,7 @@ def free_port() -> int:
 def routed(folder: Path, urls: list[str], text: str = "", instead: str = "") -> Iterator[str]:
     """HOST:PORT of an HAProxy in front of these servers; its configuration has `instead` for `text`."""
     ports = port, _, _ = [free_port() for _ in range(3)]
-    deployed = config(Haproxy(slots=1, max_in_flight=100, v1_only=True))
+    deployed = config(Haproxy(max_servers=1, max_in_flight=100, v1_only=True))
     here = on_loopback(deployed, ports, [url.removeprefix("http://") for url in urls])
     file = folder / "haproxy.cfg"
     file.write_text(here.replace(text, instead) if text else here)

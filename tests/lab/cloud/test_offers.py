@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -42,6 +42,8 @@ SERVERS = {
     "prod": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
 }
 """Machines that a shape's servers are offered, in order; Spot where nothing is said."""
+WIDE: Final = ("spot", "two zones behind a gateway")
+"""Shapes whose load takes more than 16 vCPUs of clients."""
 
 
 def ask(manifest: Manifest, stock: Stock | None = None, **classes: Manifest) -> tuple[Offer, ...] | Trouble:
@@ -83,7 +85,7 @@ def test_every_pod_of_every_stack_is_offered_the_right_machine(shape: str) -> No
     stock = Stock(gpu_zones=zones)
     expected = {
         "weights-writer": [("c4a-standard-8", "on-demand")],
-        "vllm-benchmark": [("c4-standard-32" if shape == "spot" else "c4-standard-16", "on-demand")],
+        "vllm-benchmark": [("c4-standard-32" if shape in WIDE else "c4-standard-16", "on-demand")],
         "spending-guard": [("e2-standard-4", "on-demand")],
         "router": [("e2-standard-8", "on-demand")],
         "qwen35-pool-llm-d-epp": [("e2-standard-16", "on-demand")],  # ten vCPUs

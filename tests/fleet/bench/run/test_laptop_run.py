@@ -51,7 +51,8 @@ def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Iterato
 def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
     given = ("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root))
     try:
-        return fleet(*given, *arguments, cwd=here.root, timeout=300, **here.environment)
+        # A process of its own: beside this one's environment, which another would change, a kubelet is played.
+        return fleet(*given, *arguments, cwd=here.root, timeout=300, **here.environment, PYTHONUNBUFFERED="1")
     except subprocess.TimeoutExpired as error:
         asked = here.asked.read_text() if here.asked.exists() else "nothing"
         pytest.fail(f"fleet did not end; it said {error.stdout!r} {error.stderr!r}; kubectl was asked {asked}")
