@@ -125,7 +125,8 @@ class Bucket:
         return tuple(place for _, place in wanted)
 
     def _fetch(self, blob: Blob, place: Path) -> None:
-        part = place.with_name(f".{place.name}.part")
+        # A thread of a fetch that failed before may still write its own.
+        part = place.with_name(f".{place.name}.{threading.get_native_id()}.part")
         part.parent.mkdir(parents=True, exist_ok=True)
         what = f"fetching gs://{self.name}/{blob.name}"
         with as_live_errors(what, _MAY):
