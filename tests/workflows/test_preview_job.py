@@ -183,7 +183,7 @@ def job_with(folder: Path, said: str, code: int) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("code", "verdict"), [(1, "A mandatory policy is violated"), (2, "The preview of a stack failed")]
+    ("code", "verdict"), [(1, "A mandatory policy of the base is violated"), (2, "The preview of a stack failed")]
 )
 def test_what_fails_the_job_is_reported_all_the_same(tmp_path: Path, code: int, verdict: str) -> None:
     job = job_with(tmp_path, "the report", code)
