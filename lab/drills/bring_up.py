@@ -72,6 +72,7 @@ def _out_of_order(stage: Stage, report: UpReport) -> str:
 def _second_up(stage: Stage, proof: Proof) -> None:
     before = stage.fingerprints()
     report = stage.up()
+    proof.succeeds("pulumi up succeeds", report)
     after = stage.fingerprints()
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     proof.check(
