@@ -232,8 +232,8 @@ def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
 
     restore(sharing)
     with broken(changed("Deployment", three)):
-        result = played(sharing, "rolling-update")
-    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
+        result = played(sharing, "second-up")
+    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up succeeds")
 
 
 def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
