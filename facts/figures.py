@@ -97,11 +97,6 @@ class Figure:
     """Further published metrics of the run: latency tables, power, utilization."""
 
     @property
-    def total_tokens_per_s_per_node(self) -> float | None:
-        """Total per node."""
-        return None if self.total_tokens_per_s is None else self.total_tokens_per_s / self.shape.replicas
-
-    @property
     def disputed(self) -> tuple[Dispute, ...]:
         """Contradictions of the sources about this row."""
         return tuple(ledger.dispute(id_) for id_ in self.dispute_ids)

@@ -11,8 +11,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], at_once: int) -> list[Result]:
-    """Results of `work` for each item, in order. Raises the first error without waiting for the others.
+def side_by_side(
+    work: Callable[[Item], Result],
+    items: Sequence[Item],
+    at_once: int,
+    each: Callable[[Result], object] = lambda _: None,
+) -> list[Result]:
+    """Results of `work` for each item, in order. Raises the first error without waiting for the others. `each` is called in this thread
+    with every result as it comes, and no more after an error.
 
     Not a ThreadPoolExecutor, which waits for its threads on exit and at the program's end, while a connection
     without network may hang for minutes. These threads are daemons.
@@ -44,6 +50,7 @@ def side_by_side(work: Callable[[Item], Result], items: Sequence[Item], at_once:
             if error is not None:
                 raise error
             (results[number],) = result
+            each(results[number])
     finally:
         left.set()
     return [results[number] for number in range(len(items))]

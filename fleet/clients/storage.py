@@ -110,18 +110,19 @@ class Bucket:
         ]
         missing = [(blob, place) for blob, place in wanted if not (place.is_file() and _is_right(place, blob))]
         total = sum(blob.size for blob, _ in wanted)
-        left = sum(blob.size for blob, _ in missing)
-        progress(total - left, total)
-        counting = threading.Lock()
+        done = total - sum(blob.size for blob, _ in missing)
+        progress(done, total)
 
-        def fetch(one: tuple[Blob, Path]) -> None:
-            nonlocal left
+        def fetch(one: tuple[Blob, Path]) -> int:
             self._fetch(*one)
-            with counting:
-                left -= one[0].size
-                progress(total - left, total)
+            return int(one[0].size)
 
-        side_by_side(fetch, missing, AT_ONCE)
+        def count(size: int) -> None:
+            nonlocal done
+            done += size
+            progress(done, total)
+
+        side_by_side(fetch, missing, AT_ONCE, count)
         return tuple(place for _, place in wanted)
 
     def _fetch(self, blob: Blob, place: Path) -> None:
@@ -145,7 +146,7 @@ class Bucket:
 
 
 def _belongs(prefix: str, name: str) -> bool:
-    """Whether an object is part of a measurement: barrier markers and progress, in folders that start with a dot, are not."""
+    """Whether an object is part of a measurement: progress, in a folder that starts with a dot, is not."""
     # A name that ends with a slash is a folder placeholder created by the console.
     folders = name[len(prefix) :].split("/")[:-1]
     return not name.endswith("/") and not any(

@@ -47,7 +47,7 @@ def started(opened: OfflineStack, around: Surroundings) -> Iterator[Stage]:
 
     Raises RehearsalError if a program is missing or does not start.
     """
-    # A declared canary would change every count; the canary drills add one themselves.
+    # A declared canary would change every count.
     if opened.settings.rollout is not None:
         opened = varied(opened, {"rollout": None})
     settings, clock, history = opened.settings, Clock(around.speed), History()

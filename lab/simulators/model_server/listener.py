@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import socket
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -90,14 +89,6 @@ class Listener(ABC):
         host, port = self._listening.sockets[0].getsockname()[:2]
         self.url = f"http://{host}:{port}"
         return self.url
-
-    async def adopt(self, connection: socket.socket) -> None:
-        """Serve an already accepted connection."""
-        if self._runner is None or self._runner.server is None:
-            connection.close()
-            return
-        connection.setblocking(False)
-        await asyncio.get_running_loop().connect_accepted_socket(self._runner.server, connection)
 
     async def stop_accepting(self) -> None:
         """Refuse new connections; keep open ones."""

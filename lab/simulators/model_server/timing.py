@@ -55,9 +55,3 @@ def published_request() -> Request:
     """The mean request of the article's workload. Raises LedgerError where the ledger lacks it."""
     fields = ledger.entry("workloads", "workloads", ARTICLE_WORKLOAD)
     return Request(input_tokens=fields["input_tokens"]["mean"], output_tokens=fields["output_tokens"]["mean"])
-
-
-def published_in_flight_per_node() -> int:
-    """Requests in flight on a node of the published runs."""
-    number: int = ledger.load("cluster_ip")["concurrency_per_node"]
-    return number

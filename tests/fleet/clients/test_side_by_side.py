@@ -38,6 +38,26 @@ def test_results_come_in_the_order_of_the_items_and_no_more_are_at_work_than_all
     assert side_by_side(work, (), 4) == []
 
 
+def test_results_are_told_in_the_callers_thread_and_none_after_an_error() -> None:
+    told: list[tuple[int, int]] = []
+    over = threading.Event()
+
+    def work(number: int) -> int:
+        if number == 2:
+            raise KeyError(number)
+        if number == 1:
+            over.wait(60)
+        return number
+
+    with pytest.raises(KeyError):
+        side_by_side(work, range(3), 3, lambda number: told.append((number, threading.get_ident())))
+    before = list(told)
+    over.set()
+    time.sleep(0.1)
+    assert told == before
+    assert set(told) <= {(0, threading.get_ident())}
+
+
 def test_what_one_raises_is_raised_and_the_others_are_not_waited_for() -> None:
     begun: list[int] = []
     at_work, over = threading.Event(), threading.Event()
