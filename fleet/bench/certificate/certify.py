@@ -35,6 +35,14 @@ def certify(measurement: Measurement, point: int | None = None) -> Certificate:
         there = ", ".join(str(one.point) for one in measurement.points)
         raise BenchmarkError(f"point {point} is not in this measurement; it has {there}")
     checks = tuple(_check(row, measurement, points) for row in ROWS)
+    if any(check.verdict == "failed" and check.blames == "client" for check in checks):
+        runs = [run for run in measurement.runs if run.point in {one.point for one in points}]
+        checks = tuple(
+            check.model_copy(update={"blames": "client"})
+            if check.verdict == "failed" and all(map(row.of_late_client, runs))
+            else check
+            for row, check in zip(ROWS, checks, strict=True)
+        )
     prevents = [check for check in checks if check.prevents]
     failed = [check for check in prevents if check.verdict == "failed"]
     if not prevents:

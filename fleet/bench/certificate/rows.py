@@ -49,6 +49,8 @@ class Row:
     allowed: str
     why: str
     blames: Blame
+    of_late_client: Callable[[Run], bool] = lambda _: False
+    """Whether a client at its limit explains what this row found in a run. Beside such a client it is blamed instead."""
     required: bool = True
 
 
@@ -162,6 +164,11 @@ def _lengths(measurement: Measurement, run: Run) -> Iterator[Figure]:
 def _failures(_: Measurement, run: Run) -> Iterator[Figure]:
     kinds = ", ".join(f"{error.count:,} {error.kind}" for error in run.errors[:4])
     yield Figure(share(run.failed, run.completed + run.failed), limits.FAILED_SHARE, kinds)
+
+
+def _only_unread(run: Run) -> bool:
+    """Whether every failed request is one that a late client opens, awaits or reads too late."""
+    return all(error.kind in ("connection", "timeout", "cut", "no json") for error in run.errors)
 
 
 # The run --------------------------------------------------------------------------------------------------------------
@@ -324,6 +331,7 @@ ROWS: Final = (
         why="A failed request is load that was not served. Check the servers' logs for http 5xx and cut answers, and their restarts and "
         "readiness for refused connections. `no json`: a late client misread an answer; use more clients.",
         blames="server",
+        of_late_client=_only_unread,
     ),
     Row(
         id="steady",
@@ -346,6 +354,7 @@ ROWS: Final = (
         why="A rate belongs to the load it was measured at. Fewer requests in flight mean clients too slow to send, or too few prompts: "
         "raise benchmark.promptsPerClient.",
         blames="run",
+        of_late_client=lambda _: True,
     ),
     Row(
         id="foreign-traffic",
@@ -392,6 +401,8 @@ ROWS: Final = (
         why="Requests in flight that are on no engine wait in an API server process at its core's limit, or in a gateway's queue, and the "
         "first token is late by that wait. Check the CPU of both, and raise apiServerCount: one for about 40,000 tokens/s.",
         blames="server",
+        # It counts requests as in flight that the engines have answered.
+        of_late_client=lambda _: True,
     ),
     Row(
         id="client-balance",

@@ -323,6 +323,8 @@ def _serving() -> Iterator[Case]:
     paused = deployment("2x200", "2x20 0x180")
     for paused_steps in (lasting("_x20", 1, 17), lasting("3x20", 4, 17)):
         yield Case("ReplicasMissing", False, [*paused, *steps(paused_steps)], minutes=90, spending="pause")
+    # The first pause ended before its second line, and the replicas still start.
+    yield Case("ReplicasMissing", False, [*paused, *steps("_x20 1x180")], minutes=60, spending="pause")
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "_x40 1x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, *steps("_x20 1x180", "2x40 3x160")], minutes=90)
     yield Case("ReplicasMissing", True, [*paused, of(SPENT, "_x20 1x180", **GUARD, step="warned")], minutes=90)

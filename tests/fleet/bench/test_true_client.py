@@ -91,6 +91,5 @@ def test_a_saturated_client_is_caught(tmp_path: Path) -> None:
     with serving(lambda: EngineServer(node(SATURATING_STEP_SECONDS))) as server:
         judged, _ = measured(load, server, tmp_path)
     assert {check.id for check in failed(judged) if check.blames == "client"} & {"client-cpu", "event-loop"}
-    # What it misreads fails, too; on a busy machine the server may be late as well, but it gives no reason.
-    assert {check.id for check in failed(judged) if check.blames == "server"} <= {"failures", "front-end"}
+    assert not [check for check in failed(judged) if check.blames == "server"]
     assert OPENINGS["client"] in judged.certificate.reason

@@ -71,6 +71,14 @@ def _foreign(factor: float) -> Measurement:
     return with_engines(lambda _, one: one.model_copy(update={"prompt_tokens": one.prompt_tokens * factor}))
 
 
+def _failing(kind: str) -> Measurement:
+    return with_run(failed=40, errors=(ErrorKind(kind=kind, count=40, example="no"),))
+
+
+def _beside_the_engines() -> Measurement:
+    return with_engines(lambda _, one: one.model_copy(update={"running_mean": 0.1 * one.running_mean}))
+
+
 @dataclass(frozen=True)
 class Fault:
     name: str
@@ -88,12 +96,7 @@ FAULTS = [
     Fault("hits", lambda: with_server(prefix_hit_share=0.02), "prefix-hits", "data"),
     Fault("shorter", lambda: _lengths(output_shorter=1), "lengths", "server"),
     Fault("longer", lambda: _lengths(output_longer=2), "lengths", "server"),
-    Fault(
-        "failures",
-        lambda: with_run(failed=40, errors=(ErrorKind(kind="http 503", count=40, example="no"),)),
-        "failures",
-        "server",
-    ),
+    Fault("failures", lambda: _failing("http 503"), "failures", "server"),
     Fault("short", lambda: with_run(steady=STEADY.model_copy(update={"seconds": 15.0})), "steady", "run"),
     Fault("few in flight", lambda: with_run(in_flight_mean_steady=RUN.connections * 0.9), "in-flight", "run"),
     Fault("more", lambda: with_server(generation_tokens=SERVER.generation_tokens * 1.05), "foreign-traffic", "run"),
@@ -103,12 +106,7 @@ FAULTS = [
     Fault("starved", lambda: _one_engine(5, generation_tokens=0.0, prompt_tokens=0.0), "engine-balance", "server"),
     Fault("choked", lambda: _one_engine(0, waiting_mean=801.0), "engine-balance", "server"),
     Fault("caches", lambda: with_server(cache_spread=0.03), "engine-balance", "server"),
-    Fault(
-        "queue before the engines",
-        lambda: with_engines(lambda _, one: one.model_copy(update={"running_mean": 0.1 * one.running_mean})),
-        "front-end",
-        "server",
-    ),
+    Fault("queue before the engines", _beside_the_engines, "front-end", "server"),
     Fault("slow client", lambda: with_client(total_tokens_per_s=1.0), "client-balance", "run"),
     Fault("preempted", lambda: with_server(preemptions=113.0), "preemptions", "server"),
     Fault("repeats", lambda: _variation(0.1), "repeats", "run"),
@@ -122,6 +120,27 @@ def test_one_broken_thing_fails_its_row_alone(fault: Fault) -> None:
     certificate = certify(broken)
     assert certificate.verdict == "not certified"
     assert certificate.reason.startswith(f"{OPENINGS[fault.blames]} ({fault.id}): ")
+
+
+@each_row(
+    ("id_", "make", "blames"),
+    [
+        ("failures", lambda: _failing("connection"), "client"),
+        ("failures", lambda: _failing("timeout"), "client"),
+        ("failures", lambda: _failing("cut"), "client"),
+        ("failures", lambda: _failing("no json"), "client"),
+        ("failures", lambda: _failing("http 503"), "server"),
+        ("in-flight", lambda: with_run(in_flight_mean_steady=RUN.connections * 0.9), "client"),
+        ("front-end", _beside_the_engines, "client"),
+        ("preemptions", lambda: with_server(preemptions=113.0), "server"),
+    ],
+)
+def test_what_a_late_client_explains_is_blamed_on_it(id_: str, make: Callable[[], Measurement], blames: str) -> None:
+    late = with_client(cpu_share_mean=0.99).runs[1].clients
+    first, second, *rest = make().runs
+    runs = (first, second.model_copy(update={"clients": late}), *rest)
+    found = check(sound().model_copy(update={"runs": runs}), id_)
+    assert (found.verdict, found.blames) == ("failed", blames)
 
 
 def test_a_sound_measurement_is_certified_by_sixteen_rows() -> None:
