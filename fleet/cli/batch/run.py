@@ -210,17 +210,21 @@ def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, 
             now=time.time(),
         )
         sized = size(fleets, prepared.left, at.settings, limits)
-        next_run = sized.run(at.settings, limits)
-        _agree(at, prepared, sized, limits, next_run.until, yes=wishes.yes)
+        _agree(at, prepared, sized, limits, sized.run(at.settings, limits).until, yes=wishes.yes)
         batch = _send(at, prepared)
-        if job is not None:
-            # It has ended; its name is free once it is gone.
-            remove(kubectl, job["metadata"]["name"], lambda _: None)
-        stored.write_runs([*runs, next_run])
+        # It begins now: a question and a large file take time, in which nothing was paid.
+        next_run = sized.run(at.settings, replace(limits, now=time.time()))
+        if not stored.write_runs([*runs, next_run], instead_of=runs):
+            raise CommandError(
+                f"batch {id_} was started or stopped by another command meanwhile: fleet batch status {id_} {at.where}"
+            )
         try:
+            if job is not None:
+                # It has ended; its name is free once it is gone. After the runs: another command's Job has that name, too.
+                remove(kubectl, job["metadata"]["name"], lambda _: None)
             name = start(kubectl, at.settings, at.outputs, batch, parts=prepared.parts, sized=sized, run=next_run)
         except BaseException:
-            stored.write_runs(runs)
+            stored.write_runs(runs, instead_of=[*runs, next_run])
             raise
         sys.stdout.write(f"Started batch {id_} with {plural(sized.servers, 'server')}.\n")
         return _wait(at, kubectl, prepared, name, wishes)
