@@ -150,11 +150,8 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
     from fleet.batch import report
     from fleet.batch.inputs import local_file
     from fleet.batch.planning import load_of
-    from fleet.batch.scan import scan
     from fleet.batch.shards import Places, Shards
     from fleet.batch.stored import StoredBatch
-    from fleet.batch.tokenizer_file import tokenizer_file
-    from fleet.batch.tokens import Counter
     from fleet.jobs.display import State, shown
 
     live, width = terminal()
@@ -166,12 +163,9 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
 
         path = local_file(given, DEFAULT_FOLDER / "input", at.login, brought)
         form, id_key = read.form(at.settings)
-        counter = Counter(*tokenizer_file(read.tokenizer, fleets.model))
         places = Places()
         display.state(State("checking each line", given))
-        found = scan(
-            path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed, seen=places.add
-        )
+        found, _ = read.scan(path, form, id_key, fleets, places.add)
         if not found.bad:
             display.state(State("cutting it into shards"))
             load = load_of(found, read.output_tokens)
