@@ -25,7 +25,7 @@ from infra.services import Services, ServicesArgs
 from infra.stack_cluster import Needs, cluster_of_stack
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.derived import compile_cache, figures, google_cloud_needs, readme, watched
-from settings.derived.canary import weights_ending
+from settings.derived.canary import has_own_weights
 from settings.derived.measurement import measurement
 from settings.derived.router import router_needs
 from settings.derived.scaling import scaling_policy
@@ -231,13 +231,12 @@ if (scaling := scaling_policy(settings)) is not None:
 if canary is not None:
     # Separate resources: adding or removing them changes nothing of the servers.
     canary_weights, canary_account = weights.mount, compile_cache.server_account(canary)
-    if (ending := weights_ending(settings)) is not None:
+    if has_own_weights(settings):
         canary_weights_args = replace(
             weights_args,
             model=canary.serving.model,
-            volume=settings.weights.model_copy(update={"name_ending": ending}),
             hf_token=weights.token,
-            creates_account=False,
+            beside=weights,
         )
         canary_weights = Weights("weights-canary", canary_weights_args, in_namespace).mount
     canary_args = replace(

@@ -59,7 +59,6 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "weights.throughputMibps": 3000,
             "weights.tokenSecret.name": "hub",
             "weights.writer.machineFamily": "n4a",
-            "weights.nameEnding": "0123456",
             "server.name": "ours",
             "server.profile": "serve-chat",
             "server.replicas": 3,

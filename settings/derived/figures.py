@@ -13,7 +13,7 @@ from facts.names import BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.batch_pods import batch_pods
 from settings.derived.benchmark_load import load_of
-from settings.derived.canary import weights_ending
+from settings.derived.canary import has_own_weights
 from settings.derived.router import router_vcpus
 from settings.derived.scaling import scaling_policy
 from settings.sections.capacity import Ladder, Reservation
@@ -136,7 +136,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     committed = capacity.nodes or settings.nodes if isinstance(capacity, Reservation) else None
     served = [
         serving
-        for serving in (settings.serving, settings.canary if weights_ending(settings) else None)
+        for serving in (settings.serving, settings.canary if has_own_weights(settings) else None)
         if serving is not None
     ]
     weights_gib = sum(serving.model.size_gb for serving in served) * 1e9 / 2**30

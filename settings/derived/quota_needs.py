@@ -27,7 +27,7 @@ from facts.quotas import (
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from facts.texts import plural
 from settings.derived.benchmark_load import load_of
-from settings.derived.canary import weights_ending
+from settings.derived.canary import has_own_weights
 from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
 from settings.sections.weights import WRITER_CPU
 
@@ -94,7 +94,7 @@ def _cpu_need(settings: Settings, quota: Quota, machines: Sequence[tuple[str, in
 
 def _disks(settings: Settings) -> Iterator[QuotaNeed]:
     size, zones = settings.weights.size_gib, len(settings.zones)
-    releases = 1 if weights_ending(settings) is None else 2
+    releases = 2 if has_own_weights(settings) else 1
     twice = "" if releases == 1 else "; as much for the canary's weights"
     if settings.weights.source == "hyperdisk":
         yield QuotaNeed(

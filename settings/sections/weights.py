@@ -48,9 +48,6 @@ class Weights(Section):
     """Secret Manager secret with a Hugging Face token: its name, or `{name, version}`. Qwen3.5-27B-FP8 is public and needs none."""
     writer: Writer = Writer()
     """The download Job."""
-    name_ending: Annotated[str, like(r"^[0-9a-f]{7}$", "7 hexadecimal digits in lowercase")] = ""
-    """Suffix of the volume's resource names. Written when a canary's revision goes to the servers, which then take over its
-    volume (docs/rollout.md). Anything else creates a second volume with the same weights."""
 
     @property
     def has_volume(self) -> bool:

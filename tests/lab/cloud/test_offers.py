@@ -73,7 +73,10 @@ def in_class(**changes: Any) -> Manifest:
 
 def test_the_class_of_a_ladder_is_made_after_the_weights_and_before_the_servers() -> None:
     recording = recorded("ladder")
-    assert goes_before(recording, "ladder-class", "weights-reader")
+    claims = [one.name for one in recording.resources if one.type.endswith(":PersistentVolumeClaim")]
+    assert len(claims) == 2
+    for claim in claims:
+        assert goes_before(recording, "ladder-class", claim)
     assert goes_before(recording, "server-deployment", "ladder-class")
 
 
