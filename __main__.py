@@ -32,12 +32,12 @@ from settings.derived.scaling import scaling_policy
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.load import load
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.server_arguments import server_arguments
 from workloads import names, python_image
 from workloads.autoscaling import Autoscaling, AutoscalingArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
-from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
+from workloads.compute_class import ComputeClass, ComputeClassArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.keda.keda import Keda, KedaArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
@@ -201,17 +201,17 @@ if settings.spending is not None:
         placement=settings.placement,
     )
     guard = SpendingGuard("spending", guard_args, in_namespace)
-if isinstance(settings.capacity, Ladder):
-    compute_class_args = CapacityLadderArgs(
+if isinstance(settings.capacity, ComputeClassMode):
+    compute_class_args = ComputeClassArgs(
         namespace=namespace_name,
-        ladder=settings.capacity,
+        capacity=settings.capacity,
         placement=settings.placement,
         extended_shutdown=settings.has_extended_shutdown,
         active_migration=settings.active_migration,
     )
     # GKE may install ComputeClass long after the cluster: a download of weights takes longer. Without a download, the first update of a new
     # cluster may stop here (docs/google-cloud.md).
-    compute_class = CapacityLadder("ladder", compute_class_args, after(weights))
+    compute_class = ComputeClass("capacity", compute_class_args, after(weights))
 server_args = ServerArgs(
     **server_arguments(settings),
     namespace=namespace.name,

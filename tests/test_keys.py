@@ -117,9 +117,9 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"capacity": {"mode": "reservation", "name": "a", "project": "one-project", "blocks": ["x"]}},
         {"capacity.name": "b", "capacity.project": "other-project", "capacity.blocks": ["y"]},
     ),
-    "ladder with a limit": (
+    "ComputeClass with a limit": (
         {
-            "capacity": {"mode": "ladder", "reservation": {"name": "a", "project": "one-project", "nodes": 2}},
+            "capacity": {"mode": "compute-class", "reservation": {"name": "a", "project": "one-project", "nodes": 2}},
             "spending": {"limit": 900, "until": "2027-01-01T00:00:00Z", "then": "pause"},
         },
         {

@@ -187,7 +187,7 @@ def _capacity(plan: Plan) -> Iterator[tuple[str, Any]]:
         case "flex-start":
             yield "mode", capacity
             yield "runDurationSeconds", _run_seconds(plan)
-        case "ladder":
+        case "compute-class":
             yield "mode", capacity
             yield "flexStartSeconds", FLEX_START_MAX_SECONDS
         case "calendar":

@@ -37,7 +37,7 @@ from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
 from settings.row import Row
-from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
+from settings.sections.capacity import ComputeClassMode, FlexStart, Reservation, compute_class_name
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _NO_PROXIES = Row(
 )
 _LONG_NAMESPACE = Row(
     "namespace-too-long",
-    "the ladder's nodes have the name of its ComputeClass as a label's value",
+    "nodes of a ComputeClass have its name as a label's value",
     "a shorter namespace",
 )
 _SHORT_RUN = Row(
@@ -78,10 +78,10 @@ _SHORT_RUN = Row(
     "a node is deleted so soon after its server begins to serve that most of the price is paid for starts",
     f"{FLEX_START_MAX_SECONDS}, the maximum",
 )
-_NO_RUNGS = Row(
-    "ladder-without-rungs",
+_NO_PRIORITIES = Row(
+    "compute-class-without-priorities",
     "a class of Spot alone is worth its object for the longer notice that newer versions give",
-    "{mode: spot}, or another rung",
+    "{mode: spot}, or another priority",
 )
 _SMALL_RESERVATION = Row(
     "reservation-too-small",
@@ -237,16 +237,18 @@ def _platform(settings: Settings) -> Iterator[Finding]:
 
 def _capacity(settings: Settings) -> Iterator[Finding]:
     capacity, namespace = settings.capacity, settings.namespace
-    made = ladder_class(namespace, settings.machine)
-    if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
+    made = compute_class_name(namespace, settings.machine)
+    if isinstance(capacity, ComputeClassMode) and len(made) > MAX_LABEL:
         yield _LONG_NAMESPACE(
-            "namespace", namespace, f"up to {MAX_LABEL - len(made) + len(namespace)} characters with a ladder"
+            "namespace", namespace, f"up to {MAX_LABEL - len(made) + len(namespace)} characters with a ComputeClass"
         )
     yield from _run_duration(settings)
-    rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
-    if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_extended_shutdown):
+    is_empty = (
+        isinstance(capacity, ComputeClassMode) and capacity.reservation is None and capacity.flex_start_seconds is None
+    )
+    if isinstance(capacity, ComputeClassMode) and is_empty and not (capacity.spot and settings.has_extended_shutdown):
         allowed = f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, by cluster.minVersion"
-        yield _NO_RUNGS("capacity", "spot only" if capacity.spot else "nothing", allowed)
+        yield _NO_PRIORITIES("capacity", "spot only" if capacity.spot else "nothing", allowed)
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
         canary = ", the canary's included" if settings.canary_replicas else ""
         allowed = f"{settings.nodes} or more by server.{settings.server.size_key}{canary}"
@@ -258,7 +260,7 @@ def _run_duration(settings: Settings) -> Iterator[Finding]:
     capacity = settings.capacity
     if isinstance(capacity, FlexStart):
         name, seconds = "runDurationSeconds", capacity.run_duration_seconds
-    elif isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None:
+    elif isinstance(capacity, ComputeClassMode) and capacity.flex_start_seconds is not None:
         name, seconds = "flexStartSeconds", capacity.flex_start_seconds
     else:
         return

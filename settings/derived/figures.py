@@ -16,7 +16,7 @@ from settings.derived.benchmark_load import load_of
 from settings.derived.canary import has_own_weights
 from settings.derived.router import router_vcpus
 from settings.derived.scaling import scaling_policy
-from settings.sections.capacity import Ladder, Reservation
+from settings.sections.capacity import ComputeClassMode, Reservation
 from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         boot_disk_gib=settings.boot_disk_gib,
         region=settings.region,
         capacity=settings.placement.price_key,
-        ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),
+        priorities=_steps(capacity) if isinstance(capacity, ComputeClassMode) else (),
         committed_nodes=committed,
         reserved_nodes=(capacity.reservation.nodes or 0)
-        if isinstance(capacity, Ladder) and capacity.reservation is not None
+        if isinstance(capacity, ComputeClassMode) and capacity.reservation is not None
         else 0,
         usd_per_node_hour=capacity.usd_per_node_hour,
         cluster=own,
@@ -187,13 +187,13 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     )
 
 
-def _steps(ladder: Ladder) -> tuple[str, ...]:
+def _steps(capacity: ComputeClassMode) -> tuple[str, ...]:
     there = {
-        "reservation": ladder.reservation is not None,
-        "spot": ladder.spot,
-        "flex-start": ladder.flex_start_seconds is not None,
+        "reservation": capacity.reservation is not None,
+        "spot": capacity.spot,
+        "flex-start": capacity.flex_start_seconds is not None,
     }
-    return tuple(step for step in cost.LADDER_STEPS if there[step])
+    return tuple(step for step in cost.PRIORITIES if there[step])
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:

@@ -28,7 +28,7 @@ from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from facts.texts import plural
 from settings.derived.benchmark_load import load_of
 from settings.derived.canary import has_own_weights
-from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
+from settings.sections.capacity import ComputeClassMode, FlexStart, OnDemand, Spot
 from settings.sections.weights import WRITER_CPU
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
     if not _bought(settings):
         return
     because = f"{settings.nodes} {machine.type} of {plural(machine.gpus, 'GPU')}"
-    if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
+    if isinstance(settings.capacity, ComputeClassMode) and settings.capacity.reservation is not None:
         because += "; fewer where the reservation serves some"
     spot = not isinstance(settings.capacity, OnDemand)
     yield QuotaNeed(quota=gpus(machine.gpu, spot=spot), amount=settings.gpus, because=because)
@@ -68,7 +68,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
 
 def _bought(settings: Settings) -> bool:
     """Whether new nodes count against quotas."""
-    return isinstance(settings.capacity, OnDemand | Spot | FlexStart | Ladder)
+    return isinstance(settings.capacity, OnDemand | Spot | FlexStart | ComputeClassMode)
 
 
 def _cpus(settings: Settings) -> Iterator[QuotaNeed]:

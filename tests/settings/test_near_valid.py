@@ -74,8 +74,8 @@ def refused(**sections: Any) -> dict[str, Finding]:
     ("capacity", "paths"),
     [
         ({"mode": "calendar"}, {"capacity.reservation"}),
-        ({"mode": "ladder", "reservation": {"name": ""}}, {"capacity.reservation.name"}),
-        ({"mode": "ladder", "reservation": {"spot": 1, "name": "a"}}, {"capacity.reservation.spot"}),
+        ({"mode": "compute-class", "reservation": {"name": ""}}, {"capacity.reservation.name"}),
+        ({"mode": "compute-class", "reservation": {"spot": 1, "name": "a"}}, {"capacity.reservation.spot"}),
         ({"mode": "spot", "spot": True}, {"capacity.spot"}),
     ],
 )
@@ -113,7 +113,7 @@ ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
         ({"monitoring": {"alerts": True}}, "monitoring.alerts", ""),
         ({"server": {"scaling": {"windows": 3}}}, "server.scaling.windows", ""),
         ({"capacity": {"mode": "flex-start"}}, "capacity.runDurationSeconds", ""),
-        ({"capacity": {"mode": "Ladder"}}, "capacity.mode", "ladder"),
+        ({"capacity": {"mode": "Compute-class"}}, "capacity.mode", "compute-class"),
         ({"capacity": {"mode": "flexstart"}}, "capacity.mode", "flex-start"),
         ({"capacity": {"mode": "free"}}, "capacity.mode", ""),
         ({"capacity": {}}, "capacity.mode", ""),
@@ -162,9 +162,9 @@ def test_what_no_api_would_take_is_refused_here(sections: dict[str, Any], path: 
     assert set(refused(**sections)) == {path}
 
 
-@each_row(("length", "severity"), [(51, None), (52, "error")])
-def test_the_longest_namespace_has_room_for_its_ladder(length: int, severity: str | None) -> None:
-    made = make_settings(namespace="n" * length, capacity={"mode": "ladder"})
+@each_row(("length", "severity"), [(58, None), (59, "error")])
+def test_the_longest_namespace_has_room_for_its_compute_class(length: int, severity: str | None) -> None:
+    made = make_settings(namespace="n" * length, capacity={"mode": "compute-class"})
     assert {one.id: one.severity for one in check(made)}.get("namespace-too-long") == severity
 
 

@@ -141,9 +141,9 @@ def test_an_update_is_given_the_likely_time_of_all_replicas_and_no_less_than_the
     ("capacity", "minutes"),
     [
         ({"mode": "spot"}, 15),
-        ({"mode": "ladder", "flexStartSeconds": None}, 15),
+        ({"mode": "compute-class", "flexStartSeconds": None}, 15),
         # The autoscaler waits at flex-start for 15 more.
-        ({"mode": "ladder"}, 30),
+        ({"mode": "compute-class"}, 30),
         (FLEX, 30),
     ],
 )

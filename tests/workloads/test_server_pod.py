@@ -31,7 +31,7 @@ CAPACITIES: dict[str, dict[str, Any]] = {
     "flex-start": {"mode": "flex-start", "runDurationSeconds": 86_400},
     "calendar": {"mode": "calendar", "reservation": "cal"},
     "reservation": {"mode": "reservation", "name": "prod", "commitment": "cud-1y"},
-    "ladder": {"mode": "ladder"},
+    "compute-class": {"mode": "compute-class"},
 }
 STEADY = CAPACITIES["reservation"]
 

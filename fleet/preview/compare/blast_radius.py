@@ -114,7 +114,7 @@ def _effects(
 def _price(changes: Changes, *, stays_billed: bool) -> Iterator[str]:
     money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
     if changes.pending and money is not None and money.changed:
-        billed = "; the ladder's reservation stays billed and is not in the sum" if stays_billed else ""
+        billed = "; the ComputeClass's reservation stays billed and is not in the sum" if stays_billed else ""
         yield f"{_format_money(money)}{billed}"
 
 

@@ -33,7 +33,7 @@ MODES: tuple[dict[str, Any], ...] = (
     {"mode": "flex-start", "runDurationSeconds": 86_400},
     {"mode": "calendar", "reservation": "cal"},
     {"mode": "reservation", "name": "cal"},
-    {"mode": "ladder"},
+    {"mode": "compute-class"},
 )
 
 
@@ -48,7 +48,7 @@ def test_every_mode_leaves_the_longest_grace_that_gke_grants_or_the_stacks_own(c
 
 @pytest.mark.parametrize("capacity", MODES[:-1], ids=lambda capacity: capacity["mode"])
 def test_every_mode_asks_for_the_latest_driver(capacity: dict[str, Any]) -> None:
-    """A ladder's rungs say it in their class: tests/workloads/test_capacity_ladder.py."""
+    """A ComputeClass says it in its priorities: tests/workloads/test_compute_class.py."""
     assert selector(**capacity)[f"{GKE}/gke-gpu-driver-version"] == "latest"
 
 
@@ -75,14 +75,16 @@ def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> N
     assert not settings.placement.interruptible
 
 
-def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
-    placement = make_settings(capacity={"mode": "ladder"}).placement
-    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm-test"}
+def test_pods_of_a_compute_class_leave_every_selector_to_it() -> None:
+    placement = make_settings(capacity={"mode": "compute-class"}).placement
+    assert placement.node_selector == {f"{GKE}/compute-class": "b200-vllm-test"}
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
 
 
-def test_a_ladder_without_spot_tolerates_none() -> None:
-    placement = make_settings(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False}).placement
+def test_a_compute_class_without_spot_tolerates_none() -> None:
+    placement = make_settings(
+        capacity={"mode": "compute-class", "reservation": {"name": "r1"}, "spot": False}
+    ).placement
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu"}
 
 
