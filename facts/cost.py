@@ -81,8 +81,6 @@ class FleetShape:
     """Machine type of the benchmark clients; None without a benchmark."""
     epp_vcpus: int = 0
     """vCPUs of the endpoint picker; 0 without a gateway."""
-    epp_machine_type: str | None = None
-    """Machine type of the endpoint picker's own node; None without one."""
     keda_vcpus: float = 0
     """vCPUs of KEDA's pods; 0 if this stack does not install it."""
     spending_guard_vcpus: float = 0
@@ -373,10 +371,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.benchmark_machine_type is not None:
         name = f"Benchmark clients during a run: {shape.benchmark_machine_type} on demand"
         yield _machine("benchmark", name, shape.benchmark_machine_type, 1, shape, stays=False)
-    if shape.epp_machine_type is not None:
-        name = f"Endpoint picker: {shape.epp_machine_type} on demand"
-        yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
-    elif shape.epp_vcpus:
+    if shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
     others = (
         ("keda", shape.keda_vcpus, True),

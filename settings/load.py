@@ -82,7 +82,6 @@ class Secrets(NamedTuple):
     api_key: pulumi.Output[str] | None
     slack_token: pulumi.Output[str] | None
     pagerduty_key: pulumi.Output[str] | None
-    webhook_password: pulumi.Output[str] | None
 
 
 def load() -> tuple[Settings, Secrets]:

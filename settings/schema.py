@@ -27,7 +27,6 @@ _SECRETS = {
     "apiKey": "API key that vLLM requires under /v1. Set it with `pulumi config set --secret`.",
     "slackToken": "Slack token, for alerts. Set it with `pulumi config set --secret`.",
     "pagerdutyKey": "PagerDuty integration key, for alerts. Set it with `pulumi config set --secret`.",
-    "webhookPassword": "Password of the alerts' webhook. Set it with `pulumi config set --secret`.",
 }
 _PROVIDER_KEYS = {"project": "gcp:project", "region": "gcp:region"}
 

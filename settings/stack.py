@@ -141,8 +141,6 @@ class Settings(Section):
     """Whether the secret key `vllm-fleet:slackToken` is set."""
     has_pagerduty_key: bool = False
     """Whether the secret key `vllm-fleet:pagerdutyKey` is set."""
-    has_webhook_password: bool = False
-    """Whether the secret key `vllm-fleet:webhookPassword` is set."""
 
     @field_validator("server")
     @classmethod

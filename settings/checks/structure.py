@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS, MAX_GRACE_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS
 from facts.cost import bill, node_price, priced_items
-from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding, Severity
 from facts.gke_releases import LONG_NOTICE
 from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB
@@ -103,11 +102,6 @@ _FULL_DISK = Row(
     "the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, and the next pod downloads again",
     "that ephemeralStorageGib, or weights: {source: hyperdisk}",
 )
-_SHARED_MEMORY = Row(
-    "shm-takes-memory",
-    "/dev/shm counts against the pod's memory, and the engines need the rest",
-    "a smaller shmGib, or none",
-)
 _EXTERNAL = Row(
     "replicas-elsewhere",
     "replicas are managed externally: price and throughput here are those of one replica",
@@ -132,26 +126,11 @@ _V1_ONLY = Row(
     "gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
     "warning",
 )
-_LONG_DRAIN = Row(
-    "drain-above-grace",
-    f"the pod is killed at the end of capacity.graceSeconds, and vLLM needs {EXIT_SECONDS} s to exit",
-    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
-)
-_SHORT_GRACE = Row(
-    "grace-below-exit",
-    f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
-    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
-)
 _SHORT_DRAIN = Row(
     "drain-below-request",
     "longer requests are cut at each update, scale-in and drained node, of the record's mean request too",
     "remove it, if your answers take longer",
     "warning",
-)
-_TIMEOUT = Row(
-    "shutdown-timeout-set",
-    "the server derives it from server.drainSeconds and the grace period; with several API servers it has no effect",
-    "server.drainSeconds, without shutdownTimeoutSeconds",
 )
 _LOW_PRICE = Row(
     "node-price-low",
@@ -291,10 +270,7 @@ def _weights(settings: Settings) -> Iterator[Finding]:
 
 
 def _server(settings: Settings) -> Iterator[Finding]:
-    server, resources = settings.server, settings.resources
-    if resources.shm_gib * 2 > resources.memory_gib:
-        allowed = f"up to half of memoryGib ({resources.memory_gib // 2})"
-        yield _SHARED_MEMORY("server.resources.shmGib", resources.shm_gib, allowed)
+    server = settings.server
     yield from rank_problems(settings)
     yield from split_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":
@@ -337,21 +313,13 @@ def _exposure(settings: Settings) -> Iterator[Finding]:
 
 
 def _shutdown(settings: Settings) -> Iterator[Finding]:
-    grace, drain_seconds = settings.placement.grace_seconds, settings.server.drain_seconds
-    planned = drain(grace, drain_seconds, settings.api_servers_of_a_stream)
-    if drain_seconds is not None and drain_seconds + EXIT_SECONDS > grace:
-        allowed = f"up to {max(0, grace - EXIT_SECONDS)} with capacity.graceSeconds {grace}"
-        yield _LONG_DRAIN("server.drainSeconds", drain_seconds, allowed)
-    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS):
-        yield _SHORT_GRACE("capacity.graceSeconds", grace, f"{least} to {MAX_GRACE_SECONDS}")
-    elif planned.stream_seconds < (mean := mean_request_seconds()):
+    drain_seconds = settings.server.drain_seconds
+    planned = drain(drain_seconds, settings.api_servers_of_a_stream)
+    if drain_seconds is not None and planned.stream_seconds < (mean := mean_request_seconds()):
         allowed = (
             f"this value, if answers take less than {planned.stream_seconds} s; the record's take {mean:g} s on average"
         )
-        path = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
-        yield _SHORT_DRAIN(path, grace if drain_seconds is None else drain_seconds, allowed)
-    if timeout := settings.server.engine.get("shutdownTimeoutSeconds"):
-        yield _TIMEOUT("server.engine.shutdownTimeoutSeconds", timeout, "0, or left out")
+        yield _SHORT_DRAIN("server.drainSeconds", drain_seconds, allowed)
 
 
 def _node_price(settings: Settings) -> Iterator[Finding]:

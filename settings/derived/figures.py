@@ -169,7 +169,6 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
         benchmark_machine_type=None if benchmark is None else load_of(settings).machine_type,
         epp_vcpus=gateway.epp.cpu * settings.pickers,
-        epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         batch_vcpus=BATCH_CLIENT_VCPUS * batch_pods(settings).per_server * settings.replicas

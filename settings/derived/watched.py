@@ -52,7 +52,6 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         objective=promised.objective,
         node_seconds=_slow(step for step in start if step.id in TO_PULL),
         start_seconds=_slow(start),
-        grace_seconds=settings.placement.grace_seconds,
         interval_seconds=settings.monitoring.interval_seconds,
     )
 

@@ -18,7 +18,6 @@ from facts.capacity import (
     FLEX_START_WAIT_SECONDS,
     FULL_QUOTA_IDLE_SECONDS,
     IDLE_SECONDS,
-    MAX_GRACE_SECONDS,
     PROVISIONING_MINUTES,
     RECYCLE_LEAD_SECONDS,
 )
@@ -44,9 +43,6 @@ class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
     one, nodes have no price. For a ComputeClass with a reservation: the reservation's, and of priorities without a published price."""
-    grace_seconds: Annotated[int, Field(ge=0, le=MAX_GRACE_SECONDS)] = MAX_GRACE_SECONDS
-    """Seconds until a stopping server is killed, 0 to 600, GKE's maximum at a scale-down. A server stops earlier when its requests are
-    done: `server.drainSeconds`. A Spot notice leaves 15 s whatever this says."""
 
 
 class OnDemand(_Mode):
@@ -87,8 +83,6 @@ class Reservation(_Mode):
     """Project that owns a shared reservation. Default: the stack's project."""
     nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """Machines of the reservation, all billed, used or not. Default: as many as server.replicas need."""
-    blocks: Annotated[tuple[Name, ...], Field(max_length=1)] = ()
-    """Block of a dense reservation that pods must run in, at most one name. Default: any."""
     commitment: Literal["none", "cud-1y", "cud-3y"] = "none"
     """Committed use discount for these nodes. It is a price, not capacity."""
 
@@ -154,8 +148,6 @@ class Placement:
     """Whether pods request optional local SSDs."""
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
-    grace_seconds: int
-    """terminationGracePeriodSeconds of a server pod."""
     idle_seconds: int
     """Time until GKE removes a node without pods."""
     provisioning_minutes: int
@@ -185,7 +177,7 @@ def placement(
     local_ssd: bool = False,
     full_quota: bool = False,
 ) -> Placement:
-    """Selectors, tolerations, grace period and price for pods of `namespace`, from machine type and capacity mode.
+    """Selectors, tolerations and price for pods of `namespace`, from machine type and capacity mode.
 
     `machine`: `facts.machines.find("g2-standard-12")`; without a default, because its GPUs are the bill. `gpus`: default all of the
     machine's. If several machine types have the same labels, the pod's requests decide which one GKE creates. `full_quota`: whether the
@@ -227,8 +219,6 @@ def placement(
             selector[f"{_GKE}/reservation-affinity"] = "specific"
             if capacity.project is not None:
                 selector[f"{_GKE}/reservation-project"] = capacity.project
-            if capacity.blocks:
-                selector[f"{_GKE}/reservation-blocks"] = capacity.blocks[0]
             key = "reservation" if capacity.commitment == "none" else capacity.commitment
         case ComputeClassMode():
             # All other selectors belong in the ComputeClass: a contradiction makes the pod unschedulable.
@@ -245,7 +235,6 @@ def placement(
         local_ssd=local_ssd,
         node_selector=selector,
         tolerations=tolerations,
-        grace_seconds=capacity.grace_seconds,
         idle_seconds=idle_seconds,
         provisioning_minutes=PROVISIONING_MINUTES + has_flex_start(capacity) * FLEX_START_WAIT_SECONDS // 60,
         interruptible=interruptible,

@@ -25,6 +25,7 @@ _OF_THE_SERVER = {
     "hf-token": "anyone who can read the pod can read a flag; set weights.tokenSecret",
     "config": "flags in a file would not be checked",
     "headless": "a server without HTTP fails its probes",
+    "shutdown-timeout": "server.drainSeconds sets it, with one API server; with several it has no effect",
     "enable-auto-tool-choice": "toolCallParser sets it",
     "download-dir": "the weights are mounted, not downloaded by the engine",
 }

@@ -87,6 +87,7 @@ class PodResources:
     memory_gib: int
     ephemeral_storage_gib: int
     shm_gib: int
+    """Size of /dev/shm, part of the memory: at most a quarter of it."""
 
 
 class Resources(Section):
@@ -101,8 +102,6 @@ class Resources(Section):
     """Disk space of the pod in GiB: image layers, logs, compile caches, and the weights with `source: huggingface`. Default: 500 on a
     machine type that always has local SSDs, at most 90 % of its share of them; else 47 plus the weights. GKE makes the boot disk as
     large as the requests need; optional local SSDs are used instead of a boot disk above 400 GiB."""
-    shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
     def of_pod(
         self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, has_router: bool = False
@@ -119,7 +118,7 @@ class Resources(Section):
             cpu=self.cpu or max(1, min(CPU_PER_GPU * gpus, share.cpu - cpu)),
             memory_gib=memory_gib,
             ephemeral_storage_gib=self.ephemeral_storage_gib or disk_gib,
-            shm_gib=self.shm_gib or max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
+            shm_gib=max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
         )
 
 

@@ -206,10 +206,10 @@ def test_a_benchmark_node_costs_its_machine_and_stops_with_the_fleet() -> None:
 
 
 def test_a_machine_nobody_priced_is_unknown_by_name() -> None:
-    epp = line(bill(replace(FULL, epp_machine_type="c4-standard-192")), "epp")
-    assert epp.usd_per_hour is None
-    assert "c4-standard-192" in epp.name
-    assert epp.reason
+    clients = line(bill(replace(FULL, benchmark_machine_type="c4-standard-192")), "benchmark")
+    assert clients.usd_per_hour is None
+    assert "c4-standard-192" in clients.name
+    assert clients.reason
 
 
 def test_a_month_is_730_hours() -> None:

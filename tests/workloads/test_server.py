@@ -124,8 +124,6 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
         ({"replicas": "external"}, {}, 235),
         ({"scaling": {"mode": "load", "max": 8}}, {}, 167),
         ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 157),
-        # A part of a minute counts as one.
-        ({"replicas": 1}, {"mode": "spot", "graceSeconds": 15}, 46),
         # 15 more for a node at flex-start.
         ({"replicas": 1}, FLEX, 70),
     ],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
@@ -191,7 +192,7 @@ def terms(args: SpendingGuardArgs) -> Terms:
         unknown=rates.unknown,
         interval_seconds=INTERVAL_SECONDS,
         idle_seconds=args.placement.idle_seconds + REMOVAL_SECONDS,
-        grace_seconds=args.placement.grace_seconds,
+        grace_seconds=MAX_GRACE_SECONDS,
     )
 
 

@@ -22,7 +22,7 @@ from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret
-from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_MEMORY_GIB
+from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_FAMILY, WRITER_MEMORY_GIB
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, secret_files
 from workloads.names import (
@@ -446,7 +446,7 @@ def claim_spec(
 
 def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that downloads the release to the writer's claim."""
-    writer, model = args.volume.writer, args.model
+    model = args.model
     size = {"cpu": str(WRITER_CPU), "memory": f"{WRITER_MEMORY_GIB}Gi", "ephemeral-storage": "2Gi"}
     token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
 
@@ -494,7 +494,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         # select Autopilot's general Arm nodes, which do not support it.
         "node_selector": {
             "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
-            "cloud.google.com/machine-family": writer.machine_family,
+            "cloud.google.com/machine-family": WRITER_FAMILY,
             "kubernetes.io/arch": "arm64",
         },
         "tolerations": [
