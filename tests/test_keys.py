@@ -74,7 +74,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "server.compileCache.enabled": True,
             "server.apiKeySecret.name": "key",
             "server.internalLoadBalancer": True,
-            "server.reasons": {"--trust-remote-code": "its tokenizer is code"},
+            "server.tensorParallelReason": "users wait for single answers",
             "gateway.enabled": True,
             "endpoint.kind": "leastRequest",
             "benchmark.enabled": True,

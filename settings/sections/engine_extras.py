@@ -12,7 +12,6 @@ from facts.releases import INSTEAD
 from facts.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
-_KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -81,16 +80,6 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
                 "set_elsewhere", "{what}", {"what": what, "near": f"extraArgs: without --{written}"}
             )
     return arguments
-
-
-def check_keys(reasons: dict[str, str]) -> dict[str, str]:
-    """The reasons. Raises ValueError for a key that is neither a flag nor a variable."""
-    for key in reasons:
-        if not (_KEY.fullmatch(key) or _VARIABLE.fullmatch(key)):
-            raise ValueError(
-                f"{key!r} must be a flag, such as --trust-remote-code, or a variable, such as VLLM_PLUGINS"
-            )
-    return reasons
 
 
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:

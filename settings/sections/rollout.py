@@ -15,7 +15,7 @@ _OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "adapters")
 """What another revision of a model has in common with it."""
 _OF_THE_SERVER: Final = (
     "gpus",
-    "reasons",
+    "tensor_parallel_reason",
     "needs",
     "resources",
     "startup_minutes",

@@ -16,7 +16,6 @@ from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB, SHARE_PERCENT
 from facts.releases import CURRENT, find
 from facts.sizing import POD_ROUTER_DISK_GIB
 from facts.workloads import workloads_with_lengths
-from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
 from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, Shape
@@ -39,7 +38,6 @@ Tag = Annotated[
         f"a release, such as {find(CURRENT).tag} or {find(CURRENT).tag}-cu130",
     ),
 ]
-Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
 
 
@@ -178,9 +176,9 @@ class Server(Section):
     machines."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by camelCase name, e.g. `{maxModelLen: 8192}`."""
-    reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
-    """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
-    `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
+    tensor_parallel_reason: Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")] | None = None
+    """Why a model that fits one B200 is split over several by `engine.tensorParallelSize`, such as latency. Reviewers see it in the preview
+    and on the Deployment. Default: none, and the split is refused."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()
