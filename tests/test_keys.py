@@ -249,12 +249,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"batch.retentionDays": 9, "batch.maxUsd": 9.0},
     ),
     "alerts": (
-        {"monitoring": {"alerts": {"channels": [*CHANNELS], "slos": True}}, "slackToken": "a"},
+        {"monitoring": {"alerts": {"channels": [*CHANNELS]}}, "slackToken": "a"},
         {
             "monitoring.alerts.ttftSeconds": 5.0,
             "monitoring.alerts.tpotMs": 50,
             "monitoring.alerts.objective": 0.999,
-            "monitoring.alerts.slos": False,
             "monitoring.alerts.channels.severities": ["ticket"],
             "monitoring.alerts.channels.address": "b@example.com",
             **{
