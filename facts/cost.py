@@ -416,7 +416,7 @@ def _nodes(shape: FleetShape) -> LineItem:
         each = ", ".join(f"{rung} {_amount(usd, 1)}" for rung, usd in known.items())
         return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest rung's: {each}")
     if shape.usd_per_node_hour is not None:
-        return _as_stated(line, {"nodes": shape.usd_per_node_hour})
+        return replace(_as_stated(line, {"nodes": shape.usd_per_node_hour}), steps=steps)
     if line.price is not None:
         return line
     rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""

@@ -25,7 +25,7 @@ CAPACITIES: Final[Mapping[str, str]] = {
     "flex-start": "flex-start",
     "calendar": "a calendar reservation",
     "reservation": "a reservation",
-    "ladder": "the ladder (a reservation if you name one, Spot, flex-start)",
+    "ladder": "machines by priority (a reservation if you name one, Spot, flex-start)",
 }
 ROUTINGS: Final[Mapping[str, str]] = {
     "cluster-ip": "a plain Service",

@@ -254,7 +254,7 @@ def _capacity(settings: Settings) -> str:
         return f"reservation {capacity.name}{years}"
     if isinstance(capacity, Calendar):
         return f"calendar reservation {capacity.reservation}"
-    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "a capacity ladder"}[
+    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "machines by priority"}[
         capacity.mode
     ]
 
