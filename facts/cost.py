@@ -411,7 +411,7 @@ def _nodes(shape: FleetShape) -> LineItem:
         each = ", ".join(f"{priority} {_amount(usd, 1)}" for priority, usd in known.items())
         return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest priority's: {each}")
     if shape.usd_per_node_hour is not None:
-        return _as_stated(line, {"nodes": shape.usd_per_node_hour})
+        return replace(_as_stated(line, {"nodes": shape.usd_per_node_hour}), steps=steps)
     if line.price is not None:
         return line
     priorities = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""

@@ -37,12 +37,9 @@ def with_consequences(
         return changes
     return replace(
         changes,
-        aftermath=(
-            *_upgrade(changes, settings),
-            *_scaled(changes, recording.by_urn),
-            *_runs(changes, settings, recording.by_urn),
-            *_ended(changes, recording.by_urn),
-        ),
+        upgrade=tuple(_upgrade(changes, settings)),
+        aftermath=(*_scaled(changes, recording.by_urn), *_runs(changes, settings, recording.by_urn)),
+        ended=tuple(_ended(changes, recording.by_urn)),
         price_and_rate=(*changes.price_and_rate, *_rate(changes, figures, modelled)),
     )
 
