@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -158,6 +159,7 @@ def test_the_policies_wait_for_the_pool_they_are_attached_to() -> None:
         assert release(recording).urn in objects(recording)[f"{kind}/{POOL}"].dependencies
 
 
+@cache
 def with_canary(weight: int | None) -> dict[str, RecordedResource]:
     canary = {"engine": {"seed": 1}} | ({} if weight is None else {"weight": weight})
     config = make_config(gateway={"enabled": True}, rollout=canary)
