@@ -333,7 +333,10 @@ def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None
 )
 def test_a_ladders_bill_takes_the_dearest_rung(stated: float, ladder: tuple[str, ...], expected: float) -> None:
     shape = replace(SPOT, capacity="ladder", ladder=ladder, region="us-east4", usd_per_node_hour=stated)
-    assert bill(shape).nodes.unit_price_usd == expected
+    nodes = bill(shape).nodes
+    assert nodes.unit_price_usd == expected
+    assert (nodes.price is None) is (expected == stated)  # a list price is not said to be stated
     prices = rung_prices(shape)
+    assert len(prices) == 1 or nodes.steps == prices
     assert tuple(prices) == ladder
     assert max(usd or 0 for usd in prices.values()) == expected
