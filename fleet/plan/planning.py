@@ -447,10 +447,14 @@ def _start(question: PlanQuestion, nodes: int, *, cluster: bool, weights: bool) 
 
 
 def _has_flex_start(question: PlanQuestion) -> bool:
-    """Whether a machine may be waited for at flex-start. A stack's own ladder may be without it."""
-    if question.capacity == "ladder" and question.billed is not None and question.billed.capacity == "ladder":
-        return "flex-start" in question.billed.ladder
-    return question.capacity in ("flex-start", "ladder")
+    """Whether a machine may be waited for at flex-start. A stack's own ComputeClass may be without it."""
+    if (
+        question.capacity == "compute-class"
+        and question.billed is not None
+        and question.billed.capacity == "compute-class"
+    ):
+        return "flex-start" in question.billed.priorities
+    return question.capacity in ("flex-start", "compute-class")
 
 
 def _size_of(question: PlanQuestion, nodes: int) -> Sizing:

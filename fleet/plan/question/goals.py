@@ -20,7 +20,7 @@ CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
 """Capacities that the planner can price."""
 COMMITMENTS: Final[frozenset[Capacity]] = frozenset({"cud-1y", "cud-3y"})
 """Prices of a reservation committed for one or three years."""
-INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
+INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "compute-class"})
 """Capacities whose nodes Google may reclaim at any time."""
 DEFAULT_REGION: Final = "europe-west4"
 """The article's."""

@@ -42,7 +42,7 @@ WAIT = 30.0
 SETTINGS = make_settings("gateway", gateway={"enabled": True})
 POOL = SETTINGS.gateway.pool
 TARGET = {"group": POOL_GROUP, "kind": "InferencePool", "name": POOL}
-DRAIN = drain(SETTINGS.placement.grace_seconds, SETTINGS.server.drain_seconds, SETTINGS.serving.engine.api_servers)
+DRAIN = drain(SETTINGS.server.drain_seconds, SETTINGS.serving.engine.api_servers)
 
 
 @pytest.fixture(scope="module")

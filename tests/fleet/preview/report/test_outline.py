@@ -149,14 +149,14 @@ def test_a_price_of_the_stack_file_is_not_called_a_list_price() -> None:
 
 
 def test_the_price_of_machine_priorities_says_which_it_is() -> None:
-    ladder = {
-        "mode": "ladder",
+    priorities = {
+        "mode": "compute-class",
         "reservation": {"name": "b200", "nodes": 2},
         "spot": True,
         "flexStartSeconds": None,
         "usdPerNodeHour": 60,
     }
-    said = " ".join(text_of(sample_report(capacity=ladder)).split())
+    said = " ".join(text_of(sample_report(capacity=priorities)).split())
     assert "dearest machine priority (reservation $60.00, spot $34.07)" in said
     assert "dearest" not in text_of(sample_report())
 
