@@ -1,4 +1,4 @@
-"""Reads YAML with the line and key of every problem.
+"""Reads YAML in one pass over the parser's events.
 
 Accepts only what all YAML parsers agree on: the engine uses go-yaml v3, this module libyaml. Source: gopkg.in/yaml.v3,
 README ("Compatibility") and decode.go (unique keys, `<<`, integers that become floats).
@@ -7,7 +7,7 @@ README ("Compatibility") and decode.go (unique keys, `<<`, integers that become 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import yaml
 
@@ -19,7 +19,6 @@ from settings.sections.section import NAMESPACE
 _LARGEST: Final = 2**53
 """Larger integers lose precision as floats, and JSON parsers differ."""
 _TAG: Final = "tag:yaml.org,2002:"
-_KINDS: Final = frozenset({"str", "int", "float", "bool", "null", "seq", "map"})
 _AMBIGUOUS: Final = re.compile(
     r"^(?:y|Y|yes|Yes|YES|no|No|NO|n|N|on|On|ON|off|Off|OFF|[-+]?0[0-9_]+|0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_]*"
     r"|[0-9]+(?::[0-5]?[0-9])+|\d{4}-\d\d?-\d\d?(?:[Tt ].*)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
@@ -55,12 +54,9 @@ for _kind, _pattern, _first in (
 
 def load(data: bytes, *, name: str, stack: str) -> Any:
     """The content of the file called `name`. Raises SettingsError with the line and key of every error."""
-    reader, document = _Reader(name), None
+    reader = _Reader(name)
     try:
-        node = yaml.compose(data.decode("utf-8"), Loader=_Loader)
-        document = None if node is None else reader.value(node, "")
-    except UnicodeDecodeError as error:
-        reader.refuse(data.count(b"\n", 0, error.start) + 1, "bytes that are not UTF-8", "text in UTF-8")
+        document = reader.document(data)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else data.count(b"\n", 0, getattr(error, "position", 0)) + 1
@@ -69,9 +65,7 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
         why = re.sub(r"('\W')|['\"].*\w\w.*['\"]", lambda quoted: quoted[1] or "[...]", told)
         if mark and data.decode(errors="replace")[mark.index : mark.index + 1] == "\t":
             why = "a tab; indent YAML with spaces"
-        reader.refuse(
-            f"{line}, column {mark.column + 1}" if mark else line, "invalid YAML", "one valid document", why=why
-        )
+        reader.refuse(f"{line}, column {mark.column + 1}" if mark else line, "invalid YAML", "valid YAML", why=why)
     except RecursionError:
         reader.refuse(1, "hundreds of levels", "a few levels")
     except _StoppedError:
@@ -82,58 +76,104 @@ def load(data: bytes, *, name: str, stack: str) -> Any:
 
 
 class _StoppedError(Exception):
-    """Reading stopped; the reason is among the problems."""
+    """Parsing stopped; the reason is among the problems."""
 
 
 class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._read = 0
+        self._anchored: dict[str, tuple[Any, int]] = {}
+        self._nodes = 0
         self.problems: list[Finding] = []
 
-    def value(self, node: Any, path: str) -> Any:
-        """The value of a node; an alias is read again wherever it stands."""
-        line = node.start_mark.line + 1
-        self._read += 1
-        if self._read > MOST_ITEMS:
-            allowed = f"at most {MOST_ITEMS:,}, with aliases counted in full each time"
-            self.refuse(line, f"more than {MOST_ITEMS:,} keys and values", allowed, path)
-            raise _StoppedError
-        if node.tag.removeprefix(_TAG) not in _KINDS:
-            self.refuse(line, node.tag.replace(_TAG, "!!"), "values without tags", path)
-        if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, f"{path}[{index}]") for index, item in enumerate(node.value)]
-        return self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._scalar(node, path)
+    def document(self, data: bytes) -> Any:
+        """The only document of the text; None where there is none."""
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            self._stop(data.count(b"\n", 0, error.start) + 1, "bytes that are not UTF-8", "text in UTF-8")
+        loader = _Loader(text)
+        try:
+            self._resolve, self._next = loader.resolve, loader.get_event
+            self._next()
+            if isinstance(self._next(), yaml.StreamEndEvent):
+                return None
+            document = self._value(self._next(), "")
+            self._next()
+            if not isinstance(event := self._next(), yaml.StreamEndEvent):
+                self._stop(event.start_mark.line + 1, "a second document", "one document")
+            return document
+        finally:
+            loader.dispose()
 
-    def _mapping(self, node: Any, path: str) -> dict[str, Any]:
+    def _value(self, event: Any, path: str, *, key: bool = False) -> Any:
+        line, before = event.start_mark.line + 1, self._nodes
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchored:
+                self._stop(line, f"*{event.anchor}", "an alias of a whole value above it", path)
+            known, nodes = self._anchored[event.anchor]
+            self._count(nodes, line, path)
+            return known
+        self._count(1, line, path)
+        if event.tag is not None:
+            self.refuse(line, event.tag.replace(_TAG, "!!"), "values without tags", path)
+        value: Any
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, line, path, key=key)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
+                value.append(self._value(item, f"{path}[{len(value)}]"))
+        else:
+            value = self._mapping(path)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = (value, self._nodes - before)
+        return value
+
+    def _mapping(self, path: str) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         lines: dict[str, int] = {}
-        for name, value in node.value:
-            line, key = name.start_mark.line + 1, str(name.value)
-            self._read += 1
-            if name.tag != f"{_TAG}str" or key == "<<":
-                self.refuse(line, key, "text as a key, in quotes if it looks like another type", path)
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line, key = event.start_mark.line + 1, self._value(event, path, key=True)
             # Like every other message, without `config`.
-            inner = f"{path}.{key}" if path and path != "config" else key
+            inner = f"{path}.{key}" if path and path != "config" else str(key)
+            if not isinstance(key, str):
+                self.refuse(line, key, "text as a key, in quotes if it looks like another type", path)
             # The engine accepts the project's keys with and without their namespace.
-            bare = key.removeprefix(f"{NAMESPACE}:")
+            bare = str(key).removeprefix(f"{NAMESPACE}:")
             if bare in lines:
                 self._add("duplicate-key", line, f"lines {lines[bare]} and {line}", "each key once", inner)
             lines.setdefault(bare, line)
-            mapping[key] = self.value(value, inner)
+            mapping[str(key)] = self._value(self._next(), inner)
         return mapping
 
-    def _scalar(self, node: Any, path: str) -> Any:
-        text, kind = str(node.value), node.tag.removeprefix(_TAG)
-        if node.style or kind not in ("str", "int", "float"):
-            return {"bool": text.lower() == "true", "null": None}.get(kind, text)
-        is_number = kind != "str" and re.fullmatch(r"[-+.0-9eE]+", text) is not None
-        unlike = not (is_number and abs(float(text)) <= _LARGEST) if kind != "str" else _AMBIGUOUS.fullmatch(text)
+    def _scalar(self, event: Any, line: int, path: str, *, key: bool) -> Any:
+        text = str(event.value)
+        if not event.implicit[0]:
+            return text
+        kind = self._resolve(yaml.ScalarNode, text, (True, False)).removeprefix(_TAG)
+        if kind in ("bool", "null"):
+            return text.lower() == "true" if kind == "bool" else None
+        unlike = (
+            text == "<<" or (not key and _AMBIGUOUS.fullmatch(text))
+            if kind == "str"
+            else not abs(float(text)) <= _LARGEST
+        )
         if unlike:
             allowed = "text in quotes, true or false, or a decimal number up to 2**53"
-            self._add("ambiguous-yaml", node.start_mark.line + 1, text, allowed, path)
+            self._add("ambiguous-yaml", line, text, allowed, path)
             return text
         return {"int": int, "float": float}.get(kind, str)(text)
+
+    def _count(self, nodes: int, line: int, path: str) -> None:
+        self._nodes += nodes
+        if self._nodes > MOST_ITEMS:
+            allowed = f"at most {MOST_ITEMS:,}, with aliases counted in full each time"
+            self._stop(line, f"more than {MOST_ITEMS:,} keys and values", allowed, path)
+
+    def _stop(self, line: int, value: Any, allowed: str, path: str = "") -> NoReturn:
+        self.refuse(line, value, allowed, path)
+        raise _StoppedError
 
     def refuse(self, line: int | str, value: Any, allowed: str, path: str = "", *, why: str | None = None) -> None:
         """Add a problem with something unreadable."""

@@ -154,8 +154,8 @@ BOMB = "config:\n  a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"  {name}: &{name} [{', '.join([f'*{below}'] * 9)}]\n" for below, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 HOSTILE = {
-    "alias bomb": (BOMB, 2, "d[1]"),
-    "alias of itself": ("config: &a\n  x: *a\n", 1, ""),
+    "alias bomb": (BOMB, 5, "d[1]"),
+    "alias of itself": ("config: &a\n  x: *a\n", 2, "x"),
     "nested mappings": ("config:\n  a: " + "{a: " * 1_000 + "}" * 1_000, 1, ""),
     "UTF-16": ("config: {}\n".encode("utf-16"), 1, ""),
     "Latin-1": ("config:\n  labels: {a: é}\n".encode("latin-1"), 2, ""),
