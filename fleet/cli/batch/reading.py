@@ -102,7 +102,5 @@ class Read:
             if not found.bad:
                 raise
             return found, None
-        found = scan(
-            path, form, counter, fleets.context, id_key=id_key, sample=self.sample, seed=self.seed, seen=seen
-        )
+        found = scan(path, form, counter, fleets.context, id_key=id_key, sample=self.sample, seed=self.seed, seen=seen)
         return found, counter

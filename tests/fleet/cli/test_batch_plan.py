@@ -162,7 +162,7 @@ def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, firs
     said = plan(place, *options[:4], file="open-model.jsonl").stdout
     said = " ".join(said.split())
     paused = re.search(r"afterwards, at least: (\S+) ", said)
-    shown = fleet("preview", *options[:4]).stdout
+    shown = fleet("preview", *options[:4], "--no-policy").stdout
     assert paused is not None
     assert f"{paused[1]} an hour with 0 nodes" in shown
 
@@ -213,7 +213,7 @@ def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{server.server_port}")
         yield
         server.shutdown()

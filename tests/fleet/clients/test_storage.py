@@ -170,7 +170,9 @@ def test_an_object_is_created_once_and_another_content_is_an_error(google: FakeG
         bucket.create("a", b"")
 
 
-def test_an_object_is_replaced_only_where_it_is_the_one_that_was_read(google: FakeGoogle, login: UserCredentials) -> None:
+def test_an_object_is_replaced_only_where_it_is_the_one_that_was_read(
+    google: FakeGoogle, login: UserCredentials
+) -> None:
     google.overwritable = lambda _: True
     bucket = Bucket("results", login, url=google.url, retry=HASTY)
     assert bucket.read_version("a") == (None, 0)
