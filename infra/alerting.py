@@ -1,4 +1,4 @@
-"""Alert policies, notification channels, log-based metrics and SLOs of the catalogue."""
+"""Alert policies, notification channels and log-based metrics of the catalogue."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ import pulumi
 from pulumi_gcp import logging, monitoring
 
 from facts.signals import runbook
-from facts.signals.model import Alert, Catalogue, LogSignal, Watched
-from facts.signals.series import TPOT, TTFT
-from infra.naming import name_of, title
+from facts.signals.model import Alert, Catalogue, LogSignal
+from infra.naming import title
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
 """Longest display name. Source: Cloud Monitoring API v3, AlertPolicy.displayName."""
 MAX_SUBJECT: Final = 255
 """Source: the same, Documentation.subject."""
-MAX_SERVICE: Final = 63
 AUTO_CLOSE: Final = "1800s"
 """Incidents without data close after half an hour, the minimum: deleted pods report nothing."""
-SLO_DAYS: Final = 30
 BUCKETS: Final = logging.MetricBucketOptionsArgs(
     exponential_buckets=logging.MetricBucketOptionsExponentialBucketsArgs(
         num_finite_buckets=12, growth_factor=2, scale=1
@@ -45,10 +42,6 @@ class ChannelSecrets(Protocol):
     def pagerduty_key(self) -> pulumi.Input[str] | None:
         """Integration key of PagerDuty."""
 
-    @property
-    def webhook_password(self) -> pulumi.Input[str] | None:
-        """Password of a webhook."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
@@ -57,13 +50,11 @@ class AlertingArgs:
     signals: Catalogue
     """The catalogue of signals."""
     alerts: section.Alerts
-    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody. SLOs only after the servers'
-    first scrape: before, Cloud Monitoring answers 'The metric referenced by the provided filter is unknown' (source:
-    GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
+    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody."""
     user_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of policies, channels, service and SLOs, which a provider's default labels do not reach."""
+    """Labels of policies and channels, which a provider's default labels do not reach."""
     secrets: ChannelSecrets
-    """Secrets for Slack, PagerDuty and webhooks."""
+    """Secrets for Slack and PagerDuty."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
 
@@ -86,8 +77,6 @@ class Alerting(pulumi.ComponentResource):
             to = [known for channel, known in channels if alert.severity in channel.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
-        if args.alerts.slos:
-            _objectives(name, args, child)
         self.register_outputs({})
 
     def _channels(
@@ -100,7 +89,7 @@ class Alerting(pulumi.ComponentResource):
                 continue
             labels, secret, what = _labels_of(channel, args.secrets)
             named = f"{name}-{channel.type}-{what}" if what else f"{name}-{channel.type}"
-            # Two channels may get the same name, such as topics of two projects: the first keeps the plain name.
+            # Two channels may get the same name, such as a.b@ and a-b@: the first keeps the plain name.
             taken[named] = taken.get(named, 0) + 1
             unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
             yield channel, self._channel(unique, args, channel, labels, secret, what, opts)
@@ -117,7 +106,7 @@ class Alerting(pulumi.ComponentResource):
     ) -> pulumi.Input[str]:
         created = monitoring.NotificationChannel(
             name,
-            type="webhook_basicauth" if channel.type == "webhook" else channel.type,
+            type=channel.type,
             display_name=title(f"vllm-fleet {pulumi.get_stack()}: {channel.type} {what}".rstrip(), MAX_TITLE),
             labels=labels,
             sensitive_labels=secret,
@@ -144,11 +133,6 @@ def _labels_of(
             return {"channel_name": channel.channel}, hidden(auth_token=secrets.slack_token), _plain(channel.channel)
         case section.PagerDuty():
             return {}, hidden(service_key=secrets.pagerduty_key), ""
-        case section.PubSub():
-            return {"topic": channel.topic}, None, _plain(channel.topic.rpartition("/")[2])
-        case section.Webhook():
-            named = {"url": channel.url, "username": channel.username}
-            return named, hidden(password=secrets.webhook_password), _plain(channel.url.removeprefix("https://"))
         case _:
             raise ValueError(f"channel type {channel.type} cannot be created")
 
@@ -219,50 +203,4 @@ def _policy(
         ),
         user_labels={**args.user_labels, "severity": alert.severity, "question": alert.question},
         opts=opts,
-    )
-
-
-def _objectives(name: str, args: AlertingArgs, opts: pulumi.ResourceOptions) -> None:
-    """SLOs of one service; Cloud Monitoring shows their remaining error budget."""
-    watched, stack = args.signals.watched, pulumi.get_stack()
-    service = monitoring.CustomService(
-        f"{name}-service",
-        service_id=name_of(stack, watched.server, limit=MAX_SERVICE),
-        display_name=title(f"vllm-fleet {stack}: {watched.server}", MAX_TITLE),
-        user_labels=dict(args.user_labels),
-        opts=opts,
-    )
-    for what, histogram, seconds, text in _promises(watched):
-        monitoring.Slo(
-            f"{name}-slo-{what}",
-            service=service.service_id,
-            slo_id=what,
-            display_name=title(f"{watched.objective:.1%} of requests: {text}", MAX_TITLE),
-            goal=watched.objective,
-            rolling_period_days=SLO_DAYS,
-            request_based_sli=monitoring.SloRequestBasedSliArgs(
-                distribution_cut=monitoring.SloRequestBasedSliDistributionCutArgs(
-                    distribution_filter=_histogram_filter(histogram, watched),
-                    range=monitoring.SloRequestBasedSliDistributionCutRangeArgs(min=0, max=seconds),
-                )
-            ),
-            user_labels=dict(args.user_labels),
-            opts=opts,
-        )
-
-
-def _promises(watched: Watched) -> Iterator[tuple[str, str, float, str]]:
-    yield "first-token", TTFT, watched.ttft_seconds, f"first token within {watched.ttft_seconds:g} s"
-    yield "output", TPOT, watched.tpot_seconds, f"at most {watched.tpot_seconds * 1000:g} ms per output token"
-
-
-def _histogram_filter(histogram: str, watched: Watched) -> str:
-    """SLOs need filters of Cloud Monitoring, not PromQL. Source: Terraform google provider, monitoring_slo."""
-    return " ".join(
-        (
-            f'metric.type="prometheus.googleapis.com/{histogram}/histogram"',
-            'resource.type="prometheus_target"',
-            f'resource.labels.namespace="{watched.namespace}"',
-            f'metric.labels.app="{watched.server}"',
-        )
     )

@@ -17,6 +17,7 @@ from fleet.jobs.job import ended
 from fleet.report.outline import Findings, Next, Number, Outline, Tiles, some
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_duration, format_moment, format_usd
+from workloads.batch.job import BATCH_LABEL
 from workloads.batch.pods.process_shard import numbers_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ class Status:
         if self.job["spec"].get("suspend"):
             return "suspended"
         return "running" if self.job.get("status", {}).get("ready") else "waiting"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its run's time is over: it has ended for it, or was suspended until then."""
+        return self.phase == "limit" or (
+            self.phase == "suspended" and self.run is not None and self.run.until <= self.now
+        )
 
     @property
     def done(self) -> int:
@@ -154,7 +162,7 @@ def outline(status: Status, where: Where) -> Outline:
 def go_on(status: Status, where: Where) -> str:
     """The command with which a batch without a running Job goes on, under limits that allow it."""
     words, run, left = [f"fleet batch run FILE {where}"], status.run, status.batch.shards - status.done
-    if run is not None and status.phase == "limit" and run.max_usd is not None and status.done:
+    if run is not None and status.is_over and run.max_usd is not None and status.done:
         # At the cost of a shard so far.
         words.append(f"--max-usd {ceil(max(status.usd * (1 + left / status.done), status.usd + run.idle_usd))}")
     if run is not None and run.deadline is not None and run.deadline <= status.now:
@@ -173,7 +181,7 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             severity="warning",
             found=ended(status.job) or "",
             why="a shard failed six times, or the key, model or route is wrong; nothing is lost",
-            write=f"kubectl logs --selector vllm-fleet/batch={id_} --tail 20; then {go_on(status, where)}",
+            write=f"{_kubectl(status.job)} logs --selector {BATCH_LABEL}={id_} --tail 20; then {go_on(status, where)}",
         )
     if status.phase == "limit" and run is not None:
         yield Finding(
@@ -185,13 +193,15 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             write=go_on(status, where),
         )
     if status.phase == "suspended" and status.job is not None:
+        resume = f'{_kubectl(status.job)} patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\''
+        # Resumed after its time, its pods would bring servers and end at once.
         yield Finding(
             id="batch-suspended",
             subject=id_,
             severity="warning",
             found="its Job is suspended",
             why="somebody set spec.suspend; its deadline does not wait",
-            write=f'kubectl patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\'',
+            write=f"fleet batch cancel {id_} {where}, then {go_on(status, where)}" if status.is_over else resume,
         )
     if left is not None and run is not None and status.now + left > run.until:
         yield Finding(
@@ -202,6 +212,11 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             allowed=f"until {format_moment(run.until)}, when it stops",
             write=f"fleet batch cancel {id_} {where}, then {go_on(status, where)} --servers {run.servers + 1}",
         )
+
+
+def _kubectl(job: Manifest) -> str:
+    """The user's own has another namespace."""
+    return f"kubectl --namespace {job['metadata']['namespace']}"
 
 
 def _numbers(status: Status) -> Iterator[Number]:

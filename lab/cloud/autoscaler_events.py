@@ -84,7 +84,7 @@ def refused(
     return _out_of_resources(
         zone,
         f"{zone} has no {way} capacity for {machine.name} at the moment.",
-        "No action is needed: the pod starts when capacity is available. To depend less on it, use capacity.mode: ladder, another "
+        "No action is needed: the pod starts when capacity is available. To depend less on it, use capacity.mode: compute-class, another "
         "zone, or a reservation.",
     )
 
@@ -108,7 +108,7 @@ def _reservation_trouble(reason: Refusal, name: str, zone: str, there: Reservati
                 zone,
                 f"Reservation capacity exceeded: {name}",
                 f"All {nodes} nodes of {named[:1].lower()}{named[1:]} are in use.",
-                f"Run at most {nodes} replicas on it, enlarge it, or use capacity.mode: ladder for the rest.",
+                f"Run at most {nodes} replicas on it, enlarge it, or use capacity.mode: compute-class for the rest.",
             )
         case "other zone":
             where = there.zone if there else "another zone"

@@ -84,7 +84,7 @@ class Offer:
     driver_version: str = "default"
     wait_seconds: float = 0.0
     """Wait before the next offer is tried."""
-    rung: int = 0
+    priority: int = 0
     """Index of its priority in the ComputeClass."""
     idle_minutes: int | None = None
     """Minutes until its class removes it when it is empty. None: the autoscaler's own."""
@@ -121,7 +121,7 @@ def offers(
             "nap.ccc.not.found",
             f"ComputeClass {name} not found",
             f"The pod selects the ComputeClass {name}, which does not exist in the cluster.",
-            "Create the class before the Deployment; this program does so with capacity.mode: ladder.",
+            "Create the class before the Deployment; this program does so with capacity.mode: compute-class.",
         )
     return _class_offers(needs, pods, stock, name, found["spec"], flex_wait_seconds)
 
@@ -320,17 +320,18 @@ def _class_offers(
             "Set spec.nodePoolAutoCreation.enabled: true.",
         )
     found: list[Offer] = []
-    for index, priority in enumerate(spec.get("priorities") or ()):
-        rung = {**(spec.get("priorityDefaults") or {}), **priority}
-        kubelet = (rung.get("nodeSystemConfig") or {}).get("kubeletConfig") or {}
+    for index, stated in enumerate(spec.get("priorities") or ()):
+        priority = {**(spec.get("priorityDefaults") or {}), **stated}
+        kubelet = (priority.get("nodeSystemConfig") or {}).get("kubeletConfig") or {}
         of_class: dict[str, Any] = {
-            "rung": index,
+            "priority": index,
             "idle_minutes": (spec.get("autoscalingPolicy") or {}).get("consolidationDelayMinutes"),
             "shutdown_seconds": kubelet.get("shutdownGracePeriodSeconds", SHUTDOWN_SECONDS),
             "critical_seconds": kubelet.get("shutdownGracePeriodCriticalPodsSeconds", CRITICAL_SECONDS),
         }
         found += [
-            replace(offer, **of_class) for offer in _rung_offers(needs, pods, stock, name, rung, flex_wait_seconds)
+            replace(offer, **of_class)
+            for offer in _priority_offers(needs, pods, stock, name, priority, flex_wait_seconds)
         ]
     if found:
         return tuple(found)
@@ -342,19 +343,19 @@ def _class_offers(
     )
 
 
-def _rung_offers(
-    needs: PodNeeds, pods: int, stock: Stock, name: str, rung: Manifest, flex_wait_seconds: float
+def _priority_offers(
+    needs: PodNeeds, pods: int, stock: Stock, name: str, priority: Manifest, flex_wait_seconds: float
 ) -> Iterator[Offer]:
-    flex_start = rung.get("flexStart") or {}
+    flex_start = priority.get("flexStart") or {}
     flex = bool(flex_start.get("enabled"))
-    machine = _rung_machine(needs, pods, rung)
+    machine = _priority_machine(needs, pods, priority)
     if machine is None:
         return
     # A shorter wait is ignored, and any without flex-start.
-    stated = float(rung.get("capacityCheckWaitTimeSeconds") or needs.wanted(WAIT) or 0.0)
+    stated = float(priority.get("capacityCheckWaitTimeSeconds") or needs.wanted(WAIT) or 0.0)
     wait = max(flex_wait_seconds, stated) if flex else 0.0
-    run = rung.get("maxRunDurationSeconds")
-    driver = str((rung.get("gpu") or {}).get("driverVersion") or "default")
+    run = priority.get("maxRunDurationSeconds")
+    driver = str((priority.get("gpu") or {}).get("driverVersion") or "default")
 
     def offer(mode: Mode, zone: str, reservation: str | None = None, project: str | None = None) -> Offer:
         return Offer(
@@ -371,22 +372,22 @@ def _rung_offers(
             wait_seconds=wait,
         )
 
-    reserved = rung.get("reservations") or {}
+    reserved = priority.get("reservations") or {}
     if reserved.get("affinity") == "Specific":
         for one in reserved.get("specific") or ():
             zone = _reservation_zone(needs, stock, one["name"], tuple(one.get("zones") or ()))
             yield offer("reservation", zone, one["name"], one.get("project"))
         return
-    mode: Mode = "spot" if rung.get("spot") else "flex-start" if flex else "on-demand"
-    allowed = tuple((rung.get("location") or {}).get("zones") or (stock.gpu_zones if machine.gpus else stock.zones))
+    mode: Mode = "spot" if priority.get("spot") else "flex-start" if flex else "on-demand"
+    allowed = tuple((priority.get("location") or {}).get("zones") or (stock.gpu_zones if machine.gpus else stock.zones))
     for zone in _zones(needs, allowed):
         yield offer(mode, zone)
 
 
-def _rung_machine(needs: PodNeeds, pods: int, rung: Manifest) -> Machine | None:
-    gpu, storage = rung.get("gpu") or {}, rung.get("storage") or {}
-    machine_type = rung.get("machineType")
-    family = machine_type.partition("-")[0] if machine_type else rung.get("machineFamily")
+def _priority_machine(needs: PodNeeds, pods: int, priority: Manifest) -> Machine | None:
+    gpu, storage = priority.get("gpu") or {}, priority.get("storage") or {}
+    machine_type = priority.get("machineType")
+    family = machine_type.partition("-")[0] if machine_type else priority.get("machineFamily")
     if needs.amounts.gpus:
         candidates = (
             one

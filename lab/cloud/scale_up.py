@@ -135,9 +135,9 @@ class Market:
         return self.memory.closed_until[offer.pool, offer.zone]
 
     def patient_until(self, offer: Offer, now_seconds: float) -> float:
-        """Until when this rung is waited for before the next one is tried."""
-        rung = (offer.compute_class or "", offer.pool)
-        return self.memory.waiting_since.setdefault(rung, now_seconds) + offer.wait_seconds
+        """Until when this priority is waited for before the next one is tried."""
+        priority = (offer.compute_class or "", offer.pool)
+        return self.memory.waiting_since.setdefault(priority, now_seconds) + offer.wait_seconds
 
     def take(self, offer: Offer) -> None:
         """One more machine is on its way."""

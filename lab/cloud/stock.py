@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.capacity import Calendar, ComputeClassMode, Reservation
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -66,9 +66,9 @@ class Stock:
             stock.reserve(capacity.name, nodes=nodes, zone=zone, project=capacity.project)
         elif isinstance(capacity, Calendar):
             stock.reserve(capacity.reservation, nodes=settings.nodes, zone=zone)
-        elif isinstance(capacity, Ladder) and capacity.reservation is not None:
-            rung = capacity.reservation
-            stock.reserve(rung.name, nodes=settings.nodes, zone=zone, project=rung.project)
+        elif isinstance(capacity, ComputeClassMode) and capacity.reservation is not None:
+            reserved = capacity.reservation
+            stock.reserve(reserved.name, nodes=settings.nodes, zone=zone, project=reserved.project)
         return stock
 
     # Changed by drills

@@ -61,8 +61,8 @@ _NO_SAVING = Row(
 )
 _UNCOUNTED = Row(
     "spending-reservation-uncounted",
-    "the ladder's reservation is billed whether a server runs or not: a pause saves only the nodes beyond it, and the sum counts it only "
-    "with capacity.reservation.nodes",
+    "the ComputeClass's reservation is billed whether a server runs or not: a pause saves only the nodes beyond it, and the sum counts it "
+    "only with capacity.reservation.nodes",
     "then: warn, with capacity: {reservation: {nodes: NODES OF THE RESERVATION}}",
 )
 
@@ -119,5 +119,6 @@ def _limit(settings: Settings, spending: Spending, limit: float, counted: Rates)
         yield _STAYS("spending.limit", limit, allowed, severity)
     elif hourly:
         of_month = f" of a month's {HOURS_PER_MONTH}" if spending.every == "month" else ""
-        allowed = f"any; at {least}${hourly:,.2f} an hour {limit / hourly:,.0f} h{of_month}"
+        most = "at most " if counted.unknown else ""
+        allowed = f"any; {least}${hourly:,.2f} an hour, all servers running, reach it in {most}{limit / hourly:,.0f} h{of_month}"
         yield _LASTS("spending.limit", limit, allowed)

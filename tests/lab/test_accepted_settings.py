@@ -58,7 +58,7 @@ def longest(own_model: Path, **sections: Any) -> Config:
     base = make_config(
         project="p" * 30,
         server={"replicas": 2, "name": "s" * 40, "apiKeySecret": "k" * 255, "engine": {"version": "0.33.0"}},
-        gateway={"enabled": True, "name": "g" * 63, "pool": "p" * 40},
+        gateway={"enabled": True, "pool": "p" * 40},
         benchmark={"enabled": True},
         weights={"tokenSecret": "t" * 255},
         labels={f"{i:02}".rjust(63, "l"): "v" * 63 for i in range(MOST_LABELS)},
@@ -73,9 +73,9 @@ def longest(own_model: Path, **sections: Any) -> Config:
 
 LONGEST: Mapping[str, dict[str, Any]] = {
     "spot": {},
-    "ladder": {
+    "compute-class": {
         "namespace": "n" * 51,
-        "capacity": {"mode": "ladder", "reservation": {"name": "r" * 63, "project": "p" * 30}},
+        "capacity": {"mode": "compute-class", "reservation": {"name": "r" * 63, "project": "p" * 30}},
     },
     "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "r" * 63}},

@@ -237,6 +237,15 @@ def test_without_a_hub_the_error_says_what_to_download(place: Path, monkeypatch:
     assert "--tokenizer tokenizer.json" in done.stderr
 
 
+def test_lines_are_judged_without_a_tokenizer_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "HUB", "http://127.0.0.1:9")
+    # The first is longer than any context by its bytes: it would be counted at once.
+    made.write(place / "bad.jsonl", made.chat("a", "x" * 2_000_000), made.chat("a", "y"), made.chat("b", "z", n=2))
+    done = fleet("batch", "plan", str(place / "bad.jsonl"), *H100, "--format", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert [one["id"] for one in json.loads(done.stdout)["findings"]] == ["id-twice", "not-served"]
+
+
 def test_nothing_heavy_is_loaded_by_the_command_line() -> None:
     code = "import sys, fleet.cli.app; print(sorted({'tokenizers', 'numpy', 'fleet.plan.planning', 'fleet.batch'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -101,7 +101,7 @@ def test_the_taint_of_a_class_is_there_for_pods_that_tolerate_it_themselves() ->
 
 def test_a_class_that_falls_back_to_spot_does_not_lock_out_pods_that_never_asked_for_it() -> None:
     bare = needs(gpu_pod(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}], nodeSelector={}))
-    offer = Offer(machine=A4, mode="spot", zone="europe-west4-b", compute_class="ladder", by_class=True)
+    offer = Offer(machine=A4, mode="spot", zone="europe-west4-b", compute_class="compute-class", by_class=True)
     assert template(offer, bare).unmet(bare) == ""
 
 

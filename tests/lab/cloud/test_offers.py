@@ -23,7 +23,7 @@ RESERVED = {
     f"{GKE}/reservation-affinity": "specific",
 }
 ZONE = "europe-west4-b"
-RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"}}
+PRIORITY = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"}}
 SMALL = {"cpu": "1", "memory": "2Gi"}
 
 A4 = "a4-highgpu-8g"
@@ -34,8 +34,8 @@ SERVERS = {
     "reservation in blocks": [(A4, "reservation")],
     "cud": [(A4, "reservation")],
     "a canary of another revision": [(A4, "reservation")],
-    "ladder": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
-    "short ladder": [(A4, "flex-start")],
+    "compute-class": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
+    "short compute-class": [(A4, "flex-start")],
     "every kind at once": [SPOT_NODE, (A4, "flex-start")],
     "two zones behind a gateway": [SPOT_NODE, SPOT_NODE],
     "smoke": [("g2-standard-12", "on-demand")],
@@ -63,18 +63,21 @@ def refused(manifest: Manifest, **classes: Manifest) -> Trouble:
     return found
 
 
-def ladder(*rungs: Manifest, **spec: Any) -> Manifest:
-    return {"spec": {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(rungs), **spec}}
+def compute_class(*priorities: Manifest, **spec: Any) -> Manifest:
+    return {"spec": {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(priorities), **spec}}
 
 
 def in_class(**changes: Any) -> Manifest:
-    return gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}, **changes)
+    return gpu_pod(nodeSelector={f"{GKE}/compute-class": "priorities"}, **changes)
 
 
-def test_the_class_of_a_ladder_is_made_after_the_weights_and_before_the_servers() -> None:
-    recording = recorded("ladder")
-    assert goes_before(recording, "ladder-class", "weights-reader")
-    assert goes_before(recording, "server-deployment", "ladder-class")
+def test_the_compute_class_is_made_after_the_weights_and_before_the_servers() -> None:
+    recording = recorded("compute-class")
+    claims = [one.name for one in recording.resources if one.type.endswith(":PersistentVolumeClaim")]
+    assert len(claims) == 2
+    for claim in claims:
+        assert goes_before(recording, "capacity-class", claim)
+    assert goes_before(recording, "server-deployment", "capacity-class")
 
 
 @pytest.mark.parametrize("shape", [*STACKS, *SHAPES])
@@ -166,54 +169,57 @@ def test_a_pod_that_gets_no_machine_is_told_why(one: Manifest, code: str) -> Non
     assert trouble.fix
 
 
-def test_rungs_come_in_their_order_each_with_its_own_way_and_wait() -> None:
+def test_priorities_come_in_their_order_each_with_its_own_way_and_wait() -> None:
     reservation = {"affinity": "Specific", "specific": [{"name": "block", "project": "owner", "zones": [ZONE]}]}
-    steps = ladder(
-        {**RUNG, "reservations": reservation, "capacityCheckWaitTimeSeconds": 60},
-        {**RUNG, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600, "capacityCheckWaitTimeSeconds": 60},
-        {**RUNG, "flexStart": {"enabled": True}, "capacityCheckWaitTimeSeconds": 1200},
-        {**RUNG, "spot": True, "location": {"zones": [ZONE]}},
+    steps = compute_class(
+        {**PRIORITY, "reservations": reservation, "capacityCheckWaitTimeSeconds": 60},
+        {**PRIORITY, "flexStart": {"enabled": True}, "maxRunDurationSeconds": 3600, "capacityCheckWaitTimeSeconds": 60},
+        {**PRIORITY, "flexStart": {"enabled": True}, "capacityCheckWaitTimeSeconds": 1200},
+        {**PRIORITY, "spot": True, "location": {"zones": [ZONE]}},
     )
-    found = offered(in_class(), rungs=steps)
+    found = offered(in_class(), priorities=steps)
     # It can be lengthened, of flex-start alone.
     waits = [("reservation", 0), ("flex-start", 900), ("flex-start", 1200), ("spot", 0)]
     assert [(one.mode, one.wait_seconds) for one in found] == waits
     assert (found[0].reservation, found[0].reservation_project) == ("block", "owner")
     assert found[1].max_run_seconds == "3600"
     assert {one.driver_version for one in found} == {"latest"}
-    assert all(one.by_class and one.compute_class == "rungs" for one in found)
-    assert [(one.rung, one.idle_minutes) for one in found] == [(rung, None) for rung in range(4)]
+    assert all(one.by_class and one.compute_class == "priorities" for one in found)
+    assert [(one.priority, one.idle_minutes) for one in found] == [(priority, None) for priority in range(4)]
 
 
 def test_a_class_says_how_its_nodes_end() -> None:
     kubelet = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
-    steps = ladder(
-        {**RUNG, "flexStart": {"enabled": True}},
-        {**RUNG, "spot": True, "nodeSystemConfig": {"kubeletConfig": kubelet}},
+    steps = compute_class(
+        {**PRIORITY, "flexStart": {"enabled": True}},
+        {**PRIORITY, "spot": True, "nodeSystemConfig": {"kubeletConfig": kubelet}},
         autoscalingPolicy={"consolidationDelayMinutes": 1},
     )
-    flex, spot = offered(in_class(), rungs=steps)
-    assert (flex.rung, flex.shutdown_seconds, flex.critical_seconds) == (0, 30, 15)
-    assert (spot.rung, spot.shutdown_seconds, spot.critical_seconds) == (1, 120, 15)
+    flex, spot = offered(in_class(), priorities=steps)
+    assert (flex.priority, flex.shutdown_seconds, flex.critical_seconds) == (0, 30, 15)
+    assert (spot.priority, spot.shutdown_seconds, spot.critical_seconds) == (1, 120, 15)
     assert {one.idle_minutes for one in (flex, spot)} == {1}
 
 
-def test_defaults_of_a_class_hold_for_every_rung() -> None:
-    steps = ladder({"spot": True}, {}, priorityDefaults=RUNG)
-    assert [one.machine.name for one in offered(in_class(), rungs=steps)] == [A4, A4]
+def test_defaults_of_a_class_hold_for_every_priority() -> None:
+    steps = compute_class({"spot": True}, {}, priorityDefaults=PRIORITY)
+    assert [one.machine.name for one in offered(in_class(), priorities=steps)] == [A4, A4]
 
 
-def test_rungs_without_a_machine_for_the_pod_are_passed_over() -> None:
-    steps = ladder(
-        {"machineFamily": "c4"}, {**RUNG, "gpu": {"type": "nvidia-h100", "count": 8}}, {**RUNG, "spot": True}
+def test_priorities_without_a_machine_for_the_pod_are_passed_over() -> None:
+    steps = compute_class(
+        {"machineFamily": "c4"}, {**PRIORITY, "gpu": {"type": "nvidia-h100", "count": 8}}, {**PRIORITY, "spot": True}
     )
-    assert [one.mode for one in offered(in_class(), rungs=steps)] == ["spot"]
+    assert [one.mode for one in offered(in_class(), priorities=steps)] == ["spot"]
 
 
-def test_a_class_whose_rungs_all_miss_is_explained() -> None:
-    assert refused(in_class(), rungs=ladder({"machineFamily": "c4"})).code == "no.scale.up.nap.ccc.pod.incompatible"
-    closed = ladder(RUNG, nodePoolAutoCreation={"enabled": False})
-    assert refused(in_class(), rungs=closed).code == "no.scale.up.nap.ccc.autoprovisioning.disabled"
+def test_a_class_whose_priorities_all_miss_is_explained() -> None:
+    assert (
+        refused(in_class(), priorities=compute_class({"machineFamily": "c4"})).code
+        == "no.scale.up.nap.ccc.pod.incompatible"
+    )
+    closed = compute_class(PRIORITY, nodePoolAutoCreation={"enabled": False})
+    assert refused(in_class(), priorities=closed).code == "no.scale.up.nap.ccc.autoprovisioning.disabled"
 
 
 def test_a_reservation_is_asked_for_where_the_pod_has_to_be() -> None:
@@ -296,7 +302,7 @@ def test_a_machine_comes_on_demand_only_where_google_sells_it_so(
 
 
 @pytest.mark.parametrize(
-    ("rung", "amounts", "expected"),
+    ("priority", "amounts", "expected"),
     [
         ({"machineType": "g2-standard-16", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 6, 20), "g2-standard-16"),
         ({"machineType": "g2-standard-8", "gpu": {"type": "nvidia-l4", "count": 1}}, gpus(1, 8, 36), None),
@@ -305,10 +311,12 @@ def test_a_machine_comes_on_demand_only_where_google_sells_it_so(
         ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 100}}, gpus(1, 6, 20, disk_gib=60), None),
         ({"machineType": "g2-standard-16", "storage": {"bootDiskSize": 600}}, gpus(1, 6, 20, 400), "g2-standard-16"),
         ({"gpu": {"type": "nvidia-h100-80gb", "count": 8}}, gpus(1, 20, 180), "a3-highgpu-8g"),  # shared, by the class
-        (RUNG, gpus(1, 20, 180), None),
+        (PRIORITY, gpus(1, 20, 180), None),
     ],
 )
-def test_a_rung_brings_the_machine_that_it_names(rung: Manifest, amounts: dict[str, str], expected: str | None) -> None:
-    one = pod("server", amounts, nodeSelector={f"{GKE}/compute-class": "rungs"}, tolerations=GPU_TOLERATIONS)
-    found = ask(one, rungs=ladder({**rung, "spot": True}))
+def test_a_priority_brings_the_machine_that_it_names(
+    priority: Manifest, amounts: dict[str, str], expected: str | None
+) -> None:
+    one = pod("server", amounts, nodeSelector={f"{GKE}/compute-class": "priorities"}, tolerations=GPU_TOLERATIONS)
+    found = ask(one, priorities=compute_class({**priority, "spot": True}))
     assert (None if isinstance(found, Trouble) else found[0].machine.name) == expected

@@ -17,10 +17,10 @@ from lab.control_plane.api import Manifest
 from tests.lab.cloud.fake_world import GKE, gpu_pod, needs, pod
 
 RETRY = 300.0
-RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
-RESERVED_RUNG = {**RUNG, "reservations": {"affinity": "Specific", "specific": [{"name": "block"}]}}
-FLEX_RUNG = {**RUNG, "flexStart": {"enabled": True}}
-SPOT_RUNG = {**RUNG, "spot": True}
+PRIORITY = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
+RESERVED_PRIORITY = {**PRIORITY, "reservations": {"affinity": "Specific", "specific": [{"name": "block"}]}}
+FLEX_PRIORITY = {**PRIORITY, "flexStart": {"enabled": True}}
+SPOT_PRIORITY = {**PRIORITY, "spot": True}
 SERVER = needs(gpu_pod())
 SMALL = needs(pod("small", {"cpu": "1", "memory": "2Gi"}))
 
@@ -32,9 +32,9 @@ def named(count: int, wanted: PodNeeds = SERVER, name: str = "pod") -> list[tupl
 class Autoscaler:
     """Decides again and again, as time goes by; every machine that it asks for is there at the next look."""
 
-    def __init__(self, stock: Stock, *rungs: Manifest) -> None:
+    def __init__(self, stock: Stock, *priorities: Manifest) -> None:
         self.stock, self.memory = stock, Memory()
-        self.spec = {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(rungs)}
+        self.spec = {"nodePoolAutoCreation": {"enabled": True}, "priorities": list(priorities)}
         self.in_use: Counter[Pool] = Counter()
         self.now = 0.0
 
@@ -102,23 +102,23 @@ def test_the_youngest_waits_for_stock_and_google_is_asked_again_after_the_back_o
     assert len(autoscaler.look(youngest, after=RETRY / 2).wanted) == 1
 
 
-IN_CLASS = needs(gpu_pod(nodeSelector={f"{GKE}/compute-class": "rungs"}))
+IN_CLASS = needs(gpu_pod(nodeSelector={f"{GKE}/compute-class": "priorities"}))
 
 
 def test_flex_start_is_waited_for_before_spot_is_taken() -> None:
     stock = Stock()
     stock.flex_start_nodes = 0
-    autoscaler = Autoscaler(stock, FLEX_RUNG, SPOT_RUNG)
+    autoscaler = Autoscaler(stock, FLEX_PRIORITY, SPOT_PRIORITY)
     first = autoscaler.look(named(1, IN_CLASS))
     assert first.wanted == []
     assert autoscaler.look(named(1, IN_CLASS), after=899).wanted == []
     assert [one.offer.mode for one in autoscaler.look(named(1, IN_CLASS), after=1).wanted] == ["spot"]
 
 
-def test_a_rung_that_opens_while_it_is_waited_for_is_taken() -> None:
+def test_a_priority_that_opens_while_it_is_waited_for_is_taken() -> None:
     stock = Stock()
     stock.flex_start_nodes = 0
-    autoscaler = Autoscaler(stock, FLEX_RUNG, SPOT_RUNG)
+    autoscaler = Autoscaler(stock, FLEX_PRIORITY, SPOT_PRIORITY)
     autoscaler.look(named(1, IN_CLASS))
     stock.flex_start_nodes = 1
     assert [one.offer.mode for one in autoscaler.look(named(1, IN_CLASS), after=RETRY).wanted] == ["flex-start"]
@@ -127,7 +127,7 @@ def test_a_rung_that_opens_while_it_is_waited_for_is_taken() -> None:
 def test_patience_begins_anew_once_nobody_waits() -> None:
     stock = Stock()
     stock.flex_start_nodes = 0
-    autoscaler = Autoscaler(stock, FLEX_RUNG, SPOT_RUNG)
+    autoscaler = Autoscaler(stock, FLEX_PRIORITY, SPOT_PRIORITY)
     autoscaler.look(named(1, IN_CLASS))
     autoscaler.look([], after=2000)
     assert autoscaler.look(named(1, IN_CLASS)).wanted == []
@@ -146,7 +146,7 @@ def test_what_is_wrong_with_a_reservation_is_said(reservation: Mapping[str, Any]
     stock = Stock()
     if reservation is not None:
         stock.reserve("block", zone="europe-west4-b", **reservation)
-    decision = Autoscaler(stock, RESERVED_RUNG).look(named(1, IN_CLASS))
+    decision = Autoscaler(stock, RESERVED_PRIORITY).look(named(1, IN_CLASS))
     (trouble,) = decision.troubles.values()
     assert trouble.code == f"scale.up.error.reservation.{code}"
 
@@ -222,13 +222,13 @@ def test_never_more_machines_than_stock_or_pods(pods: list[int], stock: int | No
 
 
 @given(reserved=st.integers(0, 6), flex=st.integers(0, 6), spot=st.integers(0, 6), pods=st.integers(0, 20))
-def test_a_ladder_takes_every_rung_to_its_end_and_nothing_beyond(
+def test_a_compute_class_takes_every_priority_to_its_end_and_nothing_beyond(
     reserved: int, flex: int, spot: int, pods: int
 ) -> None:
     stock = Stock()
     stock.reserve("block", nodes=reserved, zone="europe-west4-b")
     stock.flex_start_nodes, stock.spot_nodes = flex, spot
-    autoscaler = Autoscaler(stock, RESERVED_RUNG, FLEX_RUNG, SPOT_RUNG)
+    autoscaler = Autoscaler(stock, RESERVED_PRIORITY, FLEX_PRIORITY, SPOT_PRIORITY)
     waiting, coming = named(pods, IN_CLASS), []
     for after in (0.0, 900.0):
         decision = autoscaler.look(waiting, coming=coming, after=after)

@@ -81,7 +81,7 @@ def _settings(**capacity: object) -> Settings:
         ({"mode": "spot"}, {}),
         ({"mode": "reservation", "name": "block", "nodes": 16, "project": "owner-project"}, {"block": 16}),
         ({"mode": "calendar", "reservation": "week"}, {"week": 12}),
-        ({"mode": "ladder", "reservation": {"name": "block"}}, {"block": 12}),
+        ({"mode": "compute-class", "reservation": {"name": "block"}}, {"block": 12}),
     ],
 )
 def test_a_stack_finds_the_reservation_that_it_names(capacity: dict[str, object], reserved: dict[str, int]) -> None:

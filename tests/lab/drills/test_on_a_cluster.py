@@ -12,6 +12,7 @@ import pytest
 from fleet.preview.offline import open_stack
 from lab.drills import runner
 from lab.drills.catalogue import chosen
+from lab.drills.disruption import OTHER_REVISION
 from lab.stage.stage import Stage, Surroundings
 from lab.stage.start import started
 from lab.stage.variants import varied
@@ -113,17 +114,33 @@ def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: Stage) ->
 
     with broken(changed("ConfigMap", stamped)):
         result = played(stage, "second-up")
-    assert list(failures(result).values()) == ["ConfigMap/weights-download"]
+    assert list(failures(result).values()) == ["ConfigMap/weights-qwen3-5-27b-fp8-2e1b213-64gib-script"]
 
 
 def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: Stage) -> None:
     with broken(edited("privileged")):
-        result = played(stage, "second-up")
-    refused = failure(result, "pulumi up succeeds")
+        result = played(stage, "rolling-update")
+    refused = failure(result, "pulumi up")
     assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
     assert "privileged" in refused
+    assert failure(result, "every replica is new") == "0 new"
     (finding,) = errors(REPORTS[-1].findings)
     assert "securityContext.privileged" in finding.write
+
+
+def test_an_update_to_another_revision_that_fails_half_way_can_be_taken_back(stage: Stage) -> None:
+    served = stage.settings.serving.model
+    other = {"model": {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}}
+    volumes = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
+    with broken(edited("privileged")):
+        failed = stage.up(other)
+    assert [urn.rpartition("::")[2] for urn in failed.failed] == ["server-deployment"]
+    back = stage.up()
+    assert back.failed == {}
+    assert not [urn for urn in (*back.created, *back.replaced) if "Weights$" in urn]
+    assert {volume["metadata"]["name"] for volume in stage.world.volumes.all()} == volumes
+    again = stage.up()
+    assert not again.changed
 
 
 def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
@@ -232,8 +249,8 @@ def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
 
     restore(sharing)
     with broken(changed("Deployment", three)):
-        result = played(sharing, "second-up")
-    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up succeeds")
+        result = played(sharing, "rolling-update")
+    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
 
 
 def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
