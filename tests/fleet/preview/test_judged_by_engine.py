@@ -32,6 +32,7 @@ from lab.providers.google.provider import Google
 from lab.providers.observed import Observed
 from lab.results.clock import Clock
 from lab.stage.variants import varied
+from tests.guides.world import QUICK
 from tests.support.plain_kubernetes import PlainKubernetes
 from tests.support.stacks import CODE, opened_stack
 
@@ -106,7 +107,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     observed = Observed(clock)
     with ExitStack() as started:
         served = started.enter_context(Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)))
-        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports)
+        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports, variables=QUICK)
         if stack in HOSTS:
             pulumi.stage(opened_stack(HOSTS[stack]))
             assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded

@@ -27,6 +27,7 @@ from lab.control_plane.modules import pinned
 from lab.results.clock import Clock
 from settings.derived.drain import drain
 from settings.derived.traffic import traffic
+from settings.sections.gateway import GATEWAY_NAME
 from tests.support.settings import make_settings
 from workloads.gateway.gateway import backend_policy, gateway_spec, health_check_policy, route_spec
 from workloads.gateway.values import CHART, chart_values
@@ -84,8 +85,8 @@ class Place:
         self.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
         self.chart()
         self.apply(HEALTH_CHECK_POLICY, POOL, health_check_policy(TARGET))
-        self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds))
-        self.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, [TARGET], v1_only=False))
+        self.apply(BACKEND_POLICY, POOL, backend_policy(TARGET, DRAIN.grace_seconds))
+        self.apply(HTTP_ROUTE, POOL, route_spec(GATEWAY_NAME, [TARGET], v1_only=False))
 
     def until(self, kind: Kind, name: str, holds: Callable[[Manifest], bool]) -> Manifest:
         with Mirror(self.api, kind, namespace=self.name) as mirror:
@@ -174,16 +175,14 @@ def test_the_charts_own_policies_and_the_programs_get_into_each_others_way(place
             if one["kind"] != "HealthCheckPolicy":
                 place.api.apply(one, field_manager="helm")
         place.until(BACKEND_POLICY, POOL, holds("Attached"))
-        place.apply(
-            BACKEND_POLICY, "streams", backend_policy(TARGET, SETTINGS.gateway.timeout_seconds, DRAIN.grace_seconds)
-        )
+        place.apply(BACKEND_POLICY, "streams", backend_policy(TARGET, DRAIN.grace_seconds))
         place.until(BACKEND_POLICY, "streams", holds("Attached", "False"))
 
 
 def test_a_route_to_a_missing_pool_is_not_resolved(place: Place) -> None:
     with place.controller():
         place.apply(GATEWAY, "inference-gateway", gateway_spec(SETTINGS.gateway.gateway_class))
-        place.apply(HTTP_ROUTE, POOL, route_spec(SETTINGS.gateway.name, [TARGET], v1_only=False))
+        place.apply(HTTP_ROUTE, POOL, route_spec(GATEWAY_NAME, [TARGET], v1_only=False))
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs", "False"))
         place.chart()
         place.until(HTTP_ROUTE, POOL, parent_holds("ResolvedRefs"))
