@@ -31,7 +31,7 @@ SPOT_NODE = (A4, "spot")
 SERVERS = {
     "flex-start": [(A4, "flex-start")],
     "calendar": [(A4, "reservation")],
-    "reservation in blocks": [(A4, "reservation")],
+    "reservation": [(A4, "reservation")],
     "cud": [(A4, "reservation")],
     "a canary of another revision": [(A4, "reservation")],
     "compute-class": [(A4, "reservation"), SPOT_NODE, (A4, "flex-start")],
