@@ -1,4 +1,4 @@
-"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi, and if needed Helm."""
+"""Builds the rehearsal's programs from Go modules: Kubernetes, etcd, kwok, Pulumi's engine and its Kubernetes provider."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Binaries:
     controller_manager: Path
     scheduler: Path
     kwok: Path
+    """With kwok's own Stages beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,21 +115,26 @@ KUBERNETES: Final = Source(
     ),
 )
 KWOK: Final = Source(
-    folder="kwok", title="kwok", module="sigs.k8s.io/kwok", packages={"kwok": "sigs.k8s.io/kwok/cmd/kwok"}
+    folder="kwok",
+    title="kwok",
+    module="sigs.k8s.io/kwok",
+    packages={"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+    scripts={
+        path.rpartition("/")[2]: ("sigs.k8s.io/kwok", f"kustomize/stage/{path}")
+        for path in (
+            "node/fast/node-initialize.yaml",
+            "pod/fast/pod-ready.yaml",
+            "pod/fast/pod-complete.yaml",
+            "pod/fast/pod-delete.yaml",
+        )
+    },
 )
+"""With its own Stages of nodes and pods."""
 ETCD: Final = Source(
     folder="etcd", title="etcd", module="go.etcd.io/etcd/server/v3", packages={"etcd": "go.etcd.io/etcd/server/v3"}
 )
 SOURCES: Final = (KUBERNETES, KWOK, ETCD)
 """Sources of a control plane."""
-HELM: Final = Source(
-    folder="helm",
-    title="Helm",
-    module="helm.sh/helm/v3",
-    packages={"helm": "helm.sh/helm/v3/cmd/helm"},
-    version_variables=("helm.sh/helm/v3/internal/version.version",),
-    version_option="version",
-)
 PULUMI: Final = Source(
     folder="pulumi",
     title="Pulumi's engine",
@@ -173,11 +179,6 @@ def binaries(progress: Progress) -> Binaries:
         scheduler=kubernetes / "kube-scheduler",
         kwok=kwok / "kwok",
     )
-
-
-def helm(progress: Progress) -> Path:
-    """The `helm` command, built unless cached; for stacks with a Helm release. Raises RehearsalError."""
-    return _provide(HELM, progress) / "helm"
 
 
 def pulumi(progress: Progress) -> Path:

@@ -11,6 +11,7 @@ import yaml
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
+
     from lab.control_plane.api import Manifest
     from lab.control_plane.build import Binaries
     from lab.control_plane.cluster import ControlPlane
@@ -58,6 +59,7 @@ def custom_resources(control_plane: ControlPlane) -> list[Manifest]:
 def charts() -> Charts:
     """The pinned charts, rendered by Helm; it is built, a minute or two, where it is not in the cache."""
     from lab.cloud.chart import Charts
+
     from lab.control_plane.modules import module_folders
 
     return Charts(modules=module_folders(print), progress=print)

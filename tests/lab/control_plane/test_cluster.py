@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from lab.cloud.world import SIMULATED_NODE, is_ready
+
 from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.mirror import Mirror

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
+from lab.providers.kubernetes.provider import Kubernetes
 
 from facts.finding import Finding
 from lab.drills.catalogue import DRILLS
 from lab.drills.drill import Proof
 from lab.drills.runner import result_of
 from lab.providers.base import type_of
-from lab.providers.kubernetes.provider import Kubernetes
 from lab.results.result import DrillBrokenOffError, DrillResult
 from lab.stage import stage as stage_module
 from lab.stage.stage import Stage

@@ -30,6 +30,7 @@ from tests.lab.drills.played import (
 
 if TYPE_CHECKING:
     from lab.cloud.chart import Charts
+
     from lab.control_plane.build import Binaries
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ import pytest
 
 from lab.control_plane.api import ApiRefusedError
 from lab.drills.operator import EVICTION_RETRY_SECONDS, evict
-from lab.results.clock import Clock
 from lab.results.result import DrillBrokenOffError
 from lab.stage import stage as stage_module
 from lab.stage.stage import Stage
+from tests.support.simulators.clock import Clock
 
 
 class Api:

@@ -16,9 +16,9 @@ from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills import runner as runner_module
 from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
-from lab.results.clock import Clock
 from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
 from lab.stage.update_report import UpReport
+from tests.support.simulators.clock import Clock
 
 FOUND = Finding(id="operation-failed", subject="Job/download", found="it waits for ever", write="bind the claim")
 Log = list[str]

@@ -13,10 +13,10 @@ import pytest
 from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import Kind, Manifest
 from lab.providers.google.cloud import Refusal, SimulatedCloud
-from lab.results.clock import Clock
 from lab.stage.update_report import UpReport
 from lab.stage.updates import SKIP_PREVIEW, Updates, updating
 from tests.lab.providers.kubernetes.fake_cluster import FakeCluster, refuse
+from tests.support.simulators.clock import Clock
 
 pytestmark = pytest.mark.slow
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from lab.providers.observed import Observed
 from pulumi.runtime.proto import provider_pb2
 
 from fleet.preview.record.values import UNKNOWN
 from fleet.preview.record.wire import decode_struct, encode_struct
 from lab.providers.google.cloud import CLUSTER, SERVICE, Refusal, SimulatedCloud
 from lab.providers.google.provider import Google
-from lab.providers.observed import Observed
-from lab.results.clock import Clock
 from tests.lab.providers.calls import Context, Diff, RefusedCallError, Resource
+from tests.support.simulators.clock import Clock
 
 NETWORK = "gcp:compute/network:Network"
 BUCKET = "gcp:storage/bucket:Bucket"
