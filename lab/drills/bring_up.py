@@ -10,8 +10,8 @@ from fleet.preview.record.recording import needs_of
 from lab.control_plane.api import DEPLOYMENT, JOB, PERSISTENT_VOLUME, SECRET
 from lab.drills.conditions import needs_servers
 from lab.drills.drill import Drill, Proof
-from lab.nodes.maker import GPU_LABEL, ZONE
-from lab.stage.updates import SKIP_PREVIEW, UPSERT
+from lab.engine.options import SKIP_PREVIEW, UPSERT
+from lab.nodes.labels import GPU_LABEL, ZONE
 
 if TYPE_CHECKING:
     from lab.stage.stage import Stage

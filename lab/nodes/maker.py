@@ -16,17 +16,12 @@ from facts import node_room
 from lab.control_plane.api import NODE, POD, ApiRefusedError, ApiUnreachableError, ClusterApi, Manifest
 from lab.control_plane.mirror import Mirror
 from lab.control_plane.programs import SIMULATED_NODES
+from lab.nodes.labels import GPU_COUNT_LABEL, GPU_LABEL, LOCAL_SSD, MACHINE_TYPE, SPOT, ZONE
 from lab.nodes.pods import GPU, is_stuck, requests, wanted_labels
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
-GKE: Final = "cloud.google.com"
-GPU_LABEL: Final = f"{GKE}/gke-accelerator"
-GPU_COUNT_LABEL: Final = f"{GKE}/gke-accelerator-count"
-ZONE: Final = "topology.kubernetes.io/zone"
-MACHINE_TYPE: Final = "node.kubernetes.io/instance-type"
-SPOT: Final = f"{GKE}/gke-spot"
 MADE: Final = "rehearsal.vllm-fleet.dev/made"
 """Annotation of the nodes made here."""
 IDLE_SECONDS: Final = 2.0
@@ -125,7 +120,7 @@ class NodeMaker:
 
     def _machine(self, pod: Manifest) -> tuple[dict[str, str], dict[str, str]]:
         """Labels and size of the stack's machine."""
-        machine, on_ssd = self._settings.machine, f"{GKE}/gke-ephemeral-storage-local-ssd" in wanted_labels(pod)
+        machine, on_ssd = self._settings.machine, LOCAL_SSD in wanted_labels(pod)
         room = node_room.of_machine(machine, local_ssd=on_ssd)
         labels = {
             MACHINE_TYPE: machine.type,

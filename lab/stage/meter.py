@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.control_plane.api import Manifest
 from lab.control_plane.mirror import Change, Mirror
-from lab.nodes.maker import GPU_COUNT_LABEL, GPU_LABEL
+from lab.nodes.labels import GPU_COUNT_LABEL, GPU_LABEL
 
 
 @dataclass

@@ -19,13 +19,14 @@ from lab.charts.registry import Registry
 from lab.control_plane.api import DEPLOYMENT, ClusterApi, Manifest
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.mirror import Mirror
+from lab.engine.options import SKIP_PREVIEW
 from lab.nodes.maker import NodeMaker
 from lab.results.result import DrillBrokenOffError
 from lab.stage.giving_back import forget_scaling
 from lab.stage.meter import Meter, is_ready
 from lab.stage.objects import ObjectRef, objects_of
 from lab.stage.update_report import DestroyReport, UpReport
-from lab.stage.updates import SKIP_PREVIEW, Updates
+from lab.stage.updates import Updates
 from lab.stage.variants import varied
 from settings.derived.scaling import scaling_policy
 

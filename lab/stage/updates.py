@@ -8,13 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from facts.names import CREDENTIALS_PLUGIN
 from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import ClusterApi
 from lab.engine.events import Event, Outcome, Step
 from lab.engine.operation import Operation
+from lab.engine.options import UPSERT
 from lab.engine.pulumi import Pulumi
 from lab.engine.state import StackState
 from lab.providers.base import Served
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
     from lab.charts.registry import Registry
     from lab.control_plane.cluster import ControlPlane
     from lab.engine.installation import Plugin
-
-SKIP_PREVIEW: Final = "--skip-preview"
-UPSERT: Final = {"PULUMI_K8S_UPSERT_EXISTING_OBJECTS": "true"}
-"""By which the provider takes over existing objects. Source: pulumi-kubernetes, provider/pkg/provider/provider.go."""
 
 
 @contextlib.contextmanager

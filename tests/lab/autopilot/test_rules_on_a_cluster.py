@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lab.cloud.chart import Release
 
-from fleet.preview.record.values import reveal
 from lab.autopilot.install import BINDING, POLICY, SENTINEL, install
 from lab.autopilot.policies import policies
 from lab.autopilot.verdicts import Verdict, verdict
@@ -17,11 +15,9 @@ from lab.control_plane.api import NAMESPACE as NAMESPACE_KIND
 from lab.control_plane.api import ApiRefusedError, ClusterApi, Kind
 from tests.lab.autopilot.broken import BROKEN, Broken
 from tests.lab.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
-from tests.lab.shapes import SHAPES, STACKS, manifests, recorded
+from tests.lab.shapes import SHAPES, STACKS, manifests
 
 if TYPE_CHECKING:
-    from lab.cloud.chart import Charts
-
     from lab.control_plane.cluster import ControlPlane
 
 pytestmark = pytest.mark.slow
@@ -137,19 +133,6 @@ def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: Clu
             alone["metadata"].update(manifest["spec"]["template"]["metadata"])
             alone["spec"] = manifest["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
             assert tried(ruled, alone) == [], manifest["metadata"]["name"]
-
-
-def test_what_autopilot_changes_of_the_charts_picker_is_known(ruled: ClusterApi, charts: Charts) -> None:
-    """The chart sets no security context, and neither can its values; a general-purpose pod gets 1 GiB of disk."""
-    found = [
-        (manifest["kind"], said.policy)
-        for resource in recorded("gateway").resources
-        if resource.custom and "helm" in resource.type
-        for manifest in charts.objects(Release(name="pool", namespace=NAMESPACE, inputs=reveal(dict(resource.inputs))))
-        if manifest["kind"] in PLURALS
-        for said in tried(ruled, {**manifest, "metadata": {**manifest["metadata"], "namespace": NAMESPACE}})
-    ]
-    assert sorted(found) == [("Deployment", "autopilot-pod-defaults"), ("Deployment", "autopilot-resources")]
 
 
 def test_every_expression_fits_the_kinds_that_it_is_about(ruled: ClusterApi) -> None:
