@@ -74,7 +74,7 @@ class ControlPlane:
 
     def require_running(self) -> None:
         """Raise RehearsalError, with the end of its log, if a program has died."""
-        for process in self._processes.values():
+        for process in tuple(self._processes.values()):  # `play` may add one meanwhile.
             process.require_running()
 
     def restart_api_server(self, down_seconds: float = 0.0) -> None:

@@ -55,6 +55,11 @@ def updating(
             "SSL_CERT_FILE": str(control_plane.credentials.authority),
             "HTTPS_PROXY": f"http://{registry.address}",
             "NO_PROXY": "127.0.0.1,localhost",
+            # The provider's Helm would keep its index and archives in the user's home.
+            **{
+                f"HELM_{kind}_HOME": str(control_plane.folder / "helm" / kind.lower())
+                for kind in ("CACHE", "CONFIG", "DATA")
+            },
         }
         pulumi = Pulumi(root, folder, providers=served.ports, plugin=plugin, progress=progress, variables=variables)
         yield Updates(api=control_plane.api, cloud=cloud, redactor=redactor, pulumi=pulumi, progress=progress)

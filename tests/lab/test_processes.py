@@ -19,10 +19,10 @@ from tests.fleet.cli.command import ROOT
 pytestmark = pytest.mark.slow
 END_SECONDS = 15.0
 """Wall time that an interrupted rehearsal may take to end. Measured: one to two seconds on a busy machine."""
-LONG_SECONDS = 150.0
-"""Wall time of a whole rehearsal of one drill at most. Measured: 25 s on two idle cores."""
-MIDDLE = "Job weights"
-"""Said in the middle of `pulumi up`, while the weights' Job is waited for."""
+LONG_SECONDS = 400.0
+"""Wall time of a whole rehearsal of one drill at most."""
+MIDDLE = ": create, "
+"""Said in the middle of `pulumi up`, of each resource."""
 
 
 class Rehearsal:

@@ -78,8 +78,20 @@ def test_what_is_no_tunnel_is_dropped(side: ClusterSide, tmp_path: Path) -> None
 
 
 def service(namespace: str) -> dict[str, Any]:
-    spec = {"ports": [{"port": 443}], "selector": {"app": "nobody"}}
+    spec = {"ports": [{"port": 443}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": namespace}, "spec": spec}
+
+
+def endpoints(namespace: str) -> dict[str, Any]:
+    """A pod behind the Service, without which the API server does not even dial it."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": {"kubernetes.io/service-name": NAME}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.64.0.9"], "conditions": {"ready": True}}],
+        "ports": [{"port": 443, "protocol": "TCP"}],
+    }
 
 
 def dialled() -> set[str]:
@@ -88,7 +100,7 @@ def dialled() -> set[str]:
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         address = bytes.fromhex(line.split()[2].partition(":")[0])[::-1]
         found.add(".".join(map(str, address)))
-    return {one for one in found if one.startswith("10.96.")}
+    return {one for one in found if one.startswith(("10.96.", "10.64."))}
 
 
 @pytest.mark.slow
@@ -97,6 +109,7 @@ def test_the_api_server_sends_its_calls_to_services_to_the_socket(control_plane:
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     made = api.apply(service(namespace))
     address = made["spec"]["clusterIP"]
+    api.apply(endpoints(namespace))
     reference = {"name": NAME, "namespace": namespace, "port": 443}
     group = {"group": "example.dev", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 100}
     api.apply(
