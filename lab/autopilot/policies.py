@@ -96,7 +96,7 @@ def _policy(written: Manifest) -> Policy:
     subject, effect = annotations[f"{PREFIX}subject"], annotations[f"{PREFIX}on-gke"]
     if subject not in get_args(Subject) or effect not in get_args(Effect):
         raise ValueError(
-            f"{name}: subject {subject} or on-gke {effect} is not allowed; see lab/cloud/autopilot/policies.py"
+            f"{name}: subject {subject} or on-gke {effect} is not allowed; see lab/autopilot/policies.py"
         )
     manifest = copy.deepcopy(written)
     spec = manifest["spec"]
