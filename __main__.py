@@ -25,19 +25,19 @@ from infra.services import Services, ServicesArgs
 from infra.stack_cluster import Needs, cluster_of_stack
 from infra.workload_access import WorkloadAccess, WorkloadAccessArgs
 from settings.derived import compile_cache, figures, google_cloud_needs, readme, watched
-from settings.derived.canary import weights_ending
+from settings.derived.canary import has_own_weights
 from settings.derived.measurement import measurement
 from settings.derived.router import router_needs
 from settings.derived.scaling import scaling_policy
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
 from settings.load import load
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.server_arguments import server_arguments
 from workloads import names, python_image
 from workloads.autoscaling import Autoscaling, AutoscalingArgs
 from workloads.benchmark.benchmark import Benchmark, BenchmarkArgs
-from workloads.capacity_ladder import CapacityLadder, CapacityLadderArgs
+from workloads.compute_class import ComputeClass, ComputeClassArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.keda.keda import Keda, KedaArgs
 from workloads.monitoring import Monitoring, MonitoringArgs
@@ -201,17 +201,17 @@ if settings.spending is not None:
         placement=settings.placement,
     )
     guard = SpendingGuard("spending", guard_args, in_namespace)
-if isinstance(settings.capacity, Ladder):
-    compute_class_args = CapacityLadderArgs(
+if isinstance(settings.capacity, ComputeClassMode):
+    compute_class_args = ComputeClassArgs(
         namespace=namespace_name,
-        ladder=settings.capacity,
+        capacity=settings.capacity,
         placement=settings.placement,
         extended_shutdown=settings.has_extended_shutdown,
         active_migration=settings.active_migration,
     )
     # GKE may install ComputeClass long after the cluster: a download of weights takes longer. Without a download, the first update of a new
     # cluster may stop here (docs/google-cloud.md).
-    compute_class = CapacityLadder("ladder", compute_class_args, after(weights))
+    compute_class = ComputeClass("capacity", compute_class_args, after(weights))
 server_args = ServerArgs(
     **server_arguments(settings),
     namespace=namespace.name,
@@ -231,13 +231,12 @@ if (scaling := scaling_policy(settings)) is not None:
 if canary is not None:
     # Separate resources: adding or removing them changes nothing of the servers.
     canary_weights, canary_account = weights.mount, compile_cache.server_account(canary)
-    if (ending := weights_ending(settings)) is not None:
+    if has_own_weights(settings):
         canary_weights_args = replace(
             weights_args,
             model=canary.serving.model,
-            volume=settings.weights.model_copy(update={"name_ending": ending}),
             hf_token=weights.token,
-            creates_account=False,
+            beside=weights,
         )
         canary_weights = Weights("weights-canary", canary_weights_args, in_namespace).mount
     canary_args = replace(

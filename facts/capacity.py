@@ -27,7 +27,7 @@ node is empty for up to 327 s."""
 LEAST_USEFUL_SECONDS: Final = 3_600
 """Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 FLEX_START_WAIT_SECONDS: Final = 900
-"""How long the autoscaler waits at flex-start for a machine, before it tries a ladder's next rung or starts anew; until then it logs no
+"""How long the autoscaler waits at flex-start for a machine, before it tries the next priority or starts anew; until then it logs no
 stock-out. A ComputeClass can only lengthen it. Source: cluster autoscaler at 7d25050, pkg/cloudprovider/gke/gke_cloud_provider_impl.go,
 DefaultFlexStartCapacityCheckWaitTime; gke_manager.go, capacityCheckWaitTimeSecondsLabelValue; gceclient/autoscaling_gce_client.go,
 ignoreInstanceCreationStockoutErrors."""

@@ -27,9 +27,9 @@ SECONDS_PER_HOUR = 3600
 NAT_GATEWAY_VMS = 32
 """Maximum number of VMs that a NAT gateway is billed for. Source: Compute Engine price list, 0.0448 an hour = 32 x 0.0014."""
 
-CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder")
-LADDER_STEPS = ("reservation", "spot", "flex-start")
-"""The rungs of a ladder, in order: Spot first, because the autoscaler waits at flex-start (`capacity.FLEX_START_WAIT_SECONDS`)."""
+CAPACITY_KEYS = ("on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "compute-class")
+PRIORITIES = ("reservation", "spot", "flex-start")
+"""Priorities of a ComputeClass, in order: Spot first, because the autoscaler waits at flex-start (`capacity.FLEX_START_WAIT_SECONDS`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +64,12 @@ class FleetShape:
     """Region of the prices; prices of other regions are never used."""
     capacity: str
     """A key of the `capacity` section of prices.yaml."""
-    ladder: tuple[str, ...] = LADDER_STEPS
-    """Rungs of a ladder, from LADDER_STEPS. For the capacity `ladder` only."""
+    priorities: tuple[str, ...] = PRIORITIES
+    """Priorities of a ComputeClass, from PRIORITIES. For the capacity `compute-class` only."""
     committed_nodes: int | None = None
     """Billed nodes of a commitment or reservation; None: `nodes`. For committed capacity only."""
     reserved_nodes: int = 0
-    """Nodes of a ladder's reservation, billed whether they run or not; 0 without one, or if its size is not stated."""
+    """Nodes of a ComputeClass's reservation, billed whether they run or not; 0 without one, or if its size is not stated."""
     usd_per_node_hour: float | None = None
     """The stack file's price of a node-hour, which replaces the list price."""
     cluster: bool = True
@@ -81,8 +81,6 @@ class FleetShape:
     """Machine type of the benchmark clients; None without a benchmark."""
     epp_vcpus: int = 0
     """vCPUs of the endpoint picker; 0 without a gateway."""
-    epp_machine_type: str | None = None
-    """Machine type of the endpoint picker's own node; None without one."""
     keda_vcpus: float = 0
     """vCPUs of KEDA's pods; 0 if this stack does not install it."""
     spending_guard_vcpus: float = 0
@@ -152,7 +150,7 @@ class LineItem:
     """The price of the nearest region that has one, if this region has none: an indication, never in totals."""
     note: str | None = None
     steps: Mapping[str, float | None] = field(default_factory=dict)
-    """USD per unit of each rung of a ladder."""
+    """USD per unit of each priority of a ComputeClass."""
 
     @property
     def source(self) -> Source | None:
@@ -373,10 +371,7 @@ def _items(shape: FleetShape) -> Iterator[LineItem]:
     if shape.benchmark_machine_type is not None:
         name = f"Benchmark clients during a run: {shape.benchmark_machine_type} on demand"
         yield _machine("benchmark", name, shape.benchmark_machine_type, 1, shape, stays=False)
-    if shape.epp_machine_type is not None:
-        name = f"Endpoint picker: {shape.epp_machine_type} on demand"
-        yield _machine("epp", name, shape.epp_machine_type, 1, shape, stays=True)
-    elif shape.epp_vcpus:
+    if shape.epp_vcpus:
         yield _item("epp", shape.epp_vcpus, shape, stays=True)
     others = (
         ("keda", shape.keda_vcpus, True),
@@ -410,22 +405,22 @@ def _nodes(shape: FleetShape) -> LineItem:
     committed = bool(what["committed"])
     paid_nodes = max(shape.nodes, shape.committed_nodes or 0) if committed else shape.nodes
     line = _node_hours(shape, capacity, paid_nodes, id_="nodes", how=what["name"], stays=committed)
-    steps = rung_prices(shape) if capacity == "ladder" else {}
-    known = {rung: usd for rung, usd in steps.items() if usd is not None}
+    steps = priority_prices(shape) if capacity == "compute-class" else {}
+    known = {priority: usd for priority, usd in steps.items() if usd is not None}
     if shape.usd_per_node_hour is not None and max(known.values(), default=0.0) > shape.usd_per_node_hour:
-        each = ", ".join(f"{rung} {_amount(usd, 1)}" for rung, usd in known.items())
-        return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest rung's: {each}")
+        each = ", ".join(f"{priority} {_amount(usd, 1)}" for priority, usd in known.items())
+        return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest priority's: {each}")
     if shape.usd_per_node_hour is not None:
-        return _as_stated(line, {"nodes": shape.usd_per_node_hour})
+        return replace(_as_stated(line, {"nodes": shape.usd_per_node_hour}), steps=steps)
     if line.price is not None:
         return line
-    rungs = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
-    reason = f"{_why_unknown(what, shape.region, line.elsewhere)}{rungs}; set capacity.usdPerNodeHour"
+    priorities = f": {', '.join(f'{name} {_amount(usd, 1)}' for name, usd in steps.items())}" if steps else ""
+    reason = f"{_why_unknown(what, shape.region, line.elsewhere)}{priorities}; set capacity.usdPerNodeHour"
     return replace(line, reason=reason, steps=steps)
 
 
 def _reservation(shape: FleetShape, nodes: int) -> LineItem:
-    """Nodes of a ladder's reservation that do not run."""
+    """Nodes of a ComputeClass's reservation that do not run."""
     line = _node_hours(shape, "reservation", nodes, id_="reservation", how="idle in the reservation", stays=True)
     if line.price is None:
         reason = _why_unknown(ledger.entry("prices", "capacity", "reservation"), shape.region, line.elsewhere)
@@ -450,23 +445,23 @@ def _node_hours(shape: FleetShape, capacity: str, nodes: int, *, id_: str, how: 
 
 
 def _priced_as(shape: FleetShape) -> str:
-    """The capacity whose list price the nodes have: of a ladder with a single rung, that rung's."""
-    alone = shape.capacity == "ladder" and shape.ladder in (("flex-start",), ("spot",))
-    return shape.ladder[0] if alone else shape.capacity
+    """The capacity whose list price the nodes have: of a ComputeClass with a single priority, that priority's."""
+    alone = shape.capacity == "compute-class" and shape.priorities in (("flex-start",), ("spot",))
+    return shape.priorities[0] if alone else shape.capacity
 
 
-def rung_prices(shape: FleetShape) -> dict[str, float | None]:
-    """USD a node-hour of each rung of a ladder; None if it is neither published nor stated.
+def priority_prices(shape: FleetShape) -> dict[str, float | None]:
+    """USD a node-hour of each priority of a ComputeClass; None if it is neither published nor stated.
 
-    The stack file's price is the reservation's, and of rungs without a published one; without a reservation it is every rung's.
+    The stack file's price is the reservation's, and of priorities without a published one; without a reservation it is every priority's.
     """
     stated, found = shape.usd_per_node_hour, {}
-    for rung in LADDER_STEPS:
-        if rung not in shape.ladder:
+    for priority in PRIORITIES:
+        if priority not in shape.priorities:
             continue
-        is_stated = rung == "reservation" or "reservation" not in shape.ladder
-        listed = None if is_stated and stated is not None else node_price(rung, shape.region, shape.machine)
-        found[rung] = stated if listed is None else listed.usd
+        is_stated = priority == "reservation" or "reservation" not in shape.priorities
+        listed = None if is_stated and stated is not None else node_price(priority, shape.region, shape.machine)
+        found[priority] = stated if listed is None else listed.usd
     return found
 
 

@@ -134,6 +134,8 @@ def shown(value: Any) -> str:
     """A value as YAML; a text as it is."""
     if isinstance(value, str):
         return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else str(value)
 
 

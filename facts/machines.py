@@ -22,7 +22,7 @@ compatibility library, or not at all. Source: GKE cluster autoscaler, gke-gpu-dr
 LOCAL_SSD_GB: Final = 375
 """Size of one local SSD."""
 
-Way = Literal["on-demand", "spot", "flex-start", "calendar", "reservation", "ladder"]
+Way = Literal["on-demand", "spot", "flex-start", "calendar", "reservation", "compute-class"]
 """A provisioning mode: the capacity modes of a stack file."""
 
 
@@ -200,9 +200,9 @@ GB200: Final = Gpu(
     shares_nodes=False,
 )
 
-_EVERY: Final = frozenset[Way](("on-demand", "spot", "flex-start", "reservation", "ladder"))
+_EVERY: Final = frozenset[Way](("on-demand", "spot", "flex-start", "reservation", "compute-class"))
 """Calendar mode supports A4, A3 Ultra, A3 Mega and A3 High with eight GPUs; for others no documentation was found."""
-_SCARCE: Final = frozenset[Way](("spot", "flex-start", "calendar", "reservation", "ladder"))
+_SCARCE: Final = frozenset[Way](("spot", "flex-start", "calendar", "reservation", "compute-class"))
 
 
 def _g2(vcpu: int, gpus: int) -> Machine:
@@ -259,7 +259,7 @@ def _a3_high(gpus: int) -> Machine:
         local_ssd="always",
         boot_disk="pd-balanced",
         # Fewer than eight H100 are sold as Spot and flex-start only.
-        ways=_EVERY | {"calendar"} if gpus == 8 else frozenset({"spot", "flex-start", "ladder"}),
+        ways=_EVERY | {"calendar"} if gpus == 8 else frozenset({"spot", "flex-start", "compute-class"}),
         min_gke="1.28.6" if gpus == 8 else "1.31.4-gke.1072000",
     )
 

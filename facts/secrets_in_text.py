@@ -70,6 +70,7 @@ FORMS: Final = (
     Form("a password in a URL", "? &", r"(?i:password|passwd|pwd|secret|token|sig)=[A-Za-z0-9%._~+/=-]{3,}"),
 )
 """Forms documented by their issuers, so matches by chance are rare."""
+_BEGINNINGS: Final = tuple((begins, form) for form in FORMS for begins in form.begins.split())
 _TO_ITS_END: Final = r"[^\s\"'`,;<>(){}\[\]|]*"
 """The rest of the word after a match, which may belong to the secret."""
 _NAMES: Final = re.compile(
@@ -279,7 +280,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _possible(text: str) -> list[Form]:
-    return [form for form in FORMS if any(one in text for one in form.begins.split())]
+    return [*dict.fromkeys([form for begins, form in _BEGINNINGS if begins in text])]
 
 
 def _texts(text: str) -> Iterator[str]:

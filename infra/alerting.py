@@ -45,10 +45,6 @@ class ChannelSecrets(Protocol):
     def pagerduty_key(self) -> pulumi.Input[str] | None:
         """Integration key of PagerDuty."""
 
-    @property
-    def webhook_password(self) -> pulumi.Input[str] | None:
-        """Password of a webhook."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertingArgs:
@@ -63,7 +59,7 @@ class AlertingArgs:
     user_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of policies, channels, service and SLOs, which a provider's default labels do not reach."""
     secrets: ChannelSecrets
-    """Secrets for Slack, PagerDuty and webhooks."""
+    """Secrets for Slack and PagerDuty."""
     dashboard_url: pulumi.Input[str] | None = None
     """Linked in every message."""
 
@@ -100,7 +96,7 @@ class Alerting(pulumi.ComponentResource):
                 continue
             labels, secret, what = _labels_of(channel, args.secrets)
             named = f"{name}-{channel.type}-{what}" if what else f"{name}-{channel.type}"
-            # Two channels may get the same name, such as topics of two projects: the first keeps the plain name.
+            # Two channels may get the same name, such as a.b@ and a-b@: the first keeps the plain name.
             taken[named] = taken.get(named, 0) + 1
             unique = named if taken[named] == 1 else f"{named}-{_short(labels)}"
             yield channel, self._channel(unique, args, channel, labels, secret, what, opts)
@@ -117,7 +113,7 @@ class Alerting(pulumi.ComponentResource):
     ) -> pulumi.Input[str]:
         created = monitoring.NotificationChannel(
             name,
-            type="webhook_basicauth" if channel.type == "webhook" else channel.type,
+            type=channel.type,
             display_name=title(f"vllm-fleet {pulumi.get_stack()}: {channel.type} {what}".rstrip(), MAX_TITLE),
             labels=labels,
             sensitive_labels=secret,
@@ -144,11 +140,6 @@ def _labels_of(
             return {"channel_name": channel.channel}, hidden(auth_token=secrets.slack_token), _plain(channel.channel)
         case section.PagerDuty():
             return {}, hidden(service_key=secrets.pagerduty_key), ""
-        case section.PubSub():
-            return {"topic": channel.topic}, None, _plain(channel.topic.rpartition("/")[2])
-        case section.Webhook():
-            named = {"url": channel.url, "username": channel.username}
-            return named, hidden(password=secrets.webhook_password), _plain(channel.url.removeprefix("https://"))
         case _:
             raise ValueError(f"channel type {channel.type} cannot be created")
 

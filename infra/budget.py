@@ -11,6 +11,9 @@ from pulumi_gcp import billing
 from infra.naming import MAX_BUDGET_TITLE, title
 from settings.sections.budget import Budget as BudgetSection
 
+THRESHOLDS = (0.5, 0.9, 1.0)
+"""Shares of the amount that send a warning; 1.0 is 100 %."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetArgs:
@@ -21,7 +24,7 @@ class BudgetArgs:
     project_number: pulumi.Input[str]
     """Project number; budgets do not accept project ids."""
     budget: BudgetSection
-    """Billing account (in USD), monthly amount, and the shares of it that send a warning."""
+    """Billing account (in USD) and monthly amount."""
 
 
 class Budget(pulumi.ComponentResource):
@@ -57,7 +60,7 @@ class Budget(pulumi.ComponentResource):
             ),
             threshold_rules=[
                 billing.BudgetThresholdRuleArgs(threshold_percent=share, spend_basis="CURRENT_SPEND")
-                for share in args.budget.thresholds
+                for share in THRESHOLDS
             ],
             opts=pulumi.ResourceOptions(parent=self, provider=provider),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +14,9 @@ from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import (
     CONCURRENCY_ANNOTATION,
     CONTEXT_ANNOTATION,
-    REASONS_ANNOTATION,
     RESOURCES,
     SHORTEST_REASON,
+    TENSOR_PARALLEL_REASON_ANNOTATION,
 )
 from facts.machines import Gpu
 from pods import Server, quantity, servers
@@ -75,20 +74,11 @@ class Engine(Served):
         assigned = container.started.variables if container.started else {}
         return {**{name: self.env(name) for name in container.env_names}, **assigned}
 
-    @cached_property
-    def reasons(self) -> Mapping[str, str]:
+    @property
+    def tensor_parallel_reason(self) -> str:
         """From the annotation."""
-        try:
-            given = json.loads(self.server.pod.annotation(REASONS_ANNOTATION) or "{}")
-        except (ValueError, RecursionError):
-            return {}
-        if not isinstance(given, dict):
-            return {}
-        return {
-            str(key): text
-            for key, text in given.items()
-            if isinstance(text, str) and len(text.strip()) >= SHORTEST_REASON
-        }
+        given = self.server.pod.annotation(TENSOR_PARALLEL_REASON_ANNOTATION) or ""
+        return given if len(given.strip()) >= SHORTEST_REASON else ""
 
     @property
     def why_production(self) -> str:

@@ -90,9 +90,9 @@ def _way_of_class(pod: Pod, resources: Sequence[Resource]) -> Mode | None:
     ways: set[Mode | None] = set()
     for resource in of_kind(resources, "ComputeClass"):
         if pod.compute_class is not None and own_name(resource) == pod.compute_class:
-            for rung in listed(dig(resource.props, "spec", "priorities")):
-                flex = dig(rung, "flexStart", "enabled") is True
-                ways.add("spot" if dig(rung, "spot") is True else "flex-start" if flex else None)
+            for priority in listed(dig(resource.props, "spec", "priorities")):
+                flex = dig(priority, "flexStart", "enabled") is True
+                ways.add("spot" if dig(priority, "spot") is True else "flex-start" if flex else None)
     return ways.pop() if len(ways) == 1 else None
 
 

@@ -19,7 +19,6 @@ from facts.texts import nearest
 from settings.checks.empty import blank, blanks, is_blank
 from settings.checks.lessons import lessons
 from settings.checks.placeholders import placeholders
-from settings.checks.reasons import unused_reasons
 from settings.checks.rollout import rollout_problems
 from settings.checks.structure import structural_problems
 from settings.problems import (
@@ -82,7 +81,6 @@ class Secrets(NamedTuple):
     api_key: pulumi.Output[str] | None
     slack_token: pulumi.Output[str] | None
     pagerduty_key: pulumi.Output[str] | None
-    webhook_password: pulumi.Output[str] | None
 
 
 def load() -> tuple[Settings, Secrets]:
@@ -196,7 +194,6 @@ def check(settings: Settings) -> tuple[Finding, ...]:
     problems = (*structural_problems(settings), *lessons(settings))
     return (
         *problems,
-        *unused_reasons(settings),
         *rollout_problems(settings, problems),
     )
 

@@ -95,7 +95,7 @@ def secret_in_plain_text(path: str, what: str = "") -> Finding:
 
 def _place_for_secret(path: str) -> str:
     if path.startswith(f"{NAMESPACE}:monitoring"):
-        return "set a channel's secret: pulumi config set --secret vllm-fleet:webhookPassword (or slackToken, pagerdutyKey)"
+        return "set a channel's secret: pulumi config set --secret vllm-fleet:slackToken (or pagerdutyKey)"
     return "name a Secret Manager secret in server.apiKeySecret, weights.tokenSecret or registry.dockerHubTokenSecret"
 
 
@@ -115,6 +115,6 @@ def secret_in_section(path: str) -> Finding:
         found=SECRET_TEXT,
         allowed="encrypted top-level keys, or names of Secret Manager secrets",
         why="a secret inside a section encrypts the whole section, so none of it can be checked before deployment",
-        write="pulumi config set --secret vllm-fleet:hfToken (or apiKey, slackToken, pagerdutyKey, webhookPassword), or name a "
+        write="pulumi config set --secret vllm-fleet:hfToken (or apiKey, slackToken, pagerdutyKey), or name a "
         "Secret Manager secret in weights.tokenSecret or server.apiKeySecret",
     )

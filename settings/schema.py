@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from facts.names import ESC_OFFLINE
-from settings.checks.empty import RUNG
+from settings.checks.empty import FLEX_START
 from settings.load import KEYS
 from settings.profiles import NAMES
 from settings.sections.docstrings import field_docs
@@ -27,7 +27,6 @@ _SECRETS = {
     "apiKey": "API key that vLLM requires under /v1. Set it with `pulumi config set --secret`.",
     "slackToken": "Slack token, for alerts. Set it with `pulumi config set --secret`.",
     "pagerdutyKey": "PagerDuty integration key, for alerts. Set it with `pulumi config set --secret`.",
-    "webhookPassword": "Password of the alerts' webhook. Set it with `pulumi config set --secret`.",
 }
 _PROVIDER_KEYS = {"project": "gcp:project", "region": "gcp:region"}
 
@@ -99,7 +98,7 @@ def _document(schema: dict[str, Any], model: type[BaseModel]) -> None:
         if described is None:
             continue
         described.pop("title", None)
-        if model is not Engine and field.alias != RUNG:
+        if model is not Engine and field.alias != FLEX_START:
             _without_null(described)
         if name in docs:
             described["description"] = docs[name]

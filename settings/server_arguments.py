@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from math import ceil
 from typing import TYPE_CHECKING, TypedDict
 
 from facts.engines import BEHIND_BALANCER_SECONDS
-from facts.lessons.words import REASONS_ANNOTATION
+from facts.lessons.words import TENSOR_PARALLEL_REASON_ANNOTATION
 from facts.time_to_serve import time_to_serve
 from settings.checks.declarations import declarations
-from settings.checks.declared_server import DeclaredServer, reasons
+from settings.checks.declared_server import DeclaredServer
 from settings.derived.replica_start import replica_start
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ class ServerArguments(TypedDict):
 
 def server_arguments(settings: Settings) -> ServerArguments:
     """The arguments of a stack's servers."""
-    stated = reasons(settings)
+    reason = settings.server.tensor_parallel_reason
     return {
         "name": settings.server.name,
         "replicas": settings.own_replicas,
@@ -67,5 +66,5 @@ def server_arguments(settings: Settings) -> ServerArguments:
         "shares_experts": DeclaredServer(settings).has_experts,
         "internal_load_balancer": settings.server.internal_load_balancer,
         "annotations": declarations(settings),
-        "deployment_annotations": {REASONS_ANNOTATION: json.dumps(dict(stated))} if stated else {},
+        "deployment_annotations": {} if reason is None else {TENSOR_PARALLEL_REASON_ANNOTATION: reason},
     }

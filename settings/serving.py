@@ -301,15 +301,15 @@ def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Findi
 
 
 def _parsers(engine: Engine, own: ChosenModel) -> dict[str, str | None]:
-    """Parsers in place of the profile's, by camelCase name: as named, else the catalog's if the profile has one; None for no parser."""
+    """Parsers in place of the profile's, by camelCase name: the catalog's if the profile has one; None for no parser. vLLM does not start
+    with a parser whose tokens are missing in the tokenizer.
+    """
     listed = CATALOGUE.get(own.id)
     choices = {
-        "toolCallParser": (own.tool_call_parser, engine.tool_call_parser, listed.tool_parser if listed else None),
-        "reasoningParser": (own.reasoning_parser, engine.reasoning_parser, listed.reasoning_parser if listed else None),
+        "toolCallParser": (engine.tool_call_parser, listed.tool_parser if listed else None),
+        "reasoningParser": (engine.reasoning_parser, listed.reasoning_parser if listed else None),
     }
-    return {
-        name: named or of_catalog for name, (named, of_profile, of_catalog) in choices.items() if named or of_profile
-    }
+    return {name: of_catalog for name, (of_profile, of_catalog) in choices.items() if of_profile}
 
 
 def _for_another_architecture(engine: Engine, shape: ModelShape | None) -> tuple[str, ...]:

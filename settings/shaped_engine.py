@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from facts.engines import KEEP_ALIVE
-from facts.lessons.serving_judged import APART_IN_A_POD
 from facts.lessons.serving_transfer import LAYOUT
 from facts.model_config import LINEAR
 from facts.models import ModelShape
@@ -15,7 +13,7 @@ from settings.sections.engine import Engine
 from settings.sections.shape import Shape
 
 if TYPE_CHECKING:
-    from settings.sections.server import Server
+    pass
 
 FIRST_RELEASE: Final = "0.33.0"
 """The release whose transfers were run (facts/data/disaggregation.yaml). Earlier ones with NIXL are right only in part."""
@@ -29,11 +27,6 @@ LEASE_SECONDS: Final = 60
 _KEEP_ALIVE_SECONDS: Final = 120
 """vllm-router keeps idle connections for 90 s (reqwest's default); vLLM closes them after 5, and a request on a closing one is lost."""
 OWN_VARIABLES: Final = (LAYOUT, TRANSFER_HOST, TRANSFER_PORT, KEEP_ALIVE)
-
-
-def reasons(server: Server) -> Mapping[str, str]:
-    """Reasons for the options of these engines that need one."""
-    return {} if server.shape is None else dict.fromkeys((TRANSFER, TRANSFER_HOST), APART_IN_A_POD)
 
 
 def answering_engines(engine: Engine, shape: Shape | None) -> int:

@@ -27,7 +27,7 @@ from settings.profiles import UnknownProfileError, profile
 from settings.sections.batch import Batch
 from settings.sections.benchmark import Benchmark
 from settings.sections.budget import Budget
-from settings.sections.capacity import Capacity, Ladder, Placement, placement
+from settings.sections.capacity import Capacity, ComputeClassMode, Placement, placement
 from settings.sections.cluster import Cluster
 from settings.sections.endpoint import Endpoint, EndpointKind
 from settings.sections.gateway import Gateway
@@ -141,8 +141,6 @@ class Settings(Section):
     """Whether the secret key `vllm-fleet:slackToken` is set."""
     has_pagerduty_key: bool = False
     """Whether the secret key `vllm-fleet:pagerdutyKey` is set."""
-    has_webhook_password: bool = False
-    """Whether the secret key `vllm-fleet:webhookPassword` is set."""
 
     @field_validator("server")
     @classmethod
@@ -186,7 +184,7 @@ class Settings(Section):
 
     @property
     def active_migration(self) -> bool:
-        """Whether a ladder's ComputeClass has active migration, which returns pods to an earlier priority. It evicts them one by one: one
+        """Whether a ComputeClass has active migration, which returns pods to an earlier priority. It evicts them one by one: one
         replica alone would leave nothing that serves until its successor is ready.
         """
         return (self.least_replicas or 0) > 1
@@ -255,8 +253,8 @@ class Settings(Section):
     @property
     def local_ssd(self) -> bool:
         """Whether nodes get optional local SSDs, because the pods would need a large boot disk."""
-        # The ladder's ComputeClass does not request them.
-        can_ask = self.machine.local_ssd == "optional" and not isinstance(self.capacity, Ladder)
+        # The ComputeClass does not request them.
+        can_ask = self.machine.local_ssd == "optional" and not isinstance(self.capacity, ComputeClassMode)
         return can_ask and self._boot_disk_gib(local_ssd=False) > node_room.LOCAL_SSD_INSTEAD_ABOVE_GIB
 
     @property
@@ -354,8 +352,8 @@ class Settings(Section):
 
     @property
     def has_extended_shutdown(self) -> bool:
-        """Whether a ladder's Spot nodes have GKE's extended graceful node shutdown of 120 s: if the cluster is known to have a version that
-        allows it; not known of another stack's cluster.
+        """Whether a ComputeClass's Spot nodes have GKE's extended graceful node shutdown of 120 s: if the cluster is known to have a
+        version that allows it; not known of another stack's cluster.
         """
         return self.owns_platform and has_extended_shutdown(self.cluster.release_channel, self.cluster.min_version)
 

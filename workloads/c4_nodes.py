@@ -1,8 +1,8 @@
-"""Node selection for C4 machines: fast single threads for load clients and the endpoint picker."""
+"""Node selection for C4 machines: fast single threads for load clients."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pulumi_kubernetes.core.v1 import TolerationArgsDict
@@ -20,20 +20,6 @@ def node_selector() -> dict[str, str]:
     Source: facts/node_labels.py; GKE cluster autoscaler, compute_classes.go (sliceOfHardware), podpervmgenerators.go.
     """
     return {f"{_GKE}/compute-class": COMPUTE_CLASS, f"{_GKE}/machine-family": MACHINE_FAMILY}
-
-
-def node_affinity() -> dict[str, Any]:
-    """The same as node affinity, for a chart without nodeSelector.
-
-    One term with two expressions: terms are alternatives, and the class alone may select another family.
-    """
-    term = {
-        "matchExpressions": [
-            {"key": f"{_GKE}/compute-class", "operator": "In", "values": [COMPUTE_CLASS]},
-            {"key": f"{_GKE}/machine-family", "operator": "In", "values": [MACHINE_FAMILY]},
-        ]
-    }
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def toleration() -> TolerationArgsDict:

@@ -46,8 +46,8 @@ class Served(ABC):
 
     @property
     @abstractmethod
-    def reasons(self) -> Mapping[str, str]:
-        """Reasons for options (`--name`) and variables."""
+    def tensor_parallel_reason(self) -> str:
+        """Why a model that fits one GPU is split over several; empty if nothing says it."""
 
     @property
     def why_production(self) -> str:

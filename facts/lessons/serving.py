@@ -14,7 +14,6 @@ from facts.lessons.limits import (
     TWO_BYTE_UTILISATION,
 )
 from facts.lessons.served import ESTIMATE_CUDAGRAPHS, Served
-from facts.lessons.serving_judged import reason
 from facts.memory import GIB
 
 _TP8: Final[int] = value("phases.figures.tp8.total_tokens_per_s")
@@ -40,10 +39,10 @@ def _split_without_need(server: Served, limits: Limits) -> Iterator[Breach]:
         yield Breach(
             option="tensor-parallel-size",
             value=size,
-            allowed="1, or more with a reason, such as latency, for `--tensor-parallel-size` in {reasons}",
+            allowed="1, or more with a reason, such as latency, in {tensor-parallel-reason}",
             because=f"{name} ({gigabytes:g} GB) fits one B200 and leaves {room:.0f} GiB for its cache",
             changes={"data-parallel-size": server.gpus or size * server.flags.engines, "tensor-parallel-size": 1},
-            reason=reason(server, "tensor-parallel-size") or "",
+            reason=server.tensor_parallel_reason,
         )
 
 
@@ -132,7 +131,7 @@ LESSONS: Final[tuple[Lesson[Served], ...]] = (
         evidence=f"an engine split over 8 GPUs waits for the slowest GPU at every layer: {_TP8:,} tok/s on a node with TP=8 "
         f"(the article, phase 1), {_DP8:,} with eight engines (phase 2)",
         level_reason="it costs two thirds of a node's throughput",
-        fix="{data-parallel-size=8} and {tensor-parallel-size=1}, or a reason in {reasons}",
+        fix="{data-parallel-size=8} and {tensor-parallel-size=1}, or a reason in {tensor-parallel-reason}",
         level="mandatory",
         severity="high",
         settings=(

@@ -1,4 +1,4 @@
-"""The rule about options and variables that are refused, `facts/data/vllm-refused.txt`, and the keys of `server.reasons`."""
+"""The rule about options and variables that are refused, `facts/data/vllm-refused.txt`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ from facts.lessons.words import variable
 from facts.refused_options import Refused
 from facts.secrets_in_text import without_secrets
 
-APART_IN_A_POD: Final = (
-    "prefill apart from decode (server.shape); prompts go from one engine to another of the same pod"
-)
-"""Reason that this program gives for options that it sets: nobody wrote it, and nobody has to review it."""
 _LONGEST: Final = 80
 """Characters of a value that are shown."""
 
@@ -35,24 +31,6 @@ def refused(server: Served) -> Iterator[tuple[str, object, Refused]]:
         if (given := refused_options.variable(name, text)) is not None:
             found.append((variable(name), "set", given))
     yield from (one for one in found if server.is_declared or not one[2].here)
-
-
-def reason(server: Served, option: str) -> str | None:
-    """The reason given for an option, for an outer part of it, or for a variable."""
-    given = {key_of(key): text for key, text in server.reasons.items()}
-    while option not in given:
-        option, dot, _ = option.rpartition(".")
-        if not dot:
-            return None
-    return given[option]
-
-
-def key_of(key: str) -> str:
-    """The option of a key of `server.reasons`, such as `--trust_remote_code` or `VLLM_PLUGINS`."""
-    if not key.startswith("--"):
-        return variable(key)
-    option, dot, rest = key.removeprefix("--").partition(".")
-    return option.replace("_", "-") + dot + rest
 
 
 def _at(value: object, name: str) -> object:

@@ -19,8 +19,8 @@ from facts.texts import camel_case
 
 CONTEXT_ANNOTATION: Final = "vllm-fleet.dev/context-tokens"
 """Longest prompt plus output of the expected traffic."""
-REASONS_ANNOTATION: Final = "vllm-fleet.dev/reasons"
-"""JSON object on the Deployment: reason by option (`--name`) or variable."""
+TENSOR_PARALLEL_REASON_ANNOTATION: Final = "vllm-fleet.dev/tensor-parallel-reason"
+"""On the Deployment: why a model that fits one GPU is split over several."""
 SHORTEST_REASON: Final = 10
 """Characters of a reason. Assumed: less says nothing."""
 CONCURRENCY_ANNOTATION: Final = "vllm-fleet.dev/concurrency-per-replica"
@@ -35,7 +35,7 @@ _AROUND_THE_SERVER: Final[Mapping[str, tuple[str, str]]] = {
     "start-up": ("server.startupMinutes", "the startup probe"),
     "needed-context": ("server.needs.contextTokens", CONTEXT_ANNOTATION),
     "offered-concurrency": ("server.needs.concurrencyPerReplica", CONCURRENCY_ANNOTATION),
-    "reasons": ("server.reasons", f"the annotation {REASONS_ANNOTATION}"),
+    "tensor-parallel-reason": ("server.tensorParallelReason", f"the annotation {TENSOR_PARALLEL_REASON_ANNOTATION}"),
     "epp-cpu": ("gateway.epp.cpu", "the endpoint picker's CPU"),
     "epp-replicas": ("gateway.epp.replicas", "the endpoint picker's replica count"),
     "proxy-only-subnet": ("network.proxyOnly.enabled", "the proxy-only subnet"),
@@ -177,9 +177,6 @@ class StackFile(Spelling):
             return f"{path.split('.')[2]}: without {RESOURCES.name(option)}"
         if self.is_extra(option):
             return f"extraArgs: [{json.dumps(RESOURCES.assignment(option, value))}]"
-        if option == "reasons":
-            # Keys are flags, which stay as they are.
-            return f"{path}: {json.dumps(value)}"
         *outer, last = self.name(option).split(".")
         written = f"{last}: {_yaml(value)}"
         for key in reversed(outer):

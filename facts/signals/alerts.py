@@ -368,7 +368,7 @@ def _cannot_start(watched: Watched) -> str:
 
 
 def _stock_out(watched: Watched) -> str:
-    # A ladder's active migration asks for earlier rungs again and again while every replica serves.
+    # A ComputeClass's active migration asks for earlier priorities again and again while every replica serves.
     return f"({_entries(logs.stock_outs(watched).series())}) and on () sum({pending(watched)}) > 0"
 
 

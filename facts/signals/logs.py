@@ -99,7 +99,7 @@ def spending_rate(watched: Watched) -> LogSignal:
         resource="k8s_container",
         filter=_entries(watched, RATE_EVENT, spending_namespace(watched.namespace), SPENDING_CONTAINER),
         value="EXTRACT(jsonPayload.machinesUsdPerHour)",
-        why="what the machines cost, each at the price of its rung, and a reservation whole",
+        why="what the machines cost, each at the price of its priority, and a reservation whole",
     )
 
 

@@ -59,15 +59,15 @@ class Price:
     """What the nodes of a fleet cost."""
 
     per_node: float
-    """USD an hour; of a ladder, of its dearest rung. No series tells a pod's rung: GKE's kube-state-metrics is not known to have labels
-    of nodes. The spend guard reads the nodes."""
+    """USD an hour; of a ComputeClass, of its dearest priority. No series tells a pod's priority: GKE's kube-state-metrics is not known to
+    have labels of nodes. The spend guard reads the nodes."""
     is_upper_bound: bool = False
-    """Whether some nodes may cost less: a ladder's."""
+    """Whether some nodes may cost less: a ComputeClass's."""
     reserved: float = 0.0
-    """USD an hour of a ladder's reservation, used or not; 0 where its size is not stated."""
+    """USD an hour of a ComputeClass's reservation, used or not; 0 where its size is not stated."""
     pods_per_node: int = 1
     by_guard: bool = False
-    """Whether the cost is what the guard counts, each machine at its rung's price: its log is counted only where there are alerts.
+    """Whether the cost is what the guard counts, each machine at its priority's price: its log is counted only where there are alerts.
     Nodes that are billed anyway are no machines of the guard's."""
     planned_per_million: float | None = None
     """USD per million output tokens at the published throughput; None where none was published for this shape."""

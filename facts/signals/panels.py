@@ -134,9 +134,9 @@ def _usd_per_hour(watched: Watched, of: Series) -> Lines:
         return ()
     if price.by_guard:
         return ((_mean(logs.spending_rate(watched)), "machines, as the spend guard counts them"),)
-    rung = ", at the price of the dearest rung" if price.is_upper_bound else ""
+    priority = ", at the price of the dearest priority" if price.is_upper_bound else ""
     idle = ", or the idle reservation" if price.reserved else ""
-    return ((of.of(USD_PER_HOUR), f"reporting replicas{rung}{idle}"),)
+    return ((of.of(USD_PER_HOUR), f"reporting replicas{priority}{idle}"),)
 
 
 def _usd_per_million(watched: Watched, of: Series) -> Lines:

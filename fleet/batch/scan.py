@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 from facts.finding import Finding
 from facts.user_error import UserError
 from fleet.batch.requests import Form, LineError, Request
-from fleet.batch.tokens import Counter, Span, template_span
+from fleet.batch.tokens import Counter, NoCounter, Span, template_span
 
 MOST_LINE_BYTES: Final = 40_000_000
 """Assumed: ten times a prompt of a million tokens."""
@@ -98,7 +98,7 @@ def lines_of(file: BinaryIO) -> Iterator[Line]:
 def scan(
     path: Path,
     form: Form,
-    counter: Counter,
+    counter: Counter | NoCounter,
     context: Context,
     *,
     id_key: str = "custom_id",
@@ -117,7 +117,14 @@ def scan(
 
 class _Scanner:
     def __init__(
-        self, file: BinaryIO, form: Form, counter: Counter, context: Context, id_key: str, sample: int, seed: int
+        self,
+        file: BinaryIO,
+        form: Form,
+        counter: Counter | NoCounter,
+        context: Context,
+        id_key: str,
+        sample: int,
+        seed: int,
     ) -> None:
         self._id_key = id_key
         self._file, self._form, self._counter, self._context = file, form, counter, context

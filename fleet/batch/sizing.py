@@ -14,10 +14,10 @@ from facts.user_error import UserError
 from fleet.batch.stored import Run
 from fleet.plan.question.goals import PlanImpossibleError, parse_hours
 from fleet.report.words import format_duration, format_moment, format_usd
-from settings.derived.scaling import BATCH_DOWN_SECONDS
+from settings.derived.scaling import BATCH_DOWN_SECONDS, BATCH_POLL_SECONDS
 from settings.derived.spending import rates
 from settings.sections.batch import MOST_DAYS
-from workloads.batch.pods.process_shard import DRAIN_SECONDS
+from workloads.batch.job import OVER_SECONDS
 
 if TYPE_CHECKING:
     from fleet.batch.planning import Load, OfStack, Option
@@ -294,16 +294,18 @@ def _sized(option: Option, servers: int, load: Load, settings: Settings) -> Size
     return Sized(
         servers=servers,
         option=option,
-        idle_usd=servers * rates(settings).per_machine * _idle_seconds(settings) / 3600,
+        idle_usd=servers * rates(settings).per_machine * idle_seconds(settings) / 3600,
         request_seconds=max(_LEAST_REQUEST_SECONDS, load.longest_output / _SLOWEST_TOKENS_PER_S),
     )
 
 
-def _idle_seconds(settings: Settings) -> float:
-    """From the batch's end until its machines are gone."""
+def idle_seconds(settings: Settings) -> float:
+    """From the end of the batch's time until its machines are gone, at most: a Job whose pods wait for a node lives on, and KEDA counts
+    them; its cooldown begins with its last count.
+    """
     if not settings.scales_by_batch:
         return 0.0
-    return DRAIN_SECONDS + BATCH_DOWN_SECONDS + settings.placement.idle_seconds
+    return OVER_SECONDS + BATCH_POLL_SECONDS + BATCH_DOWN_SECONDS + settings.placement.idle_seconds
 
 
 def _raise(servers: int, settings: Settings) -> str:

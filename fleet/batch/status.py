@@ -72,6 +72,13 @@ class Status:
         return "running" if self.job.get("status", {}).get("ready") else "waiting"
 
     @property
+    def is_over(self) -> bool:
+        """Whether its run's time is over: it has ended for it, or was suspended until then."""
+        return self.phase == "limit" or (
+            self.phase == "suspended" and self.run is not None and self.run.until <= self.now
+        )
+
+    @property
     def done(self) -> int:
         """Shards that are done: of a Job, what it says itself."""
         if self.job is None:
@@ -154,7 +161,7 @@ def outline(status: Status, where: Where) -> Outline:
 def go_on(status: Status, where: Where) -> str:
     """The command with which a batch without a running Job goes on, under limits that allow it."""
     words, run, left = [f"fleet batch run FILE {where}"], status.run, status.batch.shards - status.done
-    if run is not None and status.phase == "limit" and run.max_usd is not None and status.done:
+    if run is not None and status.is_over and run.max_usd is not None and status.done:
         # At the cost of a shard so far.
         words.append(f"--max-usd {ceil(max(status.usd * (1 + left / status.done), status.usd + run.idle_usd))}")
     if run is not None and run.deadline is not None and run.deadline <= status.now:
@@ -185,13 +192,15 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             write=go_on(status, where),
         )
     if status.phase == "suspended" and status.job is not None:
+        resume = f'kubectl patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\''
+        # Resumed after its time, its pods would bring servers and end at once.
         yield Finding(
             id="batch-suspended",
             subject=id_,
             severity="warning",
             found="its Job is suspended",
             why="somebody set spec.suspend; its deadline does not wait",
-            write=f'kubectl patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\'',
+            write=f"fleet batch cancel {id_} {where}, then {go_on(status, where)}" if status.is_over else resume,
         )
     if left is not None and run is not None and status.now + left > run.until:
         yield Finding(

@@ -121,17 +121,24 @@ class StoredBatch:
 
     def runs(self) -> tuple[Run, ...]:
         """All runs so far, in order."""
-        return self._read(RUNS, lambda told: tuple(map(Run.of, told["runs"]))) or ()
+        return self._read(RUNS, _runs_of) or ()
 
-    def write_runs(self, runs: Sequence[Run]) -> None:
-        """Store the runs so far."""
-        self.bucket.write(f"{self.prefix}{RUNS}", _json({"runs": [run.plain() for run in runs]}))
+    def write_runs(self, runs: Sequence[Run], *, instead_of: Sequence[Run]) -> bool:
+        """Store the runs. False if those that are stored are no longer the ones that the caller read: nothing is written then, as none may
+        be missing from the sum.
+        """
+        name = f"{self.prefix}{RUNS}"
+        content, generation = self.bucket.read_version(name)
+        if (self._parsed(RUNS, content, _runs_of) or ()) != tuple(instead_of):
+            return False
+        return self.bucket.replace(name, _json({"runs": [run.plain() for run in runs]}), generation)
 
     def end_run(self, ended: float) -> None:
-        """Note the end of the last run, unless it is known."""
+        """Note the end of the last run, unless it is known, or another one began meanwhile: the Job before it may still be there."""
         runs = self.runs()
-        if runs and runs[-1].ended is None:
-            self.write_runs([*runs[:-1], replace(runs[-1], ended=min(ended, runs[-1].until))])
+        if runs and runs[-1].ended is None and runs[-1].began <= ended:
+            over = replace(runs[-1], ended=min(ended, runs[-1].until))
+            self.write_runs([*runs[:-1], over], instead_of=runs)
 
     def parts(self) -> tuple[int, ...]:
         """Numbers of the shards that have their part."""
@@ -139,7 +146,9 @@ class StoredBatch:
         return tuple(int(blob.name.removeprefix(prefix)[:5]) for blob in self.bucket.list_all(prefix))
 
     def _read(self, name: str, of: Callable[[Mapping[str, Any]], _Told]) -> _Told | None:
-        content = self.bucket.read(f"{self.prefix}{name}")
+        return self._parsed(name, self.bucket.read(f"{self.prefix}{name}"), of)
+
+    def _parsed(self, name: str, content: bytes | None, of: Callable[[Mapping[str, Any]], _Told]) -> _Told | None:
         if content is None:
             return None
         try:
@@ -205,6 +214,10 @@ def upload(bucket: Bucket, shards: Shards, name: str, progress: Callable[[int, i
     )
     bucket.create(f"{stored.prefix}{BATCH}", batch.content())
     return batch
+
+
+def _runs_of(told: Mapping[str, Any]) -> tuple[Run, ...]:
+    return tuple(map(Run.of, told["runs"]))
 
 
 def _json(told: Mapping[str, Any]) -> bytes:

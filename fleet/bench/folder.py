@@ -70,7 +70,6 @@ class AskedSlo(_File):
 
     ttft_ms: float | None = None
     tpot_ms: float | None = None
-    e2e_ms: float | None = None
 
 
 class AskedShape(_File):

@@ -78,10 +78,27 @@ class Bucket:
                 if self.read(name) != content:
                     raise LiveError(f"{what}: it exists with other content", reason="already exists") from None
 
-    def write(self, name: str, content: bytes) -> None:
-        """Store an object, in place of one of this name."""
+    def read_version(self, name: str) -> tuple[bytes | None, int]:
+        """A small object's content and its generation; None and 0 if it does not exist."""
+        with as_live_errors(f"reading gs://{self.name}/{name}", _MAY):
+            while True:
+                blob = self._bucket.get_blob(name, **self._how)
+                if blob is None:
+                    return None, 0
+                with contextlib.suppress(NotFound):  # Replaced meanwhile.
+                    return bytes(blob.download_as_bytes(**self._how)), int(blob.generation)
+
+    def replace(self, name: str, content: bytes, generation: int) -> bool:
+        """Store an object in place of that generation, or with 0 where none is. False: another is there, and stays."""
         with as_live_errors(f"writing gs://{self.name}/{name}", _MAY_WRITE):
-            self._bucket.blob(name).upload_from_string(content, **_SENT, **self._how)
+            try:
+                self._bucket.blob(name).upload_from_string(
+                    content, if_generation_match=generation, **_SENT, **self._how
+                )
+            except PreconditionFailed:
+                # This very content: stored by an attempt whose answer was lost.
+                return self.read(name) == content
+            return True
 
     def delete(self, name: str) -> None:
         """Delete an object; a missing object is not an error."""

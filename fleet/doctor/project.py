@@ -11,7 +11,7 @@ from fleet.doctor.google import COMPUTE
 from fleet.doctor.rows import Question, row
 from infra.naming import name_of
 from settings.derived.google_cloud_needs import required_apis, required_permissions
-from settings.sections.capacity import Calendar, Ladder, Reservation, Spot
+from settings.sections.capacity import Calendar, ComputeClassMode, Reservation, Spot
 
 if TYPE_CHECKING:
     from fleet.doctor.google import Google
@@ -136,7 +136,7 @@ def _zones(settings: Settings, google: Google) -> Iterator[Finding]:
 def uses_spot(settings: Settings) -> bool:
     """Whether nodes may be Spot machines."""
     capacity = settings.capacity
-    return isinstance(capacity, Spot) or (isinstance(capacity, Ladder) and capacity.spot)
+    return isinstance(capacity, Spot) or (isinstance(capacity, ComputeClassMode) and capacity.spot)
 
 
 def _spot(settings: Settings, google: Google) -> Iterator[Finding]:
@@ -160,8 +160,8 @@ def reservation_of(settings: Settings) -> tuple[str, str] | None:
     match settings.capacity:
         case Reservation(name=name, project=project):
             return name, project or settings.project
-        case Ladder(reservation=rung) if rung is not None:
-            return rung.name, rung.project or settings.project
+        case ComputeClassMode(reservation=reserved) if reserved is not None:
+            return reserved.name, reserved.project or settings.project
         case Calendar(reservation=name):
             return name, settings.project
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from facts import prices
@@ -57,6 +58,8 @@ class Refused:
     why: str
     nearest: str = ""
     """The nearest goal that these machines reach."""
+    short: float | None = None
+    """How many times as much is asked as they reach; None where the nearest is no amount."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,11 @@ class Market:
     offers: tuple[Offer, ...]
     """Cheapest first, or most tokens first for a budget; upper bounds last."""
     refused: tuple[Refused, ...]
+
+    def nearest(self) -> Refused | None:
+        """Of the machines without an offer those that come nearest to the goal; None if none has a nearest goal."""
+        told = (one for one in self.refused if one.nearest)
+        return min(told, key=lambda one: inf if one.short is None else one.short, default=None)
 
     def best_of_each(self) -> Sequence[Offer]:
         """The best offer of each machine, best first."""
@@ -91,19 +99,20 @@ def market(asked: Asked) -> Market:
     # Refuses what is invalid on every machine.
     question = question_of(replace(asked, machine=None, model=None, capacity=DEFAULT_CAPACITY))
     offers: list[Offer] = []
-    refused: dict[tuple[str, str], list[str]] = {}
+    refused: dict[tuple[str, str, float | None], list[str]] = {}
     for machine in _machines():
         try:
             offers += offers_on(replace(asked, machine=machine.type), machine)
         except NoFitError:
-            refused.setdefault(("the model does not fit its GPUs", ""), []).append(machine.type)
+            refused.setdefault(("the model does not fit its GPUs", "", None), []).append(machine.type)
         except PlanImpossibleError as error:
-            refused.setdefault((error.why, error.nearest), []).append(machine.type)
+            refused.setdefault((error.why, error.nearest, error.short), []).append(machine.type)
     return Market(
         question=question,
         offers=tuple(sorted(offers, key=_order)),
         refused=tuple(
-            Refused(machines=tuple(types), why=why, nearest=nearest) for (why, nearest), types in refused.items()
+            Refused(machines=tuple(types), why=why, nearest=nearest, short=short)
+            for (why, nearest, short), types in refused.items()
         ),
     )
 

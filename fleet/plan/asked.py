@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+Capacity = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "compute-class"]
 StartsFrom = Literal["nothing", "cluster", "weights"]
 """What exists already: nothing; network and cluster; or the weights volume as well."""
 ANY_MACHINE: Final = "any"

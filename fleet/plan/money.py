@@ -35,8 +35,8 @@ def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
             ),
             region=question.region,
             capacity=question.capacity,
-            # A stated price is every rung's: the plan knows no reservation whose price it would be.
-            ladder=cost.LADDER_STEPS if question.usd_per_node_hour is None else cost.LADDER_STEPS[1:],
+            # A stated price is every priority's: the plan knows no reservation whose price it would be.
+            priorities=cost.PRIORITIES if question.usd_per_node_hour is None else cost.PRIORITIES[1:],
             usd_per_node_hour=question.usd_per_node_hour,
             weights=WeightsShape(
                 size_gib=sizing.volume_gib,
@@ -64,7 +64,9 @@ def _bought(billed: FleetShape, question: PlanQuestion, nodes: int) -> FleetShap
     )
     if billed.capacity == question.capacity:
         return shape
-    return replace(shape, capacity=question.capacity, ladder=cost.LADDER_STEPS, committed_nodes=None, reserved_nodes=0)
+    return replace(
+        shape, capacity=question.capacity, priorities=cost.PRIORITIES, committed_nodes=None, reserved_nodes=0
+    )
 
 
 def node_hour_usd(question: PlanQuestion) -> float | None:

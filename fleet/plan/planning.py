@@ -208,6 +208,7 @@ class _Planner:
             raise PlanImpossibleError(
                 f"{format_usd(usd)} an hour is less than the smallest fleet costs ({plural(fewest, 'node')} and infrastructure)",
                 f"{format_usd(cost(fewest))} an hour",
+                cost(fewest) / usd,
             )
         return MOST_MACHINES if beyond is None else beyond - 1
 
@@ -254,7 +255,9 @@ class _Planner:
             limits = " and ".join(f"{one.name} of {one.limit_ms:,.0f} ms" for one in misses)
             reached = " and ".join(f"{one.name} of {ceil(one.high_ms):,} ms" for one in misses)
             raise PlanImpossibleError(
-                f"{limits}: even one request per engine may take longer", f"{reached}, with one request per engine"
+                f"{limits}: even one request per engine may take longer",
+                f"{reached}, with one request per engine",
+                max(one.high_ms / one.limit_ms for one in misses),
             )
         beyond = lowest(lambda per_node: bool(missed(per_node)), least, ceil(held))
         return held if beyond is None else float(beyond - 1)
@@ -286,24 +289,29 @@ class _Planner:
                 f"{goal.documents:,} documents in {_format_hours(goal.deadline_hours or 0)}: with {count}, start-up takes "
                 f"{format_duration(start)} and processing {format_duration(hours * SECONDS_PER_HOUR - start)}; more nodes save little",
                 f"{_format_hours(hours)} with {count}; with cluster and weights in place start-up is shorter",
+                hours / goal.deadline_hours if goal.deadline_hours else None,
             )
         if self._reaches(most):
             miss = self._missed_on(most)[0]
             return PlanImpossibleError(
                 f"{miss.name} of {miss.limit_ms:,.0f} ms: {most:,} nodes may still take {miss.high_ms:,.0f} ms",
                 f"{miss.name} of {ceil(miss.high_ms):,} ms",
+                miss.high_ms / miss.limit_ms,
             )
         rate = share * self._rate(most)
         match goal:
             case Users():
-                amount = f"{share * self.most * most:,.0f} users"
+                asked, reached, unit = goal.users, share * self.most * most, "users"
             case RequestsPerSecond():
-                amount = f"{rate:,.0f} requests/s"
+                asked, reached, unit = goal.requests_per_s, rate, "requests/s"
+            case TokensPerSecond():
+                asked, reached, unit = goal.total_tokens_per_s, rate * self.workload.tokens_per_request, "total tok/s"
             case _:
-                amount = f"{rate * self.workload.tokens_per_request:,.0f} total tok/s"
+                raise AssertionError(goal)
         return PlanImpossibleError(
             f"the goal takes more than {most:,} nodes, the limit of one stack; plan several",
-            f"{amount} on {most:,} nodes",
+            f"{reached:,.0f} {unit} on {most:,} nodes",
+            asked / reached,
         )
 
     # The plan ---------------------------------------------------------------------------------------------------------
@@ -439,10 +447,14 @@ def _start(question: PlanQuestion, nodes: int, *, cluster: bool, weights: bool) 
 
 
 def _has_flex_start(question: PlanQuestion) -> bool:
-    """Whether a machine may be waited for at flex-start. A stack's own ladder may be without it."""
-    if question.capacity == "ladder" and question.billed is not None and question.billed.capacity == "ladder":
-        return "flex-start" in question.billed.ladder
-    return question.capacity in ("flex-start", "ladder")
+    """Whether a machine may be waited for at flex-start. A stack's own ComputeClass may be without it."""
+    if (
+        question.capacity == "compute-class"
+        and question.billed is not None
+        and question.billed.capacity == "compute-class"
+    ):
+        return "flex-start" in question.billed.priorities
+    return question.capacity in ("flex-start", "compute-class")
 
 
 def _size_of(question: PlanQuestion, nodes: int) -> Sizing:

@@ -187,7 +187,7 @@ def _capacity(plan: Plan) -> Iterator[tuple[str, Any]]:
         case "flex-start":
             yield "mode", capacity
             yield "runDurationSeconds", _run_seconds(plan)
-        case "ladder":
+        case "compute-class":
             yield "mode", capacity
             yield "flexStartSeconds", FLEX_START_MAX_SECONDS
         case "calendar":
@@ -239,7 +239,7 @@ def _server(plan: Plan) -> Iterator[tuple[str, Any]]:
     if changes := engine_changes(profile_facts(profile.name), profile):
         yield "engine", {camel_case(name, "-"): value for name, value in changes.items()}
     if question.split_because and question.machine.gpu == B200:  # elsewhere no lesson asks for it
-        yield "reasons", {"--tensor-parallel-size": question.split_because}
+        yield "tensorParallelReason", question.split_because
     needs: dict[str, Any] = {"concurrencyPerReplica": max(1, ceil(plan.in_flight_per_node))}
     if profile.shape.max_model_len_tokens < profile.context_tokens:
         needs["contextTokens"] = profile.shape.max_model_len_tokens

@@ -25,7 +25,7 @@ CAPACITIES: Final[Mapping[str, str]] = {
     "flex-start": "flex-start",
     "calendar": "a calendar reservation",
     "reservation": "a reservation",
-    "ladder": "the ladder (a reservation if you name one, Spot, flex-start)",
+    "compute-class": "a ComputeClass (a reservation if you name one, Spot, flex-start)",
 }
 ROUTINGS: Final[Mapping[str, str]] = {
     "cluster-ip": "a plain Service",
@@ -43,7 +43,7 @@ _QUOTAS: Final[Mapping[str, str]] = {
     "flex-start": "{gpus}, preemptible",
     "calendar": "none: a calendar reservation ({gpus}) uses no quota",
     "reservation": "{gpus}, held by the reservation",
-    "ladder": "{gpus}, preemptible; fewer where a reservation serves some",
+    "compute-class": "{gpus}, preemptible; fewer where a reservation serves some",
 }
 
 

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from fleet.report.as_markdown import markdown_text
 from fleet.report.markdown import WHOLE, prose
-from fleet.report.outline import Box, Element, Figure, Outline, Prose, Section
+from fleet.report.outline import Box, Brief, Element, Figure, Outline, Prose, Section
 
 _STYLE: Final = Path(__file__).with_name("page.css")
 _ALERT: Final = re.compile(r"<blockquote>\n<p>\[!(\w+)\]\s*")
@@ -56,6 +56,8 @@ def _with_places(elements: Iterable[Element], figures: dict[str, Figure]) -> tup
     for element in elements:
         if isinstance(element, Section | Box):
             element = replace(element, body=_with_places(element.body, figures))
+        elif isinstance(element, Brief):
+            element = replace(element, whole=_with_places(element.whole, figures))
         elif isinstance(element, Figure):
             figures[place := secrets.token_hex()] = element
             element = Prose(place)

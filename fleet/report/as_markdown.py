@@ -13,6 +13,7 @@ from fleet.report.markdown import LIMIT, Part, alert, cell, code, escape, fenced
 from fleet.report.outline import (
     Box,
     Branch,
+    Brief,
     Code,
     Edit,
     Element,
@@ -146,6 +147,8 @@ def _element(element: Element, depth: int) -> Iterator[str]:
             yield from alert(
                 _ALERTS.get(element.tone, "NOTE"), [*title, *_text(_elements(element.body, depth)).splitlines()]
             )
+        case Brief():
+            yield from _elements(element.whole, depth)
         case Finding():
             yield from _group([element])
         case Findings(findings, is_brief=True):

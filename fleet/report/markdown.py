@@ -39,14 +39,15 @@ def joined(parts: Iterable[Part], *, elsewhere: str, limit: int = LIMIT) -> str:
     `elsewhere` tells where to find them. If only the first part is left, it is cut at a line end.
     """
     kept = [part for part in parts if part.text]
+    last_first = sorted(range(len(kept)), key=lambda index: (kept[index].rank, index), reverse=True)
     out: list[Part] = []
     note = ""
     length = sum(len(part.text) + len("\n\n") for part in kept)
-    while length + len(note) + 1 > limit and len(kept) > 1:
-        last = max(range(len(kept)), key=lambda index: (kept[index].rank, index))
-        out.insert(0, kept.pop(last))
+    while length + len(note) + 1 > limit and len(out) < len(kept) - 1:
+        out.insert(0, kept[last_first[len(out)]])
         length -= len(out[0].text) + len("\n\n")
         note = _left_out(out, elsewhere)
+    kept = [kept[index] for index in sorted(last_first[len(out) :])]
     text = "\n\n".join(part.text for part in kept)
     if length + len(note) + 1 > limit:
         note = _left_out([Part(name=f"the rest of {kept[0].name}", text=""), *out], elsewhere)

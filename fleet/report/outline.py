@@ -142,6 +142,15 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """What is longer than a terminal's first screen has room for."""
+
+    on_screen: tuple[Element, ...]
+    """What the first screen says instead, and that there is more."""
+    whole: tuple[Element, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A heading and what stands below it."""
 
@@ -157,7 +166,7 @@ class Section:
     """Sections of the highest rank are left out first where a medium limits the length; rank 0 stays as long as possible."""
 
 
-Element = Prose | Items | Tiles | Table | Code | Next | Figure | Box | Finding | Findings | Tree | Section
+Element = Prose | Items | Tiles | Table | Code | Next | Figure | Box | Finding | Findings | Tree | Brief | Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +222,9 @@ def first_screen(outline: Outline) -> Outline:
 
 def _screen(elements: Iterable[Element], folded: dict[str, None]) -> Iterator[Element]:
     for element in shown(elements):
-        if not isinstance(element, Section):
+        if isinstance(element, Brief):
+            yield from element.on_screen
+        elif not isinstance(element, Section):
             yield element
         elif element.folding == "open":
             yield replace(element, body=tuple(_screen(element.body, folded)))
@@ -244,3 +255,5 @@ def _findings(elements: Iterable[Element]) -> Iterator[Finding]:
             yield from () if element.is_brief else element.findings
         elif isinstance(element, Section | Box):
             yield from _findings(element.body)
+        elif isinstance(element, Brief):
+            yield from _findings(element.whole)

@@ -38,8 +38,8 @@ def format_short(value: float) -> str:
     return f"{value:.4g}"
 
 
-LADDERS_RESERVATION = (
-    "The reservation of this ladder is paid whether its nodes run or not, and capacity.reservation.nodes does not say how many it "
+CLASS_RESERVATION = (
+    "The reservation of this ComputeClass is paid whether its nodes run or not, and capacity.reservation.nodes does not say how many it "
     "holds; what is saved is what lies beyond it."
 )
 """Said wherever a stack is priced at fewer nodes than its most."""

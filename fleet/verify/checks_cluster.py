@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from facts.texts import plural
 from fleet.verify.facts import Cluster, Facts, Node, Pod, the_cluster
 from fleet.verify.findings import Part, Seen, Unseen, check, difference
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -107,7 +107,7 @@ def _misplaced(node: Node, settings: Settings) -> Iterator[Part]:
         if node.labels.get(key) != value:
             yield difference(node.name, key, value, node.labels.get(key, "no such label"))
     spot_is_fine = settings.capacity.mode == "spot" or (
-        isinstance(settings.capacity, Ladder) and settings.capacity.spot
+        isinstance(settings.capacity, ComputeClassMode) and settings.capacity.spot
     )
     if not spot_is_fine:
         for key, value in _SPOT_LABELS:

@@ -95,9 +95,7 @@ def _policy(written: Manifest) -> Policy:
     name, annotations = metadata["name"], metadata["annotations"]
     subject, effect = annotations[f"{PREFIX}subject"], annotations[f"{PREFIX}on-gke"]
     if subject not in get_args(Subject) or effect not in get_args(Effect):
-        raise ValueError(
-            f"{name}: subject {subject} or on-gke {effect} is not allowed; see lab/autopilot/policies.py"
-        )
+        raise ValueError(f"{name}: subject {subject} or on-gke {effect} is not allowed; see lab/autopilot/policies.py")
     manifest = copy.deepcopy(written)
     spec = manifest["spec"]
     spec["failurePolicy"] = "Fail"

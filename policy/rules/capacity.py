@@ -94,9 +94,9 @@ def _flex_limits(resource: Resource, _: Settings) -> Iterator[Finding]:
         duration = pod.selector(RUN_DURATION)
         if duration is not None and _is_flex(pod) and not _within(duration):
             yield finding(f"{pod.spec_path}.nodeSelector has {RUN_DURATION}: {duration}")
-    for path, rung in _rungs(resource):
-        duration = dig(rung, "maxRunDurationSeconds")
-        if dig(rung, "flexStart", "enabled") is True and duration is not None and not _within(duration):
+    for path, priority in _priorities(resource):
+        duration = dig(priority, "maxRunDurationSeconds")
+        if dig(priority, "flexStart", "enabled") is True and duration is not None and not _within(duration):
             yield finding(f"{path}.maxRunDurationSeconds is {_as_written(duration)}")
 
 
@@ -118,21 +118,28 @@ def _unsound_class(resource: Resource, _: Settings) -> Iterator[Finding]:
     name = str(dig(resource.props, "metadata", "name") or "")
     if name.startswith(("gke", "autopilot")):
         yield finding(f"metadata.name is {name}", write="a name that does not begin with gke or autopilot")
-    for path, rung in _rungs(resource):
-        count, counts = quantity(dig(rung, "gpu", "count")), sorted({machine.gpus for machine in _machines(rung)})
+    for path, priority in _priorities(resource):
+        count, counts = (
+            quantity(dig(priority, "gpu", "count")),
+            sorted({machine.gpus for machine in _machines(priority)}),
+        )
         if counts and count is not None and count not in counts:
             yield finding(f"{path}.gpu.count is {count:g}", write=f"gpu.count: {_format_counts(counts)}")
-        if dig(rung, "reservations", "affinity") == "Specific":
-            if dig(rung, "location", "zones") or dig(resource.props, "spec", "priorityDefaults", "location", "zones"):
+        if dig(priority, "reservations", "affinity") == "Specific":
+            if dig(priority, "location", "zones") or dig(
+                resource.props, "spec", "priorityDefaults", "location", "zones"
+            ):
                 yield finding(
                     f"{path} has both a specific reservation and location.zones",
                     write="move the zones to reservations.specific[].zones",
                 )
-            if not tuple(listed(dig(rung, "reservations", "specific"))):
+            if not tuple(listed(dig(priority, "reservations", "specific"))):
                 yield finding(f"{path} has a specific reservation without a name", write="add reservations.specific")
-        if dig(rung, "flexStart", "enabled") is True and (dig(rung, "spot") is True or has(rung, "reservations")):
+        if dig(priority, "flexStart", "enabled") is True and (
+            dig(priority, "spot") is True or has(priority, "reservations")
+        ):
             yield finding(f"{path} combines flex-start with another mode", write="one priority for each mode")
-    gpus = any(dig(rung, "gpu") is not None for _path, rung in _rungs(resource))
+    gpus = any(dig(priority, "gpu") is not None for _path, priority in _priorities(resource))
     if gpus and dig(resource.props, "spec", "whenUnsatisfiable") != "DoNotScaleUp":
         yield finding(
             f"spec.whenUnsatisfiable is {dig(resource.props, 'spec', 'whenUnsatisfiable') or 'missing'}",
@@ -163,17 +170,17 @@ def _is_class(resource: Resource) -> bool:
     return resource.is_kubernetes and resource.kind == "ComputeClass"
 
 
-def _machines(rung: Mapping[str, Any]) -> tuple[Machine, ...]:
+def _machines(priority: Mapping[str, Any]) -> tuple[Machine, ...]:
     """Machines that match a priority; empty for an unknown GPU."""
-    named = MACHINES.get(str(dig(rung, "machineType")))
-    return of_accelerator(str(dig(rung, "gpu", "type"))) if named is None else (named,)
+    named = MACHINES.get(str(dig(priority, "machineType")))
+    return of_accelerator(str(dig(priority, "gpu", "type"))) if named is None else (named,)
 
 
-def _rungs(resource: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _priorities(resource: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The priorities of a ComputeClass, with their paths."""
     if _is_class(resource):
-        for index, rung in enumerate(listed(dig(resource.props, "spec", "priorities"))):
-            yield f"spec.priorities[{index}]", mapped(rung)
+        for index, priority in enumerate(listed(dig(resource.props, "spec", "priorities"))):
+            yield f"spec.priorities[{index}]", mapped(priority)
 
 
 RULES: Final = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from facts.finding import Finding
 from facts.sizing import BENCHMARK_CONNECTIONS, BENCHMARK_MACHINES
+from facts.texts import plural
 from settings.checks.unused import FILE_WORKLOADS
 from settings.derived.benchmark_load import (
     concurrencies,
@@ -42,7 +43,7 @@ _CONTEXT = Row(
 _PORTS = Row(
     "benchmark-connections",
     "one pod makes all connections, and has 28,232 ports for those to one address",
-    "a lower concurrency: servers are independent, and a load per replica is measured on fewer of them as well",
+    "a lower concurrency, or fewer replicas: servers are independent, and a load per replica is measured on fewer of them as well",
 )
 _CLIENTS = Row(
     "benchmark-clients",
@@ -78,8 +79,12 @@ def benchmark_problems(settings: Settings) -> Iterator[Finding]:
         yield _CONTEXT("benchmark.workload", benchmark.workload, allowed)
     load = load_of(settings)
     if load.connections > BENCHMARK_CONNECTIONS:
+        per_replica = max(concurrencies(settings))
+        replicas, fewer = load.connections // per_replica, BENCHMARK_CONNECTIONS // per_replica
         allowed = (
-            f"at most {BENCHMARK_CONNECTIONS:,} requests in flight on all replicas; this load has {load.connections:,}"
+            f"at most {BENCHMARK_CONNECTIONS:,} requests in flight, and {plural(replicas, 'replica')} with {per_replica:,} each make "
+            f"{load.connections:,}: up to {BENCHMARK_CONNECTIONS // replicas:,} each"
+            + (f", or up to {plural(fewer, 'replica')}" if fewer else "")
         )
         yield _PORTS("benchmark.concurrency", list(concurrencies(settings)), allowed)
     if load.clients > (most_clients := max(BENCHMARK_MACHINES.values())):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from facts.engines import parse
+from facts.engines import LONGEST_CONTEXT_TOKENS, parse
 from facts.finding import Finding
 from facts.machines import B200
 from facts.memory import FOUR_BIT_CACHE
@@ -34,7 +34,7 @@ _OTHER_MODEL = Row(
 _OTHER_CONTEXT = Row(
     "yarn-of-other-context",
     "positions would be scaled for another training length",
-    "the model's own originalContextTokens",
+    "no yarn",
 )
 _FOR_NOTHING = Row(
     "yarn-without-long-context",
@@ -90,15 +90,15 @@ def _yarn(settings: Settings) -> Iterator[Finding]:
     shape, engine, yarn = serving.shape, serving.engine, serving.engine.yarn
     if yarn is None:
         return
-    original, longest = yarn.original_context_tokens, yarn.longest_context_tokens
+    original, longest = LONGEST_CONTEXT_TOKENS, yarn.longest_context_tokens
     if "hf-overrides" in parse(engine.extra_args):
         yield _OVERRIDES("server.engine.extraArgs", "--hf-overrides", "left out with server.engine.yarn")
     if shape is not None and not shape.extends_by_yarn:
         allowed = "Qwen3.5 with a vision tower and without a scaled rotary embedding"
         yield _OTHER_MODEL("server.engine.yarn", serving.model.id, allowed)
     elif shape is not None and original != shape.context_tokens:
-        allowed = f"{shape.context_tokens}, max_position_embeddings of {serving.model.id}"
-        yield _OTHER_CONTEXT("server.engine.yarn.originalContextTokens", original, allowed)
+        allowed = f"a model with max_position_embeddings of {original}; this one has {shape.context_tokens}"
+        yield _OTHER_CONTEXT("server.engine.yarn", serving.model.id, allowed)
     elif (engine.max_model_len or 0) <= original:
         yield _FOR_NOTHING("server.engine.maxModelLen", engine.max_model_len, f"more than {original}, up to {longest}")
     else:

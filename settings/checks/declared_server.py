@@ -11,7 +11,7 @@ from facts.engines import Flags, parse
 from facts.lessons.served import READY_TIMEOUT, Served
 from facts.lessons.words import StackFile
 from facts.machines import Gpu
-from facts.models import CATALOGUE, ModelShape
+from facts.models import ModelShape
 from settings import shaped_engine
 from settings.derived.scaling import load_of_a_server
 from settings.sections.capacity import Reservation
@@ -25,9 +25,7 @@ from settings.sections.engine import (
     option_value,
 )
 from settings.sections.model import Model
-from settings.sections.section import NAMESPACE
 from settings.sections.weights import MOUNT_PATH
-from settings.serving import TRUST
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -87,9 +85,9 @@ class EngineServer(Served):
         return self.engine.extra_env
 
     @property
-    def reasons(self) -> Mapping[str, str]:
-        """None: a component's are judged on its pod."""
-        return {}
+    def tensor_parallel_reason(self) -> str:
+        """None: a component's is judged on its pod."""
+        return ""
 
     @property
     def gpu(self) -> Gpu:
@@ -144,9 +142,9 @@ class DeclaredServer(EngineServer):
         self._settings = settings
 
     @property
-    def reasons(self) -> Mapping[str, str]:
-        """`server.reasons`, and that of the model's adapters."""
-        return reasons(self._settings)
+    def tensor_parallel_reason(self) -> str:
+        """`server.tensorParallelReason`."""
+        return self._settings.server.tensor_parallel_reason or ""
 
     @property
     def why_production(self) -> str:
@@ -197,16 +195,6 @@ class DeclaredServer(EngineServer):
     def answering_engines(self) -> int:
         """Those of decode with `server.shape`."""
         return shaped_engine.answering_engines(self.engine, self._settings.server.shape)
-
-
-def reasons(settings: Settings) -> dict[str, str]:
-    """Reasons for options and variables: `server.reasons`, and those of the model's adapters and code and of prefill apart from decode."""
-    adapters = settings.serving.model.adapters
-    pinned = {"--lora-modules": f"pinned in {NAMESPACE}:model.adapters, {len(adapters)} of them"} if adapters else {}
-    model, listed = settings.serving.model, CATALOGUE.get(settings.serving.model.id)
-    if listed and (why := listed.why_own_code(settings.serving.engine.version)):
-        pinned[TRUST] = f"{why}, of the pinned commit {model.revision[:7]} (catalog)"
-    return {**pinned, **shaped_engine.reasons(settings.server), **settings.server.reasons}
 
 
 @cache

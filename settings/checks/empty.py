@@ -14,9 +14,11 @@ from facts.finding import Finding
 from settings.row import Row
 from settings.sections.section import NAMESPACE, Section
 
-RUNG: Final = "flexStartSeconds"
-"""The only key outside `engine` whose null is a choice: it removes the rung."""
-_NULL_HAS_A_MEANING: Final = re.compile(rf"{NAMESPACE}:(?:capacity\.{RUNG}|(?:server|rollout)\.engine\.[A-Za-z0-9]+)")
+FLEX_START: Final = "flexStartSeconds"
+"""The only key outside `engine` whose null is a choice: without it a ComputeClass has no flex-start priority."""
+_NULL_HAS_A_MEANING: Final = re.compile(
+    rf"{NAMESPACE}:(?:capacity\.{FLEX_START}|(?:server|rollout)\.engine\.[A-Za-z0-9]+)"
+)
 """In `engine`, null removes a profile's setting."""
 _OWN_VALUES: Final = re.compile(rf"{NAMESPACE}:(?:labels|(?:server|rollout)\.engine\.extraEnv)\..*", re.DOTALL)
 """Values of the user's own keys: an empty label and an empty variable are common."""

@@ -11,7 +11,7 @@ from facts.machines import Machine, of_accelerator
 from facts.regions import nearest_region
 from facts.sizing import POD_ROUTER_DISK_GIB
 from settings.row import Row
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _node(settings: Settings) -> Iterator[Finding]:
         if given > most:
             allowed = f"up to {most}{unit} on {machine.type} for {settings.gpus_per_replica} of {machine.gpus} GPUs"
             yield _LARGE_POD(f"server.resources.{field}", given, allowed)
-    if isinstance(settings.capacity, Ladder):
+    if isinstance(settings.capacity, ComputeClassMode):
         return  # its ComputeClass names the machine type
     others = of_accelerator(machine.accelerator)
     for other in others[: others.index(machine)]:

@@ -59,7 +59,6 @@ def monitoring_problems(settings: Settings) -> Iterator[Finding]:
     for kind, name, there in (
         (section.Slack, "slackToken", settings.has_slack_token),
         (section.PagerDuty, "pagerdutyKey", settings.has_pagerduty_key),
-        (section.Webhook, "webhookPassword", settings.has_webhook_password),
     ):
         if not there and any(isinstance(channel, kind) for channel in channels):
             yield _NO_SECRET(f"{NAMESPACE}:{name}", None, "an encrypted value, or a channel {type: existing} instead")

@@ -1,4 +1,4 @@
-"""Checks of the parsers of reasoning and tool calls: each named once, registered in the release, and missing ones reported."""
+"""Checks of the parsers of reasoning and tool calls: registered in the release, and missing ones reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ _VARIANTS: Final = {"minimax_m2_append_think": "minimax_m2"}
 # Run, with each release's parsers and a tokenizer of 256 bytes: 13 of 18 reasoning parsers of 0.18.1 (qwen3 too) raise an error, in the
 # engine's startup; 14 of 42 of 0.33.0 (qwen3 not). 8 of 33 tool parsers of 0.18.1 raise one, in requests with tools; 9 of 58 of 0.33.0,
 # in the API server's startup. Read: StructuredOutputManager.__init__ and OpenAIServing of 0.18.1, validate_parser_tokenizer of 0.33.0.
-_TWICE = Row("parser-named-twice", "a server has one parser", "the right parser in `model`, and none in server.engine")
 _UNREGISTERED = Row(
     "parser-of-another-release",
     "the release does not have this parser and would not start",
@@ -35,35 +34,21 @@ _MISSING = Row(
     "model-without-parser",
     "the profile has one, and the catalog does not list this model; without one, reasoning stays in the text, and tool_choice auto is "
     "refused",
-    "the parser of its base model (`fleet models --format json`) or of its model card; in server.engine null for none",
+    "the parser of its base model (`fleet models --format json`) or of its model card",
     "note",
 )
 
 
 def parser_problems(settings: Settings) -> Iterator[Finding]:
     """Every problem with the model's parsers."""
-    serving, engine, own = settings.serving, settings.serving.engine, settings.model
+    serving, engine = settings.serving, settings.serving.engine
     listed = CATALOGUE.get(serving.model.id)
-    chosen: tuple[tuple[str, str | None, str | None, str | None, parsers.Kind], ...] = (
-        (
-            "toolCallParser",
-            engine.tool_call_parser,
-            own.tool_call_parser if own else None,
-            listed.tool_parser if listed else None,
-            "tools",
-        ),
-        (
-            "reasoningParser",
-            engine.reasoning_parser,
-            own.reasoning_parser if own else None,
-            listed.reasoning_parser if listed else None,
-            "reasoning",
-        ),
+    chosen: tuple[tuple[str, str | None, str | None, parsers.Kind], ...] = (
+        ("toolCallParser", engine.tool_call_parser, listed.tool_parser if listed else None, "tools"),
+        ("reasoningParser", engine.reasoning_parser, listed.reasoning_parser if listed else None, "reasoning"),
     )
-    for name, value, of_model, in_catalogue, kind in chosen:
-        path = f"model.{name}" if value == of_model else f"server.engine.{name}"
-        if of_model is not None and name in serving.overrides and value != of_model:
-            yield _TWICE(f"server.engine.{name}", value, f"left out, or {of_model}, as in model.{name}")
+    for name, value, in_catalogue, kind in chosen:
+        path = f"server.engine.{name}"
         unknown = tuple(unregistered(path, value, kind, engine.version))
         yield from unknown
         is_catalogues = in_catalogue in (None, _VARIANTS.get(str(value), value))
@@ -71,7 +56,7 @@ def parser_problems(settings: Settings) -> Iterator[Finding]:
         if value is not None and not unknown and not is_catalogues and not part_for(_OPTIONS[kind], value):
             yield _OTHER(path, value, f"{in_catalogue}, the catalog's for {serving.model.id}")
     for name in serving.unnamed_parsers:
-        yield _MISSING(f"model.{name}", None, "a parser of the release, or none")
+        yield _MISSING(f"server.engine.{name}", None, "a parser of the release, or null for none")
 
 
 def unregistered(subject: str, value: str | None, kind: parsers.Kind, version: str) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ _IN_CAPITALS: Final = re.compile(
     r"(?:.*/)?(?:MY[-_]|YOUR[-_])?(?:PROJECT|ORGANIZATION|ORG|TOPIC|BUCKET)(?:[-_]ID)?(?:/.*)?"
 )
 """`projects/PROJECT/topics/TOPIC`, as in documentation; ids of Google Cloud are in lowercase."""
-_FREE_TEXT: Final = frozenset({"labels", "reasons"})
+_FREE_TEXT: Final = frozenset({"labels", "tensorParallelReason"})
 """Keys whose values name nothing that is reached."""
 _PROJECT = Row(
     "placeholder-project",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from facts.finding import Finding
 from settings.checks.lessons import lessons
 from settings.checks.structure import server_problems
-from settings.derived.canary import release, weights_ending
+from settings.derived.canary import has_own_weights, release
 from settings.row import Row
 from settings.sections.capacity import Reservation
 from settings.sections.rollout import canary_path
@@ -78,7 +78,7 @@ def _beside_the_servers(settings: Settings, canary: Settings) -> Iterator[Findin
         yield _NO_PICKER("rollout.weight", weight, "a weight with endpoint.kind inferenceGateway only")
     if settings.server.replicas == 0:
         yield _PAUSED("server.replicas", 0, "1 or more with rollout")
-    if settings.weights.source == "image" and weights_ending(settings):
+    if settings.weights.source == "image" and has_own_weights(settings):
         allowed = "left out with weights.source: image"
         yield _IMAGE("rollout.model", canary.serving.model.revision, allowed)
     if release(settings) == release(canary):

@@ -88,7 +88,7 @@ _NEEDS_KEDA = Row(
 _NO_SAVING = Row(
     "scaling-saves-nothing",
     "a reservation is billed whether its nodes run or not",
-    "capacity: {mode: ladder}, with a reservation for the minimum number of servers and hourly nodes for the rest",
+    "capacity: {mode: compute-class}, with a reservation for the minimum number of servers and hourly nodes for the rest",
     "note",
 )
 _MEASURING = Row(

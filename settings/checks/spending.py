@@ -61,8 +61,8 @@ _NO_SAVING = Row(
 )
 _UNCOUNTED = Row(
     "spending-reservation-uncounted",
-    "the ladder's reservation is billed whether a server runs or not: a pause saves only the nodes beyond it, and the sum counts it only "
-    "with capacity.reservation.nodes",
+    "the ComputeClass's reservation is billed whether a server runs or not: a pause saves only the nodes beyond it, and the sum counts it "
+    "only with capacity.reservation.nodes",
     "then: warn, with capacity: {reservation: {nodes: NODES OF THE RESERVATION}}",
 )
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from math import ceil
 from typing import TYPE_CHECKING
 
-from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS, MAX_GRACE_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, LEAST_USEFUL_SECONDS
 from facts.cost import bill, node_price, priced_items
-from facts.engines import EXIT_SECONDS, LEAST_DRAIN_SECONDS
 from facts.finding import Finding, Severity
 from facts.gke_releases import LONG_NOTICE
 from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB
@@ -37,7 +36,7 @@ from settings.derived.drain import drain, mean_request_seconds
 from settings.derived.figures import fleet_shape
 from settings.derived.replica_start import replica_start
 from settings.row import Row
-from settings.sections.capacity import FlexStart, Ladder, Reservation, ladder_class
+from settings.sections.capacity import ComputeClassMode, FlexStart, Reservation, compute_class_name
 from settings.sections.section import NAMESPACE
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ _NO_PROXIES = Row(
 )
 _LONG_NAMESPACE = Row(
     "namespace-too-long",
-    "the ladder's nodes have the name of its ComputeClass as a label's value",
+    "nodes of a ComputeClass have its name as a label's value",
     "a shorter namespace",
 )
 _SHORT_RUN = Row(
@@ -78,10 +77,10 @@ _SHORT_RUN = Row(
     "a node is deleted so soon after its server begins to serve that most of the price is paid for starts",
     f"{FLEX_START_MAX_SECONDS}, the maximum",
 )
-_NO_RUNGS = Row(
-    "ladder-without-rungs",
+_NO_PRIORITIES = Row(
+    "compute-class-without-priorities",
     "a class of Spot alone is worth its object for the longer notice that newer versions give",
-    "{mode: spot}, or another rung",
+    "{mode: spot}, or another priority",
 )
 _SMALL_RESERVATION = Row(
     "reservation-too-small",
@@ -102,11 +101,6 @@ _FULL_DISK = Row(
     "download-exceeds-disk",
     "the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, and the next pod downloads again",
     "that ephemeralStorageGib, or weights: {source: hyperdisk}",
-)
-_SHARED_MEMORY = Row(
-    "shm-takes-memory",
-    "/dev/shm counts against the pod's memory, and the engines need the rest",
-    "a smaller shmGib, or none",
 )
 _EXTERNAL = Row(
     "replicas-elsewhere",
@@ -132,26 +126,11 @@ _V1_ONLY = Row(
     "gateway: {enabled: true} without internalLoadBalancer, which routes /v1 only",
     "warning",
 )
-_LONG_DRAIN = Row(
-    "drain-above-grace",
-    f"the pod is killed at the end of capacity.graceSeconds, and vLLM needs {EXIT_SECONDS} s to exit",
-    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
-)
-_SHORT_GRACE = Row(
-    "grace-below-exit",
-    f"vLLM needs {EXIT_SECONDS} s to exit: a pod killed sooner cuts every stream at each update, scale-in and drained node",
-    f"remove capacity.graceSeconds: it is then {MAX_GRACE_SECONDS}, GKE's maximum",
-)
 _SHORT_DRAIN = Row(
     "drain-below-request",
     "longer requests are cut at each update, scale-in and drained node, of the record's mean request too",
     "remove it, if your answers take longer",
     "warning",
-)
-_TIMEOUT = Row(
-    "shutdown-timeout-set",
-    "the server derives it from server.drainSeconds and the grace period; with several API servers it has no effect",
-    "server.drainSeconds, without shutdownTimeoutSeconds",
 )
 _LOW_PRICE = Row(
     "node-price-low",
@@ -237,16 +216,18 @@ def _platform(settings: Settings) -> Iterator[Finding]:
 
 def _capacity(settings: Settings) -> Iterator[Finding]:
     capacity, namespace = settings.capacity, settings.namespace
-    made = ladder_class(namespace, settings.machine)
-    if isinstance(capacity, Ladder) and len(made) > MAX_LABEL:
+    made = compute_class_name(namespace, settings.machine)
+    if isinstance(capacity, ComputeClassMode) and len(made) > MAX_LABEL:
         yield _LONG_NAMESPACE(
-            "namespace", namespace, f"up to {MAX_LABEL - len(made) + len(namespace)} characters with a ladder"
+            "namespace", namespace, f"up to {MAX_LABEL - len(made) + len(namespace)} characters with a ComputeClass"
         )
     yield from _run_duration(settings)
-    rungless = isinstance(capacity, Ladder) and capacity.reservation is None and capacity.flex_start_seconds is None
-    if isinstance(capacity, Ladder) and rungless and not (capacity.spot and settings.has_extended_shutdown):
+    is_empty = (
+        isinstance(capacity, ComputeClassMode) and capacity.reservation is None and capacity.flex_start_seconds is None
+    )
+    if isinstance(capacity, ComputeClassMode) and is_empty and not (capacity.spot and settings.has_extended_shutdown):
         allowed = f"reservation or flexStartSeconds; spot alone with GKE {LONG_NOTICE}, by cluster.minVersion"
-        yield _NO_RUNGS("capacity", "spot only" if capacity.spot else "nothing", allowed)
+        yield _NO_PRIORITIES("capacity", "spot only" if capacity.spot else "nothing", allowed)
     if isinstance(capacity, Reservation) and capacity.nodes is not None and capacity.nodes < settings.nodes:
         canary = ", the canary's included" if settings.canary_replicas else ""
         allowed = f"{settings.nodes} or more by server.{settings.server.size_key}{canary}"
@@ -258,7 +239,7 @@ def _run_duration(settings: Settings) -> Iterator[Finding]:
     capacity = settings.capacity
     if isinstance(capacity, FlexStart):
         name, seconds = "runDurationSeconds", capacity.run_duration_seconds
-    elif isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None:
+    elif isinstance(capacity, ComputeClassMode) and capacity.flex_start_seconds is not None:
         name, seconds = "flexStartSeconds", capacity.flex_start_seconds
     else:
         return
@@ -289,10 +270,7 @@ def _weights(settings: Settings) -> Iterator[Finding]:
 
 
 def _server(settings: Settings) -> Iterator[Finding]:
-    server, resources = settings.server, settings.resources
-    if resources.shm_gib * 2 > resources.memory_gib:
-        allowed = f"up to half of memoryGib ({resources.memory_gib // 2})"
-        yield _SHARED_MEMORY("server.resources.shmGib", resources.shm_gib, allowed)
+    server = settings.server
     yield from rank_problems(settings)
     yield from split_problems(settings)
     if server.replicas == "external" and server.scaling.mode == "none":
@@ -335,21 +313,13 @@ def _exposure(settings: Settings) -> Iterator[Finding]:
 
 
 def _shutdown(settings: Settings) -> Iterator[Finding]:
-    grace, drain_seconds = settings.placement.grace_seconds, settings.server.drain_seconds
-    planned = drain(grace, drain_seconds, settings.api_servers_of_a_stream)
-    if drain_seconds is not None and drain_seconds + EXIT_SECONDS > grace:
-        allowed = f"up to {max(0, grace - EXIT_SECONDS)} with capacity.graceSeconds {grace}"
-        yield _LONG_DRAIN("server.drainSeconds", drain_seconds, allowed)
-    elif grace < (least := EXIT_SECONDS + LEAST_DRAIN_SECONDS):
-        yield _SHORT_GRACE("capacity.graceSeconds", grace, f"{least} to {MAX_GRACE_SECONDS}")
-    elif planned.stream_seconds < (mean := mean_request_seconds()):
+    drain_seconds = settings.server.drain_seconds
+    planned = drain(drain_seconds, settings.api_servers_of_a_stream)
+    if drain_seconds is not None and planned.stream_seconds < (mean := mean_request_seconds()):
         allowed = (
             f"this value, if answers take less than {planned.stream_seconds} s; the record's take {mean:g} s on average"
         )
-        path = "capacity.graceSeconds" if drain_seconds is None else "server.drainSeconds"
-        yield _SHORT_DRAIN(path, grace if drain_seconds is None else drain_seconds, allowed)
-    if timeout := settings.server.engine.get("shutdownTimeoutSeconds"):
-        yield _TIMEOUT("server.engine.shutdownTimeoutSeconds", timeout, "0, or left out")
+        yield _SHORT_DRAIN("server.drainSeconds", drain_seconds, allowed)
 
 
 def _node_price(settings: Settings) -> Iterator[Finding]:

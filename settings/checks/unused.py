@@ -36,6 +36,11 @@ _NEEDED: Final[tuple[tuple[tuple[str, ...], str, Callable[[Settings], bool]], ..
         "endpoint.kind: inferenceGateway",
         lambda stack: stack.has_picker or not stack.gateway.enabled,
     ),
+    (
+        ("server.tensorParallelReason",),
+        "server.engine.tensorParallelSize above 1",
+        lambda stack: stack.serving.engine.tensor_parallel_size > 1,
+    ),
     (("endpoint.router",), "endpoint.kind: leastRequest", lambda stack: stack.has_router),
     (
         ("benchmark.dataset",),

@@ -1,4 +1,4 @@
-"""Differences between a canary and the servers, for the names of weights and for promotion."""
+"""Differences between a canary and the servers, for its weights and for promotion."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from settings.stack import Settings
-
-ENDING_DIGITS = 7
-"""Digits of a revision in the names of its weights' objects."""
 
 
 def release(settings: Settings) -> dict[str, Any]:
@@ -24,14 +21,9 @@ def release(settings: Settings) -> dict[str, Any]:
     }
 
 
-def weights_ending(settings: Settings) -> str | None:
-    """Suffix of the names of the canary's weights: digits of their revision, different from the servers' suffix. None if it mounts the
-    servers' weights or has no volume.
-    """
+def has_own_weights(settings: Settings) -> bool:
+    """Whether the canary has a volume of weights beside the servers'. It mounts theirs if the revision is the same."""
     canary, own = settings.canary, settings.serving.model
     if canary is None or not settings.weights.has_volume:
-        return None
-    if (canary.model.id, canary.model.revision) == (own.id, own.revision):
-        return None
-    first, second = (canary.model.revision[at : at + ENDING_DIGITS] for at in (0, ENDING_DIGITS))
-    return second if first == settings.weights.name_ending else first
+        return False
+    return (canary.model.id, canary.model.revision) != (own.id, own.revision)

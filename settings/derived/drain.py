@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from facts import ledger
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS
 
 DRAIN_SECONDS: Final = 120
@@ -24,8 +25,8 @@ class Drain:
     """Seconds before the stop signal; requests in flight continue."""
     after_signal_seconds: int
     """Seconds for running requests after the stop signal; 0 if vLLM cannot use them."""
-    grace_seconds: int
-    """Seconds until the kill, including both."""
+    grace_seconds: int = MAX_GRACE_SECONDS
+    """Seconds until the kill, including both: GKE's maximum at a scale-down. A Spot notice leaves 15 s whatever this says."""
 
     @property
     def stream_seconds(self) -> int:
@@ -38,16 +39,12 @@ def mean_request_seconds() -> float:
     return float(ledger.value("users.seconds_per_request"))
 
 
-def drain(grace_seconds: int, drain_seconds: int | None, api_servers: int) -> Drain:
-    """The shutdown for a grace period, `server.drainSeconds` and a number of API servers; docs/decisions/07-server.md gives the reasons."""
-    most = max(0, grace_seconds - EXIT_SECONDS)
-    # A short grace period is divided: endpoints are removed first.
-    least = min(ENDPOINT_SECONDS, grace_seconds // 3)
+def drain(drain_seconds: int | None, api_servers: int) -> Drain:
+    """The shutdown for `server.drainSeconds` and a number of API servers; docs/decisions/07-server.md gives the reasons."""
+    most = MAX_GRACE_SECONDS - EXIT_SECONDS
     if api_servers > 1:
         # The parent stops its API servers first, so no response is delivered after the signal: draining is the sleep.
-        wanted = DRAIN_SECONDS if drain_seconds is None else drain_seconds
-        sleep = min(wanted, max(least, most))
-        return Drain(pre_stop_seconds=sleep, after_signal_seconds=0, grace_seconds=grace_seconds)
-    wanted = most if drain_seconds is None else min(drain_seconds, most)
-    sleep = least if drain_seconds is None else min(least, drain_seconds)
-    return Drain(pre_stop_seconds=sleep, after_signal_seconds=max(0, wanted - sleep), grace_seconds=grace_seconds)
+        return Drain(pre_stop_seconds=DRAIN_SECONDS if drain_seconds is None else drain_seconds, after_signal_seconds=0)
+    wanted = most if drain_seconds is None else drain_seconds
+    sleep = min(ENDPOINT_SECONDS, wanted)
+    return Drain(pre_stop_seconds=sleep, after_signal_seconds=wanted - sleep)

@@ -13,10 +13,10 @@ from facts.names import BATCH_CLIENT_VCPUS, KEDA_VCPUS, SPENDING_GUARD_VCPUS
 from facts.sizing import VLLM_IMAGE_GIB
 from settings.derived.batch_pods import batch_pods
 from settings.derived.benchmark_load import load_of
-from settings.derived.canary import weights_ending
+from settings.derived.canary import has_own_weights
 from settings.derived.router import router_vcpus
 from settings.derived.scaling import scaling_policy
-from settings.sections.capacity import Ladder, Reservation
+from settings.sections.capacity import ComputeClassMode, Reservation
 from settings.sections.engine import effective_environment, effective_flags
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     committed = capacity.nodes or settings.nodes if isinstance(capacity, Reservation) else None
     served = [
         serving
-        for serving in (settings.serving, settings.canary if weights_ending(settings) else None)
+        for serving in (settings.serving, settings.canary if has_own_weights(settings) else None)
         if serving is not None
     ]
     weights_gib = sum(serving.model.size_gb for serving in served) * 1e9 / 2**30
@@ -147,10 +147,10 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         boot_disk_gib=settings.boot_disk_gib,
         region=settings.region,
         capacity=settings.placement.price_key,
-        ladder=_steps(capacity) if isinstance(capacity, Ladder) else (),
+        priorities=_steps(capacity) if isinstance(capacity, ComputeClassMode) else (),
         committed_nodes=committed,
         reserved_nodes=(capacity.reservation.nodes or 0)
-        if isinstance(capacity, Ladder) and capacity.reservation is not None
+        if isinstance(capacity, ComputeClassMode) and capacity.reservation is not None
         else 0,
         usd_per_node_hour=capacity.usd_per_node_hour,
         cluster=own,
@@ -169,7 +169,6 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
         * (int(weights.is_written) if weights.has_volume else settings.replicas + settings.canary_replicas),
         benchmark_machine_type=None if benchmark is None else load_of(settings).machine_type,
         epp_vcpus=gateway.epp.cpu * settings.pickers,
-        epp_machine_type="c4-standard-16" if settings.has_picker and gateway.epp.on_c4 else None,
         keda_vcpus=KEDA_VCPUS if settings.makes_keda else 0,
         spending_guard_vcpus=SPENDING_GUARD_VCPUS if settings.spending is not None else 0,
         batch_vcpus=BATCH_CLIENT_VCPUS * batch_pods(settings).per_server * settings.replicas
@@ -187,13 +186,13 @@ def fleet_shape(settings: Settings) -> cost.FleetShape:
     )
 
 
-def _steps(ladder: Ladder) -> tuple[str, ...]:
+def _steps(capacity: ComputeClassMode) -> tuple[str, ...]:
     there = {
-        "reservation": ladder.reservation is not None,
-        "spot": ladder.spot,
-        "flex-start": ladder.flex_start_seconds is not None,
+        "reservation": capacity.reservation is not None,
+        "spot": capacity.spot,
+        "flex-start": capacity.flex_start_seconds is not None,
     }
-    return tuple(step for step in cost.LADDER_STEPS if there[step])
+    return tuple(step for step in cost.PRIORITIES if there[step])
 
 
 def _rounded(value: float | None, digits: int = 4) -> float | None:

@@ -27,9 +27,9 @@ from facts.quotas import (
 from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
 from facts.texts import plural
 from settings.derived.benchmark_load import load_of
-from settings.derived.canary import weights_ending
-from settings.sections.capacity import FlexStart, Ladder, OnDemand, Spot
-from settings.sections.weights import WRITER_CPU
+from settings.derived.canary import has_own_weights
+from settings.sections.capacity import ComputeClassMode, FlexStart, OnDemand, Spot
+from settings.sections.weights import WRITER_CPU, WRITER_FAMILY
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -59,7 +59,7 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
     if not _bought(settings):
         return
     because = f"{settings.nodes} {machine.type} of {plural(machine.gpus, 'GPU')}"
-    if isinstance(settings.capacity, Ladder) and settings.capacity.reservation is not None:
+    if isinstance(settings.capacity, ComputeClassMode) and settings.capacity.reservation is not None:
         because += "; fewer where the reservation serves some"
     spot = not isinstance(settings.capacity, OnDemand)
     yield QuotaNeed(quota=gpus(machine.gpu, spot=spot), amount=settings.gpus, because=because)
@@ -68,11 +68,11 @@ def _gpus(settings: Settings) -> Iterator[QuotaNeed]:
 
 def _bought(settings: Settings) -> bool:
     """Whether new nodes count against quotas."""
-    return isinstance(settings.capacity, OnDemand | Spot | FlexStart | Ladder)
+    return isinstance(settings.capacity, OnDemand | Spot | FlexStart | ComputeClassMode)
 
 
 def _cpus(settings: Settings) -> Iterator[QuotaNeed]:
-    machines = [*_c4(settings), *_writer(settings), *_system(settings)]
+    machines = [*_clients(settings), *_writer(settings), *_system(settings)]
     if settings.machine.family in FAMILIES_WITH_CPU_QUOTA and settings.nodes and _bought(settings):
         machines.insert(0, (settings.machine.type, settings.nodes))
     quotas = {quota.metric: quota for quota in (family_cpus(_family(machine)) for machine, _ in machines)}
@@ -94,7 +94,7 @@ def _cpu_need(settings: Settings, quota: Quota, machines: Sequence[tuple[str, in
 
 def _disks(settings: Settings) -> Iterator[QuotaNeed]:
     size, zones = settings.weights.size_gib, len(settings.zones)
-    releases = 1 if weights_ending(settings) is None else 2
+    releases = 2 if has_own_weights(settings) else 1
     twice = "" if releases == 1 else "; as much for the canary's weights"
     if settings.weights.source == "hyperdisk":
         yield QuotaNeed(
@@ -113,9 +113,7 @@ def _disks(settings: Settings) -> Iterator[QuotaNeed]:
 
 def _boot_disks(settings: Settings) -> Iterator[QuotaNeed]:
     servers = (settings.machine.type, settings.nodes, settings.boot_disk_gib)
-    hyperdisks = [
-        (machine, count, SMALLEST_BOOT_DISK_GIB) for machine, count in (*_picker(settings), *_writer(settings))
-    ]
+    hyperdisks = [(machine, count, SMALLEST_BOOT_DISK_GIB) for machine, count in _writer(settings)]
     client_gib = boot_disk_gib(BENCHMARK_CLIENT_DISK_GIB * GIB)
     hyperdisks += [(machine, count, client_gib) for machine, count in _clients(settings)]
     ssds = [(f"{machine} of Autopilot itself", count, SMALLEST_BOOT_DISK_GIB) for machine, count in _system(settings)]
@@ -129,24 +127,14 @@ def _boot_disks(settings: Settings) -> Iterator[QuotaNeed]:
         )
 
 
-def _c4(settings: Settings) -> Iterator[tuple[str, int]]:
-    yield from _clients(settings)
-    yield from _picker(settings)
-
-
 def _clients(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.benchmark.enabled:
         yield load_of(settings).machine_type, 1
 
 
-def _picker(settings: Settings) -> Iterator[tuple[str, int]]:
-    if settings.has_picker and settings.gateway.epp.on_c4:
-        yield f"c4-standard-{machine_for_cpus(settings.gateway.epp.cpu)}", settings.pickers
-
-
 def _writer(settings: Settings) -> Iterator[tuple[str, int]]:
     if settings.weights.source == "hyperdisk":
-        yield f"{settings.weights.writer.machine_family}-standard-{machine_for_cpus(WRITER_CPU)}", 1
+        yield f"{WRITER_FAMILY}-standard-{machine_for_cpus(WRITER_CPU)}", 1
 
 
 def _system(settings: Settings) -> Iterator[tuple[str, int]]:

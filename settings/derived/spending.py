@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from facts import cost, prices
 from settings.derived.figures import fleet_shape
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 
 if TYPE_CHECKING:
     from settings.stack import Settings
@@ -22,11 +22,11 @@ class Rates:
     fixed: float
     """Billed with zero servers as well: disks, network, cluster, reserved nodes."""
     per_machine: float
-    """One GPU machine with its disks; of a ladder, on its dearest rung."""
-    per_rung: Mapping[str, float]
-    """The same by the ladder's rung; empty where all rungs cost the same or one has no price."""
+    """One GPU machine with its disks; of a ComputeClass, at its dearest priority."""
+    per_priority: Mapping[str, float]
+    """The same by the ComputeClass's priority; empty where all priorities cost the same or one has no price."""
     reserved_nodes: int
-    """Machines of the ladder's reservation; 0 without one, or where their number or price is not known."""
+    """Machines of the ComputeClass's reservation; 0 without one, or where their number or price is not known."""
     per_reserved_node: float
     """One of them while it does not run."""
     full: float | None
@@ -34,7 +34,7 @@ class Rates:
     paid_anyway: bool
     """Whether machines are billed even if they do not run, and are in `fixed`."""
     reserved_first: bool
-    """Whether the first machines are a ladder's reservation, which is billed whether a pod uses it or not."""
+    """Whether the first machines are a ComputeClass's reservation, which is billed whether a pod uses it or not."""
     unknown: tuple[str, ...]
     """Names of items with an unknown price, which are not counted."""
     unknown_ids: tuple[str, ...]
@@ -88,14 +88,14 @@ def rates(settings: Settings) -> Rates:
     # The guard counts the reservation by the machines that run in it.
     shape = replace(fleet_shape(settings), benchmark_machine_type=None, reserved_nodes=0)
     capacity = settings.capacity
-    rungs = cost.rung_prices(shape)
-    known = {rung: usd for rung, usd in rungs.items() if usd is not None}
-    is_known = bool(known) and len(known) == len(rungs)
+    priorities = cost.priority_prices(shape)
+    known = {priority: usd for priority, usd in priorities.items() if usd is not None}
+    is_known = bool(known) and len(known) == len(priorities)
     if is_known:
         shape = replace(shape, usd_per_node_hour=max(known.values()))
     whole, one_node = cost.bill(shape), cost.bill(replace(shape, nodes=1, committed_nodes=None))
     per_machine = one_node.usd_per_hour_known - one_node.residual_usd_per_hour
-    reservation = capacity.reservation if isinstance(capacity, Ladder) else None
+    reservation = capacity.reservation if isinstance(capacity, ComputeClassMode) else None
     reserved_nodes = (reservation.nodes or 0) if reservation is not None and is_known else 0
     per_reserved_node = known["reservation"] if reserved_nodes else 0.0
     never_used = max(0, reserved_nodes - settings.nodes)
@@ -103,7 +103,9 @@ def rates(settings: Settings) -> Rates:
     return Rates(
         fixed=whole.residual_usd_per_hour,
         per_machine=per_machine,
-        per_rung={rung: per_machine + usd - max(known.values()) for rung, usd in known.items()} if differ else {},
+        per_priority={priority: per_machine + usd - max(known.values()) for priority, usd in known.items()}
+        if differ
+        else {},
         reserved_nodes=reserved_nodes,
         per_reserved_node=per_reserved_node,
         full=None if whole.usd_per_hour is None else whole.usd_per_hour + never_used * per_reserved_node,

@@ -13,7 +13,7 @@ from facts.signals.model import Catalogue, Front, Price, Watched
 from facts.time_to_serve import Step, time_to_serve
 from settings.derived.replica_start import replica_start
 from settings.derived.spending import rates
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 
 if TYPE_CHECKING:
     from settings.derived.figures import Figures
@@ -52,7 +52,6 @@ def watched(settings: Settings, figures: Figures) -> Watched:
         objective=promised.objective,
         node_seconds=_slow(step for step in start if step.id in TO_PULL),
         start_seconds=_slow(start),
-        grace_seconds=settings.placement.grace_seconds,
         interval_seconds=settings.monitoring.interval_seconds,
     )
 
@@ -71,7 +70,7 @@ def _price(settings: Settings, figures: Figures) -> Price | None:
         return None
     return Price(
         per_node=usd,
-        is_upper_bound=isinstance(settings.capacity, Ladder),
+        is_upper_bound=isinstance(settings.capacity, ComputeClassMode),
         reserved=counted.reserved_nodes * counted.per_reserved_node,
         pods_per_node=max(1, settings.machine.gpus // settings.gpus_per_replica),
         by_guard=settings.spending is not None and settings.monitoring.alerts is not None and not counted.paid_anyway,

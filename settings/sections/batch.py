@@ -56,10 +56,6 @@ class BatchDefaults(Section):
     """Longest answer in tokens. Default: chat answers up to the model's context, completions up to 16 tokens."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature; 0 always takes the likeliest token. Default: the model's."""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Share of probability that tokens are drawn from. Default: the model's."""
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
-    """Seed of the sampling. Default: none."""
 
     def body(self) -> dict[str, int | float]:
         """The given fields, by their names in a request's body."""

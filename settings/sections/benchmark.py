@@ -45,8 +45,6 @@ class Slo(Section):
     """Maximum time to first token (TTFT) in milliseconds. Default: no limit."""
     tpot_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
     """Maximum mean time per output token after the first (TPOT) in milliseconds. Default: no limit."""
-    e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = Field(default=None, alias="e2eMs")
-    """Maximum time from request to last token in milliseconds. Default: no limit."""
 
 
 WorkloadName = Literal["article", "vllm-1024-512", "shared-prefix-512", "sharegpt", "trace"]

@@ -10,7 +10,7 @@ from settings.sections.section import Section, like
 
 
 class Budget(Section):
-    """A billing budget, which sends warnings and never stops spending."""
+    """A billing budget, which warns at 50, 90 and 100 % of the amount and never stops spending."""
 
     billing_account: Annotated[
         str,
@@ -22,9 +22,3 @@ class Budget(Section):
     """Id of the billing account, e.g. "01ABCD-234567-89EFAB"."""
     usd_per_month: Annotated[int, Field(gt=0, le=1_000_000_000)]
     """Amount a month in whole USD; the billing account's currency must be USD."""
-    thresholds: Annotated[tuple[Annotated[float, Field(gt=0, le=2)], ...], Field(min_length=1, max_length=100)] = (
-        0.5,
-        0.9,
-        1.0,
-    )
-    """Shares of the amount that trigger a warning; 1.0 is 100 %."""

@@ -18,7 +18,6 @@ from facts.capacity import (
     FLEX_START_WAIT_SECONDS,
     FULL_QUOTA_IDLE_SECONDS,
     IDLE_SECONDS,
-    MAX_GRACE_SECONDS,
     PROVISIONING_MINUTES,
     RECYCLE_LEAD_SECONDS,
 )
@@ -43,10 +42,7 @@ SPOT_TOLERATION: Mapping[str, str] = {
 class _Mode(Section):
     usd_per_node_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
     """Your price of one node, USD an hour. Default: the published price of this mode in the stack's region (`fleet prices`); without
-    one, nodes have no price. For a ladder with a reservation: the reservation's, and of rungs without a published price."""
-    grace_seconds: Annotated[int, Field(ge=0, le=MAX_GRACE_SECONDS)] = MAX_GRACE_SECONDS
-    """Seconds until a stopping server is killed, 0 to 600, GKE's maximum at a scale-down. A server stops earlier when its requests are
-    done: `server.drainSeconds`. A Spot notice leaves 15 s whatever this says."""
+    one, nodes have no price. For a ComputeClass with a reservation: the reservation's, and of priorities without a published price."""
 
 
 class OnDemand(_Mode):
@@ -87,14 +83,12 @@ class Reservation(_Mode):
     """Project that owns a shared reservation. Default: the stack's project."""
     nodes: Annotated[int, Field(ge=1, le=1_000)] | None = None
     """Machines of the reservation, all billed, used or not. Default: as many as server.replicas need."""
-    blocks: Annotated[tuple[Name, ...], Field(max_length=1)] = ()
-    """Block of a dense reservation that pods must run in, at most one name. Default: any."""
     commitment: Literal["none", "cud-1y", "cud-3y"] = "none"
     """Committed use discount for these nodes. It is a price, not capacity."""
 
 
-class LadderReservation(Section):
-    """First rung: a reservation, used before any other capacity."""
+class ClassReservation(Section):
+    """First priority: a reservation, used before any other capacity."""
 
     name: Name
     """Name of an existing specific reservation."""
@@ -104,16 +98,16 @@ class LadderReservation(Section):
     """Machines of the reservation, which are paid whether they run or not. Default: unknown, and only those that run are counted."""
 
 
-class Ladder(_Mode):
+class ComputeClassMode(_Mode):
     """A custom ComputeClass that tries a reservation, then Spot, then flex-start, in that order."""
 
-    mode: Literal["ladder"]
-    reservation: LadderReservation | None = None
-    """First rung. Default: none; the ladder starts with Spot."""
+    mode: Literal["compute-class"]
+    reservation: ClassReservation | None = None
+    """First priority. Default: none; the ComputeClass starts with Spot."""
     flex_start_seconds: Annotated[int, Field(ge=FLEX_START_MIN_SECONDS, le=FLEX_START_MAX_SECONDS)] | None = (
         FLEX_START_MAX_SECONDS
     )
-    """Run duration of the flex-start rung in seconds; null removes the rung."""
+    """Run duration of the flex-start priority in seconds; null removes the priority."""
     spot: bool = True
     """Use Spot, before flex-start."""
 
@@ -128,17 +122,19 @@ class Ladder(_Mode):
         return self.reservation is not None and self.reservation.nodes is None
 
 
-AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | Ladder
+AnyMode = OnDemand | Spot | FlexStart | Calendar | Reservation | ComputeClassMode
 Capacity = Annotated[AnyMode, Field(discriminator="mode")]
 """The six provisioning modes, by `mode`."""
 
 
 def has_flex_start(capacity: AnyMode) -> bool:
     """Whether a node may be waited for at flex-start, `FLEX_START_WAIT_SECONDS` at most."""
-    return isinstance(capacity, FlexStart) or (isinstance(capacity, Ladder) and capacity.flex_start_seconds is not None)
+    return isinstance(capacity, FlexStart) or (
+        isinstance(capacity, ComputeClassMode) and capacity.flex_start_seconds is not None
+    )
 
 
-PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "ladder"]
+PriceKey = Literal["on-demand", "spot", "cud-1y", "cud-3y", "flex-start", "calendar", "reservation", "compute-class"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,8 +148,6 @@ class Placement:
     """Whether pods request optional local SSDs."""
     node_selector: Mapping[str, str]
     tolerations: tuple[Mapping[str, Any], ...]
-    grace_seconds: int
-    """terminationGracePeriodSeconds of a server pod."""
     idle_seconds: int
     """Time until GKE removes a node without pods."""
     provisioning_minutes: int
@@ -166,11 +160,11 @@ class Placement:
     """Zones with a weights volume; replicas are spread over them."""
 
 
-def ladder_class(namespace: str, machine: Machine) -> str:
-    """Name of the ladder's ComputeClass for `namespace`, e.g. "b200-ladder-vllm-dev". ComputeClasses are cluster-wide, and their names
+def compute_class_name(namespace: str, machine: Machine) -> str:
+    """Name of the ComputeClass for `namespace`, e.g. "b200-vllm-dev". ComputeClasses are cluster-wide, and their names
     must not start with `gke` or `autopilot`.
     """
-    return f"{machine.accelerator.removeprefix('nvidia-')}-ladder-{namespace}"
+    return f"{machine.accelerator.removeprefix('nvidia-')}-{namespace}"
 
 
 def placement(
@@ -183,7 +177,7 @@ def placement(
     local_ssd: bool = False,
     full_quota: bool = False,
 ) -> Placement:
-    """Selectors, tolerations, grace period and price for pods of `namespace`, from machine type and capacity mode.
+    """Selectors, tolerations and price for pods of `namespace`, from machine type and capacity mode.
 
     `machine`: `facts.machines.find("g2-standard-12")`; without a default, because its GPUs are the bill. `gpus`: default all of the
     machine's. If several machine types have the same labels, the pod's requests decide which one GKE creates. `full_quota`: whether the
@@ -225,13 +219,11 @@ def placement(
             selector[f"{_GKE}/reservation-affinity"] = "specific"
             if capacity.project is not None:
                 selector[f"{_GKE}/reservation-project"] = capacity.project
-            if capacity.blocks:
-                selector[f"{_GKE}/reservation-blocks"] = capacity.blocks[0]
             key = "reservation" if capacity.commitment == "none" else capacity.commitment
-        case Ladder():
+        case ComputeClassMode():
             # All other selectors belong in the ComputeClass: a contradiction makes the pod unschedulable.
-            key = "ladder"
-            selector = {f"{_GKE}/compute-class": ladder_class(namespace, machine)}
+            key = "compute-class"
+            selector = {f"{_GKE}/compute-class": compute_class_name(namespace, machine)}
             idle_seconds = FULL_QUOTA_IDLE_SECONDS if full_quota else CLASS_IDLE_SECONDS
             if capacity.spot:
                 # Nodes that GKE creates for a ComputeClass have no Spot taint (cluster autoscaler, injection.go); others may.
@@ -243,7 +235,6 @@ def placement(
         local_ssd=local_ssd,
         node_selector=selector,
         tolerations=tolerations,
-        grace_seconds=capacity.grace_seconds,
         idle_seconds=idle_seconds,
         provisioning_minutes=PROVISIONING_MINUTES + has_flex_start(capacity) * FLEX_START_WAIT_SECONDS // 60,
         interruptible=interruptible,

@@ -61,14 +61,12 @@ MOST_YARN = 4.0
 
 
 class Yarn(Section):
-    """A longer context by YaRN (`--hf-overrides`), for Qwen3.5. It is static: positions of short prompts are scaled too, which may lower
-    the quality of their responses.
+    """A longer context by YaRN (`--hf-overrides`), for Qwen3.5 with its own context of 262,144 tokens. It is static: positions of short
+    prompts are scaled too, which may lower the quality of their responses.
     """
 
     factor: Annotated[float, Field(gt=1, le=MOST_YARN)]
     """How many times the original context. Published by the model's authors: 4.0 for 1,010,000 tokens. Use the smallest that is enough."""
-    original_context_tokens: Annotated[int, Field(ge=1, le=LONGEST_CONTEXT_TOKENS)] = LONGEST_CONTEXT_TOKENS
-    """`max_position_embeddings` of the model's config.json in tokens. Default: Qwen3.5's 262,144."""
 
     @property
     def longest_context_tokens(self) -> int:
@@ -85,13 +83,13 @@ class Yarn(Section):
         rope = {
             "rope_type": "yarn",
             "factor": self.factor,
-            "original_max_position_embeddings": self.original_context_tokens,
+            "original_max_position_embeddings": LONGEST_CONTEXT_TOKENS,
         }
         return {"text_config": {"max_position_embeddings": self._scaled_tokens, "rope_parameters": rope}}
 
     @property
     def _scaled_tokens(self) -> int:
-        return int(self.factor * self.original_context_tokens)
+        return int(self.factor * LONGEST_CONTEXT_TOKENS)
 
 
 class Engine(Section):
@@ -196,9 +194,6 @@ class Engine(Section):
     use qwen3_coder, as published commands do; qwen3_xml reads the same format; hermes is for older Qwen models."""
     thinking: Switch = None
     """Whether a chat request thinks by default (`--default-chat-template-kwargs`). Default: the model's template."""
-    shutdown_timeout_seconds: Annotated[int, Field(ge=0, le=3_600)] | None = None
-    """`--shutdown-timeout` in seconds: time for running requests to finish after SIGTERM. Default 0: requests are aborted. Effective
-    with one API server only; with several, the pod's preStop pause drains requests."""
     disable_uvicorn_access_log: Switch = None
     """`--disable-uvicorn-access-log`: no log line per request. Default off. A node serves about 83 requests a second."""
 

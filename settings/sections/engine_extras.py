@@ -12,7 +12,6 @@ from facts.releases import INSTEAD
 from facts.secrets_in_text import names_secret
 
 _FLAG = re.compile(r"^--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+\+?)?(=.+)?$", re.DOTALL)
-_KEY = re.compile(r"--[a-z][a-z0-9_-]*(\.[A-Za-z0-9_.-]+)?")
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 _OF_THE_SERVER = {
@@ -25,6 +24,7 @@ _OF_THE_SERVER = {
     "hf-token": "anyone who can read the pod can read a flag; set weights.tokenSecret",
     "config": "flags in a file would not be checked",
     "headless": "a server without HTTP fails its probes",
+    "shutdown-timeout": "server.drainSeconds sets it, with one API server; with several it has no effect",
     "enable-auto-tool-choice": "toolCallParser sets it",
     "download-dir": "the weights are mounted, not downloaded by the engine",
 }
@@ -80,16 +80,6 @@ def check_extra_args(arguments: tuple[str, ...], fields: Mapping[str, str]) -> t
                 "set_elsewhere", "{what}", {"what": what, "near": f"extraArgs: without --{written}"}
             )
     return arguments
-
-
-def check_keys(reasons: dict[str, str]) -> dict[str, str]:
-    """The reasons. Raises ValueError for a key that is neither a flag nor a variable."""
-    for key in reasons:
-        if not (_KEY.fullmatch(key) or _VARIABLE.fullmatch(key)):
-            raise ValueError(
-                f"{key!r} must be a flag, such as --trust-remote-code, or a variable, such as VLLM_PLUGINS"
-            )
-    return reasons
 
 
 def check_extra_env(variables: dict[str, str]) -> dict[str, str]:

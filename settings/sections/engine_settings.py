@@ -12,7 +12,6 @@ from typing import Any
 from facts.engines import Scalar
 
 LONG_NAMES: Mapping[str, str] = {
-    "shutdown_timeout_seconds": "shutdown-timeout",
     "speculative": "speculative-config",
     "thinking": "default-chat-template-kwargs",
     "yarn": "hf-overrides",
@@ -29,7 +28,7 @@ ALSO_EXTRA = frozenset({"yarn"})
 """Fields that are one use of their flag: it is an extra flag for the others."""
 
 _NOT_A_FLAG = frozenset({"version", "extra_args", "extra_env", *ENVIRONMENT})
-_NO_BEARING_ON_SPEED = frozenset({"served_model_name", "shutdown_timeout_seconds", "seed"})
+_NO_BEARING_ON_SPEED = frozenset({"served_model_name", "seed"})
 _PARALLEL_SIZES: Mapping[str, int] = {"data_parallel_size": 1, "tensor_parallel_size": 1}
 _CAPITAL = re.compile(r"[A-Z]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,10 @@ Hostname = Annotated[
 """A DNS name with a domain. Source: Gateway API v1, Hostname; without a wildcard, because the DNS records name one host."""
 
 
+EPP_MEMORY_GIB: Final = 16
+"""Memory of the endpoint picker, as in the article."""
+
+
 class Epp(Section):
     """The endpoint picker, which chooses a replica for each request."""
 
@@ -29,12 +33,8 @@ class Epp(Section):
     continues it, by objects of this program, with a pool of its own: the route changes to it once it is ready."""
     cpu: Annotated[int, Field(ge=1, le=48)] = 10
     """vCPU of the endpoint picker. It crashed at 8,000 connections with the chart's old default of 0.5; the article uses 10."""
-    memory_gib: Annotated[int, Field(ge=1, le=180)] = 16
-    """Memory of the endpoint picker in GiB."""
     replicas: Annotated[int, Field(ge=1, le=3)] = 1
     """1, or 2 to 3 for standby. Only one picker is active at a time, so more replicas do not add throughput."""
-    on_c4: bool = False
-    """Prefer a C4 node, whose faster threads help the per-token gRPC work. Not tested by the article."""
 
 
 class Tls(Section):

@@ -10,7 +10,6 @@ from pydantic_core import core_schema
 
 from facts import strict_json
 from facts.model_config import MOST_BYTES, ModelShape, from_config
-from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import Section, like
 
 Revision = Annotated[str, like(r"^[0-9a-f]{40}$", "a commit id of 40 hexadecimal digits in lowercase")]
@@ -134,10 +133,5 @@ class ChosenModel(Section):
     kv_bytes_per_token: KvBytesPerToken | None = None
     """Instead of `config` for a model whose architecture is not known here: bytes of one token in the cache of one GPU, with the stack's
     `tensorParallelSize` and `kvCacheDtype`. vLLM's log at startup has the available memory for the cache, and its size in tokens."""
-    reasoning_parser: ReasoningParser | None = None
-    """vLLM's parser of the model's reasoning. Default: the catalog's, where the profile uses one; none for a model that the catalog does
-    not list, because vLLM does not start with a parser whose tokens are missing in the tokenizer."""
-    tool_call_parser: ToolCallParser | None = None
-    """vLLM's parser of the model's tool calls. Default: as for `reasoningParser`."""
     adapters: Adapters = ()
     """LoRA adapters that the servers serve beside the model, each under its own name. Guide: docs/own-model.md."""

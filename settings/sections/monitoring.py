@@ -54,37 +54,10 @@ class PagerDuty(Channel):
     """Type of the channel."""
 
 
-class PubSub(Channel):
-    """A Pub/Sub topic."""
-
-    type: Literal["pubsub"]
-    """Type of the channel."""
-    topic: Annotated[
-        str, like(rf"^projects/{_PROJECT}/topics/[A-Za-z][A-Za-z0-9_.~+%-]{{2,254}}$", "projects/PROJECT/topics/TOPIC")
-    ]
-    """Full name of the topic. Cloud Monitoring's notification service agent needs roles/pubsub.publisher on it."""
-
-
-class Webhook(Channel):
-    """An HTTPS endpoint that accepts POST with basic authentication. The password is the secret key `vllm-fleet:webhookPassword`."""
-
-    type: Literal["webhook"]
-    """Type of the channel."""
-    url: Annotated[
-        str,
-        like(
-            rf"^https://{HOST_PATTERN}(:[0-9]{{1,5}})?(/[A-Za-z0-9._~!\x24&'()*+,;=:%/-]*)?$",
-            "an https address without user, password or query",
-        ),
-        Field(max_length=2_048),
-    ]
-    """URL of the endpoint."""
-    username: Annotated[str, like(r"^[!-9;-~]{1,128}$", "up to 128 ASCII characters without spaces and colons")]
-    """User name for basic authentication, without a colon. Source: RFC 7617."""
-
-
 class Existing(Channel):
-    """An existing channel: created in the console, as is best for Slack, or by another stack."""
+    """An existing channel of any kind, such as a webhook or a Pub/Sub topic: created in the console, as is best for Slack, or by another
+    stack.
+    """
 
     type: Literal["existing"]
     """Type of the channel."""
@@ -98,7 +71,7 @@ class Existing(Channel):
     """Full name of the channel; `gcloud beta monitoring channels list --format='value(name)'` lists them."""
 
 
-AnyChannel = Annotated[Email | Slack | PagerDuty | PubSub | Webhook | Existing, Field(discriminator="type")]
+AnyChannel = Annotated[Email | Slack | PagerDuty | Existing, Field(discriminator="type")]
 
 
 class Objectives(Section):

@@ -11,11 +11,11 @@ from settings.sections.model import ChosenModel, Model, Repository, Revision, Si
 from settings.sections.section import NAMESPACE, Section
 from settings.sections.server import ImageChoice, Server
 
-_OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "reasoning_parser", "tool_call_parser", "adapters")
+_OF_THE_MODEL: Final = ("config", "kv_bytes_per_token", "adapters")
 """What another revision of a model has in common with it."""
 _OF_THE_SERVER: Final = (
     "gpus",
-    "reasons",
+    "tensor_parallel_reason",
     "needs",
     "resources",
     "startup_minutes",

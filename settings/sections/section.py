@@ -54,7 +54,6 @@ SECRET_KEYS = {
     "apiKey": "hasApiKey",
     "slackToken": "hasSlackToken",
     "pagerdutyKey": "hasPagerdutyKey",
-    "webhookPassword": "hasWebhookPassword",
 }
 """Top-level secret keys, and the field of `Settings` that tells whether each is set. Settings never contain the values."""
 

@@ -16,7 +16,6 @@ from facts.node_room import LEAST_EPHEMERAL_STORAGE_GIB, SHARE_PERCENT
 from facts.releases import CURRENT, find
 from facts.sizing import POD_ROUTER_DISK_GIB
 from facts.workloads import workloads_with_lengths
-from settings.sections.engine_extras import check_keys
 from settings.sections.scaling import Scaling
 from settings.sections.section import IMAGE_PART, SecretReference, Section, ShortName, like
 from settings.sections.shape import POD_ROUTER_CPU, POD_ROUTER_MEMORY_GIB, Shape
@@ -39,7 +38,6 @@ Tag = Annotated[
         f"a release, such as {find(CURRENT).tag} or {find(CURRENT).tag}-cu130",
     ),
 ]
-Reason = Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")]
 DEFAULT_REPOSITORY = "vllm/vllm-openai"
 
 
@@ -87,6 +85,7 @@ class PodResources:
     memory_gib: int
     ephemeral_storage_gib: int
     shm_gib: int
+    """Size of /dev/shm, part of the memory: at most a quarter of it."""
 
 
 class Resources(Section):
@@ -101,8 +100,6 @@ class Resources(Section):
     """Disk space of the pod in GiB: image layers, logs, compile caches, and the weights with `source: huggingface`. Default: 500 on a
     machine type that always has local SSDs, at most 90 % of its share of them; else 47 plus the weights. GKE makes the boot disk as
     large as the requests need; optional local SSDs are used instead of a boot disk above 400 GiB."""
-    shm_gib: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Size of /dev/shm in GiB, part of the memory. Default: 8 per GPU, at most a quarter of the memory."""
 
     def of_pod(
         self, machine: Machine, gpus: int, *, downloaded_gb: float = 0, has_router: bool = False
@@ -119,7 +116,7 @@ class Resources(Section):
             cpu=self.cpu or max(1, min(CPU_PER_GPU * gpus, share.cpu - cpu)),
             memory_gib=memory_gib,
             ephemeral_storage_gib=self.ephemeral_storage_gib or disk_gib,
-            shm_gib=self.shm_gib or max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
+            shm_gib=max(1, min(SHM_GIB_PER_GPU * gpus, memory_gib // 4)),
         )
 
 
@@ -179,9 +176,9 @@ class Server(Section):
     machines."""
     engine: dict[str, Any] = {}
     """Engine settings that differ from the profile's, by camelCase name, e.g. `{maxModelLen: 8192}`."""
-    reasons: Annotated[dict[str, Reason], AfterValidator(check_keys)] = {}
-    """Why this stack needs an option or variable of the class "needs a reason", by flag or variable, e.g.
-    `{"--trust-remote-code": "the model has its own tokenizer"}`. Reviewers see it in the preview and on the Deployment."""
+    tensor_parallel_reason: Annotated[str, like(r"^\S.{8,498}\S$", "one line of 10 to 500 characters")] | None = None
+    """Why a model that fits one B200 is split over several by `engine.tensorParallelSize`, such as latency. Reviewers see it in the preview
+    and on the Deployment. Default: none, and the split is refused."""
     needs: Needs = Needs()
     """The expected traffic."""
     image: ImageChoice = ImageChoice()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -18,16 +18,11 @@ MOUNT_PATH = "/weights"
 """Mount path in writer and servers; the model is in a folder of its name below."""
 
 
+WRITER_FAMILY: Final = "c4a"
+"""Machine family of the pod that downloads, as in the article: Arm machines that can attach Hyperdisk ML."""
 WRITER_CPU = 4
 WRITER_MEMORY_GIB = 16
 """Of the pod that downloads. Git LFS needs little; the page cache speeds up checksums."""
-
-
-class Writer(Section):
-    """The Job that downloads the weights."""
-
-    machine_family: Literal["c4a", "n4a"] = "c4a"
-    """Machine family of the writer. These Arm families can attach Hyperdisk ML; C4A as in the article."""
 
 
 class Weights(Section):
@@ -46,11 +41,6 @@ class Weights(Section):
     """Provisioned read throughput of the volume in MiB/s, shared by all replicas of a zone."""
     token_secret: SecretReference | None = None
     """Secret Manager secret with a Hugging Face token: its name, or `{name, version}`. Qwen3.5-27B-FP8 is public and needs none."""
-    writer: Writer = Writer()
-    """The download Job."""
-    name_ending: Annotated[str, like(r"^[0-9a-f]{7}$", "7 hexadecimal digits in lowercase")] = ""
-    """Suffix of the volume's resource names. Written when a canary's revision goes to the servers, which then take over its
-    volume (docs/rollout.md). Anything else creates a second volume with the same weights."""
 
     @property
     def has_volume(self) -> bool:

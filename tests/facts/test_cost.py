@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from facts import cost, prices
-from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill, format_indication, rung_prices
+from facts.cost import Bill, FleetShape, LineItem, WeightsShape, bill, format_indication, priority_prices
 from facts.disks import throughput_for_readers_mibps
 from facts.machines import find
 
@@ -57,8 +57,10 @@ def test_a_price_of_another_region_is_told_and_never_used() -> None:
     assert nodes.elsewhere is not None
     assert nodes.elsewhere.region == "us-east1"  # nearer than us-central1, which has the same price
     assert nodes.indicated_usd_per_hour == pytest.approx(12 * 88.9272)
-    ladder = replace(SPOT, capacity="ladder", machine=find("a3-highgpu-8g"), region="europe-west12", reserved_nodes=15)
-    idle = line(bill(ladder), "reservation")
+    in_class = replace(
+        SPOT, capacity="compute-class", machine=find("a3-highgpu-8g"), region="europe-west12", reserved_nodes=15
+    )
+    idle = line(bill(in_class), "reservation")
     assert idle.usd_per_hour is None
     assert idle.elsewhere is not None
     assert idle.indicated_usd_per_hour == pytest.approx(3 * idle.elsewhere.usd)
@@ -86,7 +88,7 @@ def test_a_million_tokens_cost_less_than_the_article_rounds_to() -> None:
     assert spot == pytest.approx(0.0985, abs=0.0001)
 
 
-@pytest.mark.parametrize("capacity", ["flex-start", "cud-1y", "reservation", "ladder"])
+@pytest.mark.parametrize("capacity", ["flex-start", "cud-1y", "reservation", "compute-class"])
 def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity: str) -> None:
     answer = bill(replace(SPOT, capacity=capacity))
     nodes = line(answer, "nodes")
@@ -98,8 +100,8 @@ def test_capacity_without_a_price_is_unknown_with_its_reason_never_zero(capacity
     assert cost.node_price(capacity, "europe-west4") is None
 
 
-def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> None:
-    answer = bill(replace(SPOT, capacity="ladder", ladder=("spot", "flex-start"), region="us-east4"))
+def test_a_compute_class_is_headlined_by_its_steps_and_not_by_what_stands_around() -> None:
+    answer = bill(replace(SPOT, capacity="compute-class", priorities=("spot", "flex-start"), region="us-east4"))
     assert answer.nodes.steps == {"spot": 32.6064, "flex-start": 64.44}
     headline = answer.format_hourly_total()
     assert headline.startswith("12 nodes: spot $391.28, flex-start $773.28; ")
@@ -107,10 +109,10 @@ def test_a_ladder_is_headlined_by_its_steps_and_not_by_what_stands_around() -> N
     assert "reservation" not in headline
 
 
-@pytest.mark.parametrize("rung", ["flex-start", "spot"])
-def test_a_ladder_of_one_rung_has_the_price_of_that_mode(rung: str) -> None:
-    alone = bill(replace(SPOT, capacity="ladder", ladder=(rung,), region="us-east4"))
-    assert alone.nodes == bill(replace(SPOT, capacity=rung, region="us-east4")).nodes
+@pytest.mark.parametrize("priority", ["flex-start", "spot"])
+def test_a_compute_class_of_one_priority_has_the_price_of_that_mode(priority: str) -> None:
+    alone = bill(replace(SPOT, capacity="compute-class", priorities=(priority,), region="us-east4"))
+    assert alone.nodes == bill(replace(SPOT, capacity=priority, region="us-east4")).nodes
     assert alone.nodes.unit_price_usd
 
 
@@ -204,10 +206,10 @@ def test_a_benchmark_node_costs_its_machine_and_stops_with_the_fleet() -> None:
 
 
 def test_a_machine_nobody_priced_is_unknown_by_name() -> None:
-    epp = line(bill(replace(FULL, epp_machine_type="c4-standard-192")), "epp")
-    assert epp.usd_per_hour is None
-    assert "c4-standard-192" in epp.name
-    assert epp.reason
+    clients = line(bill(replace(FULL, benchmark_machine_type="c4-standard-192")), "benchmark")
+    assert clients.usd_per_hour is None
+    assert "c4-standard-192" in clients.name
+    assert clients.reason
 
 
 def test_a_month_is_730_hours() -> None:
@@ -321,19 +323,21 @@ def test_a_reservation_costs_as_on_demand_where_the_machine_is_sold_so() -> None
 
 
 @pytest.mark.parametrize(
-    ("stated", "ladder", "expected"),
+    ("stated", "priorities", "expected"),
     [
         pytest.param(88.0, ("reservation", "spot", "flex-start"), 88.0, id="the reservation is the dearest"),
         pytest.param(
             50.0, ("reservation", "spot", "flex-start"), 64.44, id="flex-start is dearer than the reservation"
         ),
-        pytest.param(50.0, ("spot", "flex-start"), 50.0, id="without a reservation it is every rung's"),
-        pytest.param(20.0, ("spot",), 20.0, id="one rung"),
+        pytest.param(50.0, ("spot", "flex-start"), 50.0, id="without a reservation it is every priority's"),
+        pytest.param(20.0, ("spot",), 20.0, id="one priority"),
     ],
 )
-def test_a_ladders_bill_takes_the_dearest_rung(stated: float, ladder: tuple[str, ...], expected: float) -> None:
-    shape = replace(SPOT, capacity="ladder", ladder=ladder, region="us-east4", usd_per_node_hour=stated)
+def test_a_compute_class_bill_takes_the_dearest_priority(
+    stated: float, priorities: tuple[str, ...], expected: float
+) -> None:
+    shape = replace(SPOT, capacity="compute-class", priorities=priorities, region="us-east4", usd_per_node_hour=stated)
     assert bill(shape).nodes.unit_price_usd == expected
-    prices = rung_prices(shape)
-    assert tuple(prices) == ladder
+    prices = priority_prices(shape)
+    assert tuple(prices) == priorities
     assert max(usd or 0 for usd in prices.values()) == expected

@@ -300,9 +300,7 @@ PAGES: Final[Mapping[str, Page]] = {
         {"PROJECT": "my-project"},
         {"spot": False, "dev": True},
     ),
-    "docs/monitoring.md": Page(
-        tuple(map(secret, ("slackToken", "pagerdutyKey", "webhookPassword"))), has={"prod": False}
-    ),
+    "docs/monitoring.md": Page(tuple(map(secret, ("slackToken", "pagerdutyKey"))), has={"prod": False}),
     "docs/operate.md": Page(
         (
             Typed("pulumi stack output readme --stack dev", (r"kubectl -n vllm-dev", r"fleet verify --stack dev")),

@@ -50,11 +50,7 @@ def test_pages_go_to_all_channels_and_tickets_past_the_pager() -> None:
     for one in of("alertPolicy:AlertPolicy"):
         to = {urn.rpartition("::alerting-")[2] for urn in needs_of(one) if "notificationChannel:" in urn}
         pager = {"pagerduty"} if one.inputs["severity"] == "CRITICAL" else set()
-        assert (
-            to
-            == {"email-oncall-fleet-tests-dev", "slack-llm", "pubsub-alerts", "webhook-alerts-fleet-tests-dev-hook"}
-            | pager
-        )
+        assert to == {"email-oncall-fleet-tests-dev", "slack-llm"} | pager
         assert "projects/fleet-tests/notificationChannels/1" in one.inputs["notificationChannels"]
 
 
@@ -127,12 +123,11 @@ def placed_at(placed: list[Any], title: str) -> int:
     return next(number for number, one in enumerate(placed) if one.title == title)
 
 
-def test_channels_that_differ_only_in_signs_or_project_are_two_and_the_first_keeps_its_name() -> None:
+def test_channels_that_differ_only_in_signs_are_two_and_the_first_keeps_its_name() -> None:
     mails = [{"type": "email", "address": f"{name}@example.com"} for name in ("a.b", "a-b", "c")]
-    topics = [{"type": "pubsub", "topic": f"projects/{project}/topics/alerts"} for project in ("one", "two")]
-    made = recorded_platform(monitoring={"alerts": {"channels": [*mails, *topics]}})
+    made = recorded_platform(monitoring={"alerts": {"channels": mails}})
     names = [one.name for one in all_of(made, "monitoring/notificationChannel:NotificationChannel")]
-    assert len(set(names)) == 5
-    assert {"alerting-email-a-b-example-com", "alerting-email-c-example-com", "alerting-pubsub-alerts"} <= set(names)
+    assert len(set(names)) == 3
+    assert {"alerting-email-a-b-example-com", "alerting-email-c-example-com"} <= set(names)
     assert not all_of(made, "monitoring/slo:Slo")
     assert not all_of(made, "monitoring/customService:CustomService")

@@ -26,8 +26,10 @@ SHAPES: dict[str, dict[str, Any]] = {
         "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool", "blocks": ["b1"]},
         **_TRIAL,
     },
-    "ladder": {"capacity": {"mode": "ladder", "reservation": {"name": "block-7", "project": "capacity-pool"}}},
-    "short ladder": {"capacity": {"mode": "ladder", "flexStartSeconds": 7_200, "spot": False}},
+    "compute-class": {
+        "capacity": {"mode": "compute-class", "reservation": {"name": "block-7", "project": "capacity-pool"}}
+    },
+    "short compute-class": {"capacity": {"mode": "compute-class", "flexStartSeconds": 7_200, "spot": False}},
     "two zones behind a gateway": {
         "zones": ["europe-west4-a", "europe-west4-b"],
         "gateway": {"enabled": True, "gatewayClass": "gke-l7-regional-external-managed"},
@@ -40,7 +42,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "benchmark": {"enabled": True},
     },
     "every kind at once": {
-        "capacity": {"mode": "ladder", "usdPerNodeHour": 50},
+        "capacity": {"mode": "compute-class", "usdPerNodeHour": 50},
         "gateway": {"enabled": True},
         "weights": {"tokenSecret": "hf-token"},
         "server": {"replicas": 2, "apiKeySecret": "vllm-key"},

@@ -73,9 +73,9 @@ def longest(own_model: Path, **sections: Any) -> Config:
 
 LONGEST: Mapping[str, dict[str, Any]] = {
     "spot": {},
-    "ladder": {
+    "compute-class": {
         "namespace": "n" * 51,
-        "capacity": {"mode": "ladder", "reservation": {"name": "r" * 63, "project": "p" * 30}},
+        "capacity": {"mode": "compute-class", "reservation": {"name": "r" * 63, "project": "p" * 30}},
     },
     "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "r" * 63}},

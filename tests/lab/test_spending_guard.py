@@ -46,11 +46,11 @@ PARTS = {"Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "C
 
 @pytest.fixture(scope="module")
 def objects() -> list[Manifest]:
-    """The dev stack's, on a ladder, whose guard reads nodes, too."""
+    """The dev stack's, with a ComputeClass, whose guard reads nodes, too."""
     sections = {
         "namespace": SPACE,
         "spending": {"limit": LIMIT, "then": "pause"},
-        "capacity": {"mode": "ladder", "usdPerNodeHour": 40},
+        "capacity": {"mode": "compute-class", "usdPerNodeHour": 40},
         "benchmark": {"enabled": False},
     }
     recording = record_stack(varied(open_stack(ROOT, "dev"), sections), "known")

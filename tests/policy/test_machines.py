@@ -21,7 +21,7 @@ def test_what_settings_accept_is_sound_and_of_the_machine_that_was_named(machine
             for name in ("partial-node", "no-capacity-selector", "reservation-not-specific"):
                 assert found(name, deployment) == [], (machine, way, gpus)
             # A class hides all but the GPU, which is in its name.
-            expected = of_accelerator(facts.accelerator) if way == "ladder" else (facts,)
+            expected = of_accelerator(facts.accelerator) if way == "compute-class" else (facts,)
             assert pod.machine in expected, (machine, way, gpus)
-            if way != "ladder":
+            if way != "compute-class":
                 assert pod.gpu_nodes == settings.nodes

@@ -35,11 +35,11 @@ T4 = {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}
         ),
         ("12 GPU nodes, no published price", server(selector=T4)),
         (
-            "12 A4 nodes, whose price depends on what ComputeClass a-ladder chooses",
+            "12 A4 nodes, whose price depends on what ComputeClass a-class chooses",
             server(
                 selector={
                     "cloud.google.com/gke-accelerator": "nvidia-b200",
-                    "cloud.google.com/compute-class": "a-ladder",
+                    "cloud.google.com/compute-class": "a-class",
                 }
             ),
         ),

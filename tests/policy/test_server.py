@@ -139,7 +139,7 @@ def test_one_policy_reports_a_mild_breach_as_advice(pack: Pack, drafts: int, con
 
 
 def test_a_breach_with_a_reason_is_advice(pack: Pack) -> None:
-    given = needs() | {"vllm-fleet.dev/reasons": '{"--tensor-parallel-size": "users wait for single answers"}'}
+    given = needs() | {"vllm-fleet.dev/tensor-parallel-reason": "users wait for single answers"}
     for noted, told in ((needs(), "mandatory"), (given, "advisory")):
         assert pack.judge(server("-tp=8", annotations=noted))["tp8-on-one-gpu-model"][0] == told
 

@@ -9,7 +9,7 @@ import pulumi
 import pytest
 
 from facts.machines import find
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.sections.engine import Engine
 from settings.sections.model import Model
 from tests.support.canaries import CANARIES, shown
@@ -40,8 +40,8 @@ def test_a_secret_in_the_place_of_a_number_is_in_no_error() -> None:
         (lambda: Engine(max_model_length=1), "Engine.max_model_length: given", "max_model_len"),  # type: ignore[call-arg]
         (lambda: Engine(maxModelLength=1), "Engine.maxModelLength: given", "max_model_len"),  # type: ignore[call-arg]
         (
-            lambda: Ladder(mode="ladder", reservation={"name": "b200", "projct": "host-project"}),  # type: ignore[arg-type]
-            "Ladder.reservation.projct: given",
+            lambda: ComputeClassMode(mode="compute-class", reservation={"name": "b200", "projct": "host-project"}),  # type: ignore[arg-type]
+            "ComputeClassMode.reservation.projct: given",
             "project",
         ),
         (lambda: Engine(yarn={"factor": "4"}), 'Engine.yarn.factor: "4"', ""),  # type: ignore[arg-type]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from facts.lessons.words import REASONS_ANNOTATION
+from facts.lessons.words import TENSOR_PARALLEL_REASON_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -35,8 +34,8 @@ class Case:
     cpu: int | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     """`contextTokens`, `concurrencyPerReplica`."""
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    """`server.reasons`, and the annotation."""
+    reason: str = ""
+    """`server.tensorParallelReason`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
@@ -55,7 +54,7 @@ class Case:
         }
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
-        section |= {"reasons": dict(self.reasons)} if self.reasons else {}
+        section |= {"tensorParallelReason": self.reason} if self.reason else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -95,8 +94,8 @@ class Case:
             container["image"] = f"{name.rpartition(':')[0]}:{self.tag}@{digest or f'sha256:{0:064}'}"
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
-        if self.reasons:
-            props["metadata"].setdefault("annotations", {})[REASONS_ANNOTATION] = json.dumps(dict(self.reasons))
+        if self.reason:
+            props["metadata"].setdefault("annotations", {})[TENSOR_PARALLEL_REASON_ANNOTATION] = self.reason
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
@@ -136,7 +135,6 @@ _FP8 = {"kv-cache-dtype": "fp8_e4m3"}
 _PLAIN = "Qwen/Qwen3-32B"
 _CODER = "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"
 _WHOLE: Mapping[str, Any] = {**_NO_MTP, **_OF_LINEAR, "tensor-parallel-size": 8, "data-parallel-size": 1}
-_WHY: dict[str, Any] = {"reasons": {"--kv-transfer-config": "prefill and decode on separate engines"}}
 
 
 def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, Any]:
@@ -254,19 +252,18 @@ CASES = (
     _sound("deepgemm-accuracy", "switched off", {DEEP_GEMM: False}, tag="v0.18.0"),
     _sound("deepgemm-accuracy", "0.18.1", tag="v0.18.1"),
     _sound("deepgemm-accuracy", "weights of 16 bits", tag="v0.18.0", stack="cud", model="Qwen/Qwen3.5-27B"),
-    _broken("kv-connector-on-hybrid", "0.18.1", _connector(), tag="v0.18.1", **_WHY),
-    _broken("kv-connector-on-hybrid", "0.29 with MTP", _connector(), tag="v0.29.0", stack="cud", **_WHY),
-    _broken("kv-connector-on-hybrid", "0.25 without MTP", _connector(), tag="v0.25.0", stack="code", **_WHY),
-    _broken("kv-connector-on-hybrid", "LMCache", _connector("LMCacheConnectorV1"), stack="cud", **_WHY),
-    _sound("kv-connector-on-hybrid", "0.33.0 with MTP", _connector(), stack="cud", **_WHY),
-    _sound("kv-connector-on-hybrid", "0.26 without MTP", _connector(), tag="v0.26.0", stack="code", **_WHY),
+    _broken("kv-connector-on-hybrid", "0.18.1", _connector(), tag="v0.18.1"),
+    _broken("kv-connector-on-hybrid", "0.29 with MTP", _connector(), tag="v0.29.0", stack="cud"),
+    _broken("kv-connector-on-hybrid", "0.25 without MTP", _connector(), tag="v0.25.0", stack="code"),
+    _broken("kv-connector-on-hybrid", "LMCache", _connector("LMCacheConnectorV1"), stack="cud"),
+    _sound("kv-connector-on-hybrid", "0.33.0 with MTP", _connector(), stack="cud"),
+    _sound("kv-connector-on-hybrid", "0.26 without MTP", _connector(), tag="v0.26.0", stack="code"),
     _sound(
         "kv-connector-on-hybrid",
         "another model",
         {**_NO_MTP, **_OF_LINEAR, **_connector()},
         tag="v0.18.1",
         model=_PLAIN,
-        **_WHY,
     ),
     _broken("fp8-product-slow", "0.18.1", tag="v0.18.1", stack="cud"),
     _broken("fp8-product-slow", "0.30.0", tag="v0.30.0", stack="code"),

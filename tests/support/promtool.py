@@ -33,7 +33,9 @@ class Expectation:
     series: Sequence[str]
     """In the notation of Prometheus' tests: name{label="value"} 0+10x20 _x5 stale."""
     interval_seconds: float
-    """Between two samples, and between two evaluations."""
+    """Between two samples."""
+    evaluated_seconds: float
+    """Between two evaluations of the rules."""
     minutes: float
     fires: bool
     """At the end; otherwise never from `since_minutes` on."""
@@ -48,7 +50,7 @@ class Expectation:
         values = [dict(zip(("series", "values"), one.split("} ", 1), strict=True)) for one in self.series]
         return {
             "rule_files": [rules],
-            "evaluation_interval": _duration(self.interval_seconds),
+            "evaluation_interval": _duration(self.evaluated_seconds),
             "group_eval_order": ["recordings", "alerts"],
             "tests": [
                 {

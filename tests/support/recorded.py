@@ -64,7 +64,7 @@ def without_workloads() -> Iterator[None]:
         for component in (
             "autoscaling.Autoscaling",
             "benchmark.benchmark.Benchmark",
-            "capacity_ladder.CapacityLadder",
+            "compute_class.ComputeClass",
             "gateway.gateway.Gateway",
             "keda.keda.Keda",
             "monitoring.Monitoring",

@@ -27,8 +27,8 @@ def custom(version: str, kind: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}
 
 
-RUNG = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
-CLASS = {"priorities": [RUNG], "whenUnsatisfiable": "DoNotScaleUp"}
+PRIORITY = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
+CLASS = {"priorities": [PRIORITY], "whenUnsatisfiable": "DoNotScaleUp"}
 COMPUTE = ("cloud.google.com/v1", "ComputeClass")
 TRIGGER = {"type": "cron", "metadata": {"start": "0 8 * * *"}}
 SCALED = {"scaleTargetRef": {"name": "server"}, "minReplicaCount": 1, "triggers": [TRIGGER]}
@@ -43,7 +43,7 @@ SCALED = {"scaleTargetRef": {"name": "server"}, "minReplicaCount": 1, "triggers"
         (custom(*COMPUTE, **CLASS, nodePoolAutocreation={"enabled": True}), "nodePoolAutocreation"),
         (
             custom(
-                *COMPUTE, priorities=[RUNG | {"gpu": {"type": "x", "count": "8"}}], whenUnsatisfiable="DoNotScaleUp"
+                *COMPUTE, priorities=[PRIORITY | {"gpu": {"type": "x", "count": "8"}}], whenUnsatisfiable="DoNotScaleUp"
             ),
             "'8'",
         ),

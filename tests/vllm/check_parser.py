@@ -343,7 +343,7 @@ def samples(field: str, version: str) -> tuple[Any, ...]:
     if field == "speculative":
         return tuple(Speculative(method=method, num_speculative_tokens=2) for method in ("mtp", "ngram", "suffix"))
     if field == "yarn":
-        return (Yarn(factor=4.0), Yarn(factor=1.5, original_context_tokens=32_768))
+        return (Yarn(factor=4.0), Yarn(factor=1.5))
     if field in PARSERS:
         return tuple(sorted(parsers.registered(PARSERS[field], version) or ()))
     annotation = typing.get_type_hints(Engine, include_extras=False)[field]

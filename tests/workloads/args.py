@@ -12,13 +12,13 @@ from settings.derived.figures import figures
 from settings.derived.measurement import measurement
 from settings.derived.spending import rates
 from settings.derived.traffic import traffic
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.sections.secret_stores import SecretStore
 from settings.server_arguments import server_arguments
 from settings.stack import Settings
 from workloads import python_image
 from workloads.benchmark.benchmark import BenchmarkArgs
-from workloads.capacity_ladder import CapacityLadderArgs
+from workloads.compute_class import ComputeClassArgs
 from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
@@ -49,11 +49,11 @@ def spending_args(settings: Settings) -> SpendingGuardArgs:
     )
 
 
-def ladder_args(settings: Settings) -> CapacityLadderArgs:
-    assert isinstance(settings.capacity, Ladder)
-    return CapacityLadderArgs(
+def compute_class_args(settings: Settings) -> ComputeClassArgs:
+    assert isinstance(settings.capacity, ComputeClassMode)
+    return ComputeClassArgs(
         namespace=settings.namespace,
-        ladder=settings.capacity,
+        capacity=settings.capacity,
         placement=settings.placement,
         extended_shutdown=settings.has_extended_shutdown,
         active_migration=settings.active_migration,

@@ -36,7 +36,7 @@ FOR_EVERY_WORKLOAD: list[dict[str, Any]] = [
     {"workload": "vllm-1024-512"},
     {"workload": "shared-prefix-512", "concurrency": [250, 500, 1000, 2000], "repeats": 5},
     SHAREGPT,
-    {**TRACE, "slo": {"ttftMs": 2000.0, "e2eMs": 60000.0}},
+    {**TRACE, "slo": {"ttftMs": 2000.0, "tpotMs": 60.0}},
 ]
 
 

@@ -11,14 +11,12 @@ from fleet.preview.record import synthesis
 from fleet.preview.record.recorder import Mode, ProgramError, RecordedResource, Recording
 from fleet.preview.record.recorder import record as record_program
 from fleet.preview.record.values import UNKNOWN
-from settings.sections.gateway import Epp
 from settings.stack import Settings
 from tests.support.recorded import ROOT, manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_config
 from tests.workloads.args import NAMESPACE, gateway_args, server_args
 from workloads.gateway.gateway import Gateway
-from workloads.gateway.values import chart_values
 from workloads.server.server import Server
 
 POOL = "qwen35-pool"
@@ -146,26 +144,6 @@ def test_the_release_is_the_pool_and_has_a_timeout_of_its_own() -> None:
     inputs = found.inputs
     assert (inputs["timeout"], found.custom_timeouts) == (900, {}), "the provider gives a release its own timeout alone"
     assert (inputs["name"], inputs["namespace"]) == (POOL, NAMESPACE)
-
-
-def test_the_picker_goes_to_c4_by_one_term_that_asks_for_class_and_family() -> None:
-    values = chart_values("qwen35-server", Epp(on_c4=True))
-    required = values["inferenceExtension"]["affinity"]["nodeAffinity"][
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ]
-    # Terms are alternatives: two of them would accept any machine of the class.
-    (term,) = required["nodeSelectorTerms"]
-    assert {one["key"]: one["values"] for one in term["matchExpressions"]} == {
-        "cloud.google.com/compute-class": ["Performance"],
-        "cloud.google.com/machine-family": ["c4"],
-    }
-    (toleration,) = values["inferenceExtension"]["tolerations"]
-    assert toleration["key"] == "cloud.google.com/compute-class"
-    pod = {
-        "containers": [{"name": "epp", "image": "epp"}],
-        **{key: values["inferenceExtension"][key] for key in ("affinity", "tolerations")},
-    }
-    assert problems({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "epp"}, "spec": pod}) == []
 
 
 @pytest.mark.parametrize(("replicas", "skipped"), [(1, False), (2, True), (3, True)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pulumi
 import pytest
 
-from facts.lessons.words import REASONS_ANNOTATION
+from facts.lessons.words import TENSOR_PARALLEL_REASON_ANNOTATION
 from facts.releases import find
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
@@ -94,9 +93,10 @@ def test_the_image_comes_from_the_stacks_registry_by_its_digest_where_that_is_kn
 
 
 def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:
-    given = {"--trust-remote-code": "the tokenizer is code of the repository"}
-    without, with_one = (manifest(deployment(server={"replicas": 1, "reasons": reasons})) for reasons in ({}, given))
-    assert json.loads(with_one["metadata"]["annotations"].pop(REASONS_ANNOTATION)) == given
+    given = {"replicas": 1, "tensorParallelReason": "users wait for single answers"}
+    without, with_one = (manifest(deployment(server=server)) for server in ({"replicas": 1}, given))
+    stated = with_one["metadata"]["annotations"].pop(TENSOR_PARALLEL_REASON_ANNOTATION)
+    assert stated == "users wait for single answers"
     assert with_one == without
 
 
@@ -124,8 +124,6 @@ def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
         ({"replicas": "external"}, {}, 235),
         ({"scaling": {"mode": "load", "max": 8}}, {}, 167),
         ({"replicas": 0, "scaling": {"mode": "load", "max": 8}}, {}, 157),
-        # A part of a minute counts as one.
-        ({"replicas": 1}, {"mode": "spot", "graceSeconds": 15}, 46),
         # 15 more for a node at flex-start.
         ({"replicas": 1}, FLEX, 70),
     ],
@@ -141,9 +139,9 @@ def test_an_update_is_given_the_likely_time_of_all_replicas_and_no_less_than_the
     ("capacity", "minutes"),
     [
         ({"mode": "spot"}, 15),
-        ({"mode": "ladder", "flexStartSeconds": None}, 15),
+        ({"mode": "compute-class", "flexStartSeconds": None}, 15),
         # The autoscaler waits at flex-start for 15 more.
-        ({"mode": "ladder"}, 30),
+        ({"mode": "compute-class"}, 30),
         (FLEX, 30),
     ],
 )

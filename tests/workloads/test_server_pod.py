@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS
 from settings.checks.declarations import declarations
 from settings.stack import Settings
@@ -27,11 +28,10 @@ MOUNT = WeightsMount(
 
 CAPACITIES: dict[str, dict[str, Any]] = {
     "spot": {"mode": "spot"},
-    "spot-no-grace": {"mode": "spot", "graceSeconds": 0},
     "flex-start": {"mode": "flex-start", "runDurationSeconds": 86_400},
     "calendar": {"mode": "calendar", "reservation": "cal"},
     "reservation": {"mode": "reservation", "name": "prod", "commitment": "cud-1y"},
-    "ladder": {"mode": "ladder"},
+    "compute-class": {"mode": "compute-class"},
 }
 STEADY = CAPACITIES["reservation"]
 
@@ -100,7 +100,7 @@ def test_place_and_grace_come_from_the_capacity_alone(capacity: dict[str, Any]) 
     spec = template(settings)["spec"]
     assert spec["nodeSelector"] == dict(settings.placement.node_selector)
     assert spec["tolerations"] == [dict(one) for one in settings.placement.tolerations]
-    assert spec["terminationGracePeriodSeconds"] == settings.placement.grace_seconds
+    assert spec["terminationGracePeriodSeconds"] == MAX_GRACE_SECONDS
     assert "affinity" not in spec
 
 
@@ -113,15 +113,9 @@ def test_with_one_api_server_the_engines_finish_what_they_have() -> None:
     assert 30 + 560 + EXIT_SECONDS == 600
 
 
-def test_a_shutdown_timeout_of_the_stack_is_kept() -> None:
-    settings = make_settings(capacity=STEADY, server=server(engine={"apiServerCount": 1, "shutdownTimeoutSeconds": 45}))
-    assert "--shutdown-timeout=45" in the_container(settings)["args"]
-
-
 @pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
 def test_streams_of_every_mode_have_as_long_at_a_planned_end(capacity: dict[str, Any]) -> None:
-    expected = 0 if capacity.get("graceSeconds") == 0 else 120
-    assert pod_args(make_settings(capacity=capacity, server=server())).drain.stream_seconds == expected
+    assert pod_args(make_settings(capacity=capacity, server=server())).drain.stream_seconds == 120
 
 
 @pytest.mark.parametrize(
@@ -141,15 +135,6 @@ def test_a_stack_says_how_long_its_streams_may_continue(
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": sleep}}}
     found = [one for one in container["args"] if one.startswith("--shutdown-timeout")]
     assert found == ([] if flag is None else [f"--shutdown-timeout={flag}"])
-
-
-@each_row("grace", range(26))
-def test_the_sleep_is_always_shorter_than_the_grace(grace: int) -> None:
-    settings = make_settings(capacity={"mode": "spot", "graceSeconds": grace}, server=server())
-    found = pod_args(settings).drain
-    assert 0 <= found.pre_stop_seconds < max(grace, 1)
-    assert ("lifecycle" in the_container(settings)) == (found.pre_stop_seconds > 0)
-    assert the_container(settings)["livenessProbe"]["terminationGracePeriodSeconds"] >= 1
 
 
 @pytest.mark.parametrize("minutes", [5, 30, 120])

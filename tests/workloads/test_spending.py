@@ -30,7 +30,7 @@ LIMIT = {"limit": 5000, "then": "pause"}
 PRICED = {"mode": "spot", "usdPerNodeHour": 40.0}
 LISTED = node_price("spot", "europe-west4")
 SPOT_USD = 0.0 if LISTED is None else LISTED.usd
-LADDER = {"mode": "ladder", "usdPerNodeHour": 40.0}
+CLASS = {"mode": "compute-class", "usdPerNodeHour": 40.0}
 
 
 def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
@@ -107,8 +107,8 @@ def test_the_program_is_told_the_terms_and_the_bill(recording: Recording) -> Non
     ("capacity", "server", "minutes"),
     [
         (PRICED, {"replicas": 2}, 11),
-        (LADDER, {"replicas": 2}, 7),
-        (LADDER, {"scaling": {"mode": "load", "max": 2}}, 2),
+        (CLASS, {"replicas": 2}, 7),
+        (CLASS, {"scaling": {"mode": "load", "max": 2}}, 2),
     ],
 )
 def test_an_empty_machine_is_paid_until_its_mode_and_its_class_remove_it(
@@ -182,23 +182,23 @@ RESERVED = {"name": "block-7"}
             {"reservation": 90},
             id="alone",
         ),
-        pytest.param({}, 0, {}, id="a stated price without a reservation is every rung's"),
+        pytest.param({}, 0, {}, id="a stated price without a reservation is every priority's"),
     ],
 )
-def test_each_rung_of_a_ladder_has_its_own_price(
+def test_each_priority_of_a_compute_class_has_its_own_price(
     capacity: dict[str, Any], reserved: int, prices: dict[str, float]
 ) -> None:
-    ladder = {"mode": "ladder", "usdPerNodeHour": 90.0, **capacity}
-    found = rates(make_settings(capacity=ladder, server={"replicas": 2}, spending=LIMIT))
+    compute_class = {"mode": "compute-class", "usdPerNodeHour": 90.0, **capacity}
+    found = rates(make_settings(capacity=compute_class, server={"replicas": 2}, spending=LIMIT))
     around = found.per_machine - 90
-    assert found.per_rung == pytest.approx({rung: usd + around for rung, usd in prices.items()})
+    assert found.per_priority == pytest.approx({priority: usd + around for priority, usd in prices.items()})
     assert (found.reserved_nodes, found.per_reserved_node) == (reserved, 90 if reserved else 0)
-    # Two machines of the dearest rung, and the reserved one that they leave.
+    # Two machines of the dearest priority, and the reserved one that they leave.
     idle = 90 if reserved else 0
     assert found.full == pytest.approx(found.fixed + 2 * found.per_machine + idle, abs=NAT_BY_MACHINE_USD)
 
 
-def test_a_ladder_without_a_published_price_of_a_rung_has_none() -> None:
-    found = rates(make_settings(capacity={"mode": "ladder"}, spending=LIMIT))
-    assert (found.per_rung, found.full) == ({}, None)
+def test_a_compute_class_without_a_published_price_of_a_priority_has_none() -> None:
+    found = rates(make_settings(capacity={"mode": "compute-class"}, spending=LIMIT))
+    assert (found.per_priority, found.full) == ({}, None)
     assert "nodes" in found.unknown_ids

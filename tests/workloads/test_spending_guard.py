@@ -38,7 +38,7 @@ TERMS = Terms(
     then="pause",
     usd_per_hour_fixed=1.0,
     usd_per_machine_hour=40.0,
-    usd_per_rung_hour={},
+    usd_per_priority_hour={},
     reserved_machines=0,
     usd_per_reserved_hour=0.0,
     unknown=(),
@@ -172,7 +172,7 @@ def test_it_logs_once_a_minute_what_an_hour_of_the_machines_costs(cluster: Clust
     cluster.nodes = {name: {"metadata": {"labels": own}} for name, own in labels.items()}
     cluster.pod("a", "r1")
     guard = guarding(
-        usd_per_rung_hour={"reservation": 90.0, "spot": 35.0}, reserved_machines=2, usd_per_reserved_hour=88.0
+        usd_per_priority_hour={"reservation": 90.0, "spot": 35.0}, reserved_machines=2, usd_per_reserved_hour=88.0
     )
     for _ in range(7):  # turns of 31 seconds
         guard.turn()
@@ -608,9 +608,9 @@ def test_what_is_shipped_is_the_program() -> None:
     assert "workloads" not in code
 
 
-ON_RUNGS = {
+ON_PRIORITIES = {
     "usd_per_machine_hour": 90.0,
-    "usd_per_rung_hour": {"reservation": 90.0, "flex-start": 64.0, "spot": 34.0},
+    "usd_per_priority_hour": {"reservation": 90.0, "flex-start": 64.0, "spot": 34.0},
     "usd_per_reserved_hour": 88.0,
 }
 LABELS = {
@@ -622,23 +622,23 @@ LABELS = {
 
 
 @pytest.mark.parametrize(
-    ("reserved", "rungs", "expected"),
+    ("reserved", "priorities", "expected"),
     [
         pytest.param(0, ("spot",), 34, id="Spot"),
         pytest.param(1, ("reservation", "flex-start", "spot"), 90 + 64 + 34, id="all three"),
-        pytest.param(0, ("",), 90, id="a node of no rung is the dearest"),
+        pytest.param(0, ("",), 90, id="a node of no priority is the dearest"),
         pytest.param(2, ("reservation", "spot"), 90 + 88 + 34, id="a reserved node that is not used"),
         pytest.param(2, (), 2 * 88, id="a reservation that no pod uses"),
         pytest.param(1, ("reservation", "reservation"), 2 * 90, id="more reserved nodes than stated"),
     ],
 )
-def test_each_machine_of_a_ladder_counts_at_its_rungs_price(
-    cluster: Cluster, guarding: Any, reserved: int, rungs: tuple[str, ...], expected: float
+def test_each_machine_of_a_compute_class_counts_at_the_price_of_its_priority(
+    cluster: Cluster, guarding: Any, reserved: int, priorities: tuple[str, ...], expected: float
 ) -> None:
-    for number, rung in enumerate(rungs):
+    for number, priority in enumerate(priorities):
         cluster.pod(f"p{number}", f"n{number}")
-        cluster.nodes[f"n{number}"] = {"metadata": {"labels": LABELS[rung]}}
-    guard = guarding(**ON_RUNGS, reserved_machines=reserved)
+        cluster.nodes[f"n{number}"] = {"metadata": {"labels": LABELS[priority]}}
+    guard = guarding(**ON_PRIORITIES, reserved_machines=reserved)
     guard.turn()
     cluster.passes(3600)
     guard.turn()
@@ -646,10 +646,12 @@ def test_each_machine_of_a_ladder_counts_at_its_rungs_price(
     assert cluster.kept["usd"] == pytest.approx(1 + expected)
 
 
-def test_a_ladder_that_climbs_is_paid_on_each_rung_as_long_as_it_was_there(cluster: Cluster, guarding: Any) -> None:
+def test_a_fleet_that_returns_to_earlier_priorities_is_paid_at_each_as_long_as_it_was_there(
+    cluster: Cluster, guarding: Any
+) -> None:
     cluster.pod("a", "spot")
     cluster.nodes = {name: {"metadata": {"labels": LABELS[name]}} for name in ("spot", "reservation")}
-    guard = guarding(**ON_RUNGS, reserved_machines=1)
+    guard = guarding(**ON_PRIORITIES, reserved_machines=1)
     guard.turn()
     cluster.passes(3600)
     guard.turn()
@@ -664,10 +666,10 @@ def test_a_ladder_that_climbs_is_paid_on_each_rung_as_long_as_it_was_there(clust
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_a_machine_whose_rung_cannot_be_read_is_the_dearest(cluster: Cluster, guarding: Any, refused: bool) -> None:
+def test_a_machine_whose_priority_cannot_be_read_is_the_dearest(cluster: Cluster, guarding: Any, refused: bool) -> None:
     cluster.pod("a", "n1")
     cluster.refuses = {("GET", "n1")} if refused else set()
-    guard = guarding(**ON_RUNGS, reserved_machines=0)
+    guard = guarding(**ON_PRIORITIES, reserved_machines=0)
     guard.turn()
     cluster.passes(3600)
     guard.turn()

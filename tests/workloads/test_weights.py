@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,14 +89,14 @@ def test_the_image_is_taken_after_the_job_and_the_readers_come_after_the_image(p
     }
     assert needs(plain, made[f"PersistentVolumeClaim/{READER}"]) == {
         f"VolumeSnapshot/{VOLUME}",
-        "StorageClass/vllm-test-weights-2400mibps-b",
+        "StorageClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213-2400mibps-b",
     }
 
 
 def test_a_waiting_claim_finds_its_class(plain: Recording) -> None:
     """Pulumi asks the class whether a Pending claim is fine; a class that is not there yet would make it wait."""
     claim = objects(plain)[f"PersistentVolumeClaim/{VOLUME}-writer"]
-    assert needs(plain, claim) == {"StorageClass/vllm-test-weights-writer-400mibps"}
+    assert needs(plain, claim) == {"StorageClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213-writer-400mibps"}
 
 
 def test_replacing_a_class_takes_no_claim_along(plain: Recording) -> None:
@@ -159,9 +160,27 @@ def test_what_changes_only_the_readers_disk_downloads_nothing_anew(change: dict[
 
 
 def test_two_stacks_on_one_cluster_have_classes_of_their_own() -> None:
-    one, other = release_names(args()), release_names(args(namespace="vllm-code"))
-    shared = {one.writer_class, one.reader_class, one.image_class}
-    assert shared.isdisjoint({other.writer_class, other.reader_class, other.image_class})
+    one, other = (
+        {name for name in objects(release(namespace=namespace)) if "Class/" in name}
+        for namespace in ("vllm-test", "vllm-code")
+    )
+    assert len(one) == len(other) == 3
+    assert one.isdisjoint(other)
+
+
+def test_another_release_is_other_resources_of_the_program_and_a_canarys_are_those_of_the_servers() -> None:
+    def build(settings: Settings, opts: pulumi.ResourceOptions) -> object:
+        first = weights_args(settings)
+        servers = Weights("weights", first, opts)
+        canary = replace(first, model=first.model.model_copy(update={"revision": "f" * 40}), beside=servers)
+        return Weights("weights-canary", canary, opts)
+
+    both = {one.urn for one in recorded_component(build).resources if one.custom}
+    taken_over = release(model={"id": "Qwen/Qwen3.5-27B-FP8", "revision": "f" * 40, "sizeGb": 29})
+    servers = {one.urn for one in release().resources if one.custom}
+    canary = {one.urn for one in taken_over.resources if one.custom}
+    assert both == servers | canary
+    assert {urn.rpartition("::")[2] for urn in servers & canary} == {"cluster", "weights-account"}
 
 
 def test_a_long_model_name_stays_within_what_a_job_and_an_image_family_may_have(tmp_path: Path) -> None:
@@ -196,7 +215,7 @@ def test_the_writer_gets_the_pinned_revision_and_the_repositorys_script(plain: R
     environment = {one["name"]: one["value"] for one in container["env"]}
     assert environment["REVISION"] == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
     assert environment["MODEL_ID"] == "Qwen/Qwen3.5-27B-FP8"
-    data = objects(plain)["ConfigMap/weights-download"].inputs["data"]
+    data = objects(plain)[f"ConfigMap/{VOLUME}-script"].inputs["data"]
     assert data == {"weights_download.sh": (FOLDER / "weights" / "weights_download.sh").read_text()}
 
 
@@ -269,7 +288,12 @@ def test_an_image_that_is_there_becomes_the_readers_volume_and_nothing_is_downlo
     (content,) = (key for key in made if key.startswith("VolumeSnapshotContent/"))
     (snapshot,) = (key for key in made if key.startswith("VolumeSnapshot/"))
     (reader,) = (key for key in made if key.startswith("PersistentVolumeClaim/"))
-    assert set(made) == {content, snapshot, reader, "StorageClass/vllm-test-weights-2400mibps-b"}
+    assert set(made) == {
+        content,
+        snapshot,
+        reader,
+        "StorageClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213-2400mibps-b",
+    }
     assert made[content].inputs["spec"] == {
         "deletionPolicy": "Retain",
         "driver": "pd.csi.storage.gke.io",
@@ -282,7 +306,10 @@ def test_an_image_that_is_there_becomes_the_readers_volume_and_nothing_is_downlo
     }
     assert made[reader].inputs["spec"]["dataSource"]["name"] == snapshot.partition("/")[2]
     assert needs(recording, made[snapshot]) == {content}
-    assert needs(recording, made[reader]) == {snapshot, "StorageClass/vllm-test-weights-2400mibps-b"}
+    assert needs(recording, made[reader]) == {
+        snapshot,
+        "StorageClass/vllm-test-weights-qwen3-5-27b-fp8-2e1b213-2400mibps-b",
+    }
     assert [problems(manifest(resource)) for resource in made.values()] == [[]] * len(made)
 
 

@@ -12,8 +12,8 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from facts.pickers import LLM_D_IMAGE
-from settings.sections.gateway import Epp
-from workloads import c4_nodes, names, pod_programs
+from settings.sections.gateway import EPP_MEMORY_GIB, Epp
+from workloads import names, pod_programs
 from workloads.python_image import NONROOT
 from workloads.server.server import Server
 
@@ -222,13 +222,11 @@ def pod_spec(args: EndpointPickerArgs, app: str, config: str) -> PodSpecArgsDict
                 "label_selector": {"match_labels": names.epp_selector(args.pool)},
             }
         ]
-    if args.epp.on_c4:
-        spec["node_selector"], spec["tolerations"] = c4_nodes.node_selector(), [c4_nodes.toleration()]
     return spec
 
 
 def _container(args: EndpointPickerArgs) -> ContainerArgsDict:
-    amounts = {"cpu": str(args.epp.cpu), "memory": f"{args.epp.memory_gib}Gi", "ephemeral-storage": "1Gi"}
+    amounts = {"cpu": str(args.epp.cpu), "memory": f"{EPP_MEMORY_GIB}Gi", "ephemeral-storage": "1Gi"}
 
     def health(service: str) -> ProbeArgsDict:
         # Without leader election it answers both alike: whether it has read the pool.

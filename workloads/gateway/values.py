@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from settings.sections.gateway import Epp
-from workloads import c4_nodes, names
+from settings.sections.gateway import EPP_MEMORY_GIB, Epp
+from workloads import names
 
 CHART_VERSION = "v1.4.0"
 """Values differ between releases."""
@@ -20,7 +20,7 @@ CHART = "oci://registry.k8s.io/gateway-api-inference-extension/charts/inferencep
 
 def chart_values(server: str, epp: Epp, ports: Sequence[int] = (names.HTTP_PORT,)) -> dict[str, Any]:
     """The values for a pool of the pods of `server`: each of the ports is an endpoint of its own."""
-    amounts = {"cpu": str(epp.cpu), "memory": f"{epp.memory_gib}Gi"}
+    amounts = {"cpu": str(epp.cpu), "memory": f"{EPP_MEMORY_GIB}Gi"}
     picker: dict[str, Any] = {
         "replicas": epp.replicas,
         "resources": {"requests": amounts, "limits": dict(amounts)},
@@ -30,8 +30,6 @@ def chart_values(server: str, epp: Epp, ports: Sequence[int] = (names.HTTP_PORT,
         # policies admit only the collectors.
         "monitoring": {"prometheus": {"enabled": False, "auth": {"enabled": False}}},
     }
-    if epp.on_c4:
-        picker |= {"affinity": c4_nodes.node_affinity(), "tolerations": [dict(c4_nodes.toleration())]}
     return {
         "inferencePool": {
             "modelServers": {"matchLabels": names.selector(server)},

@@ -94,7 +94,7 @@ class ServerArgs:
     def drain(self) -> Drain:
         """Shutdown of the pod."""
         servers = 1 if self.has_rank_servers else self.engine.api_servers
-        return drain(self.placement.grace_seconds, self.drain_seconds, servers)
+        return drain(self.drain_seconds, servers)
 
     @property
     def ports(self) -> tuple[int, ...]:

@@ -279,16 +279,17 @@ def container(args: ServerArgs, every: Sequence[PodPart]) -> ContainerArgsDict:
 
 def arguments(args: ServerArgs, every: Sequence[PodPart]) -> list[str]:
     """The engine's flags, for the mounted model or for the repository at its pinned revision."""
-    engine, model, weights = args.engine, args.model, args.weights
-    if engine.shutdown_timeout_seconds is None and args.drain.after_signal_seconds > 0:
-        engine = engine.but({"shutdownTimeoutSeconds": args.drain.after_signal_seconds})
+    model, weights = args.model, args.weights
     flags = vllm_args.args(
-        engine,
+        args.engine,
         model_path=model.id if weights is None else weights.model_path,
         served_model_name=model.id,
         adapter_paths=model.adapter_paths("" if weights is None else weights.mount_path),
         port=names.HTTP_PORT if args.shape is None else names.FIRST_ENGINE_PORT,
     )
+    if (seconds := args.drain.after_signal_seconds) > 0:
+        # Running requests finish after SIGTERM; by default vLLM aborts them. With several API servers it has no effect.
+        flags.append(f"--shutdown-timeout={seconds}")
     # After the model and its name.
     flags[2:2] = [flag for part in every for flag in part.flags]
     return [*flags, f"--revision={model.revision}"] if weights is None else flags

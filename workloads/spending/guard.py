@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from workloads.spending.api import Api
 from workloads.spending.total import STATE, Sum, Terms
-from workloads.spending.verdict import GPU, Pod, decide, pod_of, rung_of, share_of
+from workloads.spending.verdict import GPU, Pod, decide, pod_of, priority_of, share_of
 
 QUOTA: Final = "spending-pause"
 ROLE: Final = "spending-guard"
@@ -73,8 +73,8 @@ class Guard:
         """When what lasts is logged again, by its step."""
         self._next_rate = 0.0
         """When the cost of an hour is logged next."""
-        self._rungs: dict[str, str] = {}
-        """Of the machines that are counted, where prices differ by rung."""
+        self._priorities: dict[str, str] = {}
+        """Of the machines that are counted, where prices differ by priority."""
 
     def turn(self) -> float:
         """Observe, count, decide, act; returns seconds until the next turn. Raises OSError if a request is refused or not answered."""
@@ -85,12 +85,12 @@ class Guard:
         # A pod without GPUs keeps a machine too, if it stays after the last pod with GPUs.
         costly = [pod for pod in pods if pod.has_gpus or pod.node in total.nodes]
         here = {pod.node for pod in costly if pod.node}
-        self._see_rungs(here | total.nodes.keys())
-        total.count(here, date, terms, self._rungs)
+        self._see_priorities(here | total.nodes.keys())
+        total.count(here, date, terms, self._priorities)
         if total.since != (name := terms.name_of_sum(date)):
             self._begin(name, f"a new sum; {total.since or 'the former'} ended at ${total.usd:,.2f}")
         self._tell_rate()
-        reason = decide(total, terms, here, self._rungs, date)
+        reason = decide(total, terms, here, self._priorities, date)
         share = share_of(total, terms, reason)
         if share > total.warned:
             self._tell("warned", f"{reason or f'{share:.0%} of the limit'} reached", share=share)
@@ -133,16 +133,16 @@ class Guard:
         lower = f"; a lower bound, as no price is known of: {', '.join(unknown)}" if unknown else ""
         self._tell("started", f"counting from zero: {why}{lower}", unpriced=unknown)
 
-    def _see_rungs(self, machines: set[str]) -> None:
-        """Learns the rung of new machines. One that cannot be read counts as the dearest."""
-        self._rungs = {node: self._rungs[node] for node in machines if node in self._rungs}
-        for name in machines - self._rungs.keys() if self._terms.usd_per_rung_hour else ():
+    def _see_priorities(self, machines: set[str]) -> None:
+        """Learns the priority of new machines. One that cannot be read counts as the dearest."""
+        self._priorities = {node: self._priorities[node] for node in machines if node in self._priorities}
+        for name in machines - self._priorities.keys() if self._terms.usd_per_priority_hour else ():
             try:
                 node = self._api.ask("GET", f"/api/v1/nodes/{name}")
             except urllib.error.HTTPError:
                 continue
             if node is not None:
-                self._rungs[name] = rung_of(node["metadata"]["labels"])
+                self._priorities[name] = priority_of(node["metadata"]["labels"])
 
     def _act(self, reason: str, pods: list[Pod]) -> bool:
         """Pauses or resumes; returns whether nothing is left to do."""

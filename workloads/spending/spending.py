@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pulumi
 import pulumi_kubernetes as k8s
 
+from facts.capacity import MAX_GRACE_SECONDS
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
@@ -60,9 +61,9 @@ class SpendingGuard(pulumi.ComponentResource):
     """One pod that counts cost and, if `then` is pause, deletes the namespace's GPU pods at the limit and blocks new ones.
 
     The pod, its account and its sum are in a namespace of their own: who may edit the servers' namespace can neither stop the guard
-    nor change the sum. It does not read invoices or other namespaces. On a ladder it reads the nodes of its pods,
-    whose labels name their rung. It pauses every GPU pod of the namespace: autoscaled servers, canaries, Jobs, and pods without an owner,
-    which do not come back.
+    nor change the sum. It does not read invoices or other namespaces. With a ComputeClass it reads the nodes of its pods,
+    whose labels name their priority. It pauses every GPU pod of the namespace: autoscaled servers, canaries, Jobs, and pods without an
+    owner, which do not come back.
     """
 
     def __init__(self, name: str, args: SpendingGuardArgs, opts: pulumi.ResourceOptions | None = None) -> None:
@@ -107,7 +108,7 @@ class SpendingGuard(pulumi.ComponentResource):
                 opts=child,
             )
             needed.append(binding)
-        if args.rates.per_rung:
+        if args.rates.per_priority:
             reads = k8s.rbac.v1.ClusterRole(
                 f"{name}-nodes-role", metadata={"name": home, "labels": labels}, rules=NODE_RIGHTS, opts=child
             )
@@ -147,7 +148,7 @@ OWN_RIGHTS: Final[list[PolicyRuleArgsDict]] = [
 """Permissions of the guard in its own namespace."""
 
 NODE_RIGHTS: Final[list[PolicyRuleArgsDict]] = [{"api_groups": [""], "resources": ["nodes"], "verbs": ["get"]}]
-"""Permissions of a ladder's guard in the cluster: the labels of a machine name its rung. GKE names nodes, so no name can be given."""
+"""Permissions of a ComputeClass's guard in the cluster: a machine's labels name its priority. GKE names nodes, so no name can be given."""
 
 
 def rights(spending: Spending) -> list[PolicyRuleArgsDict]:
@@ -185,13 +186,13 @@ def terms(args: SpendingGuardArgs) -> Terms:
         then=spending.then,
         usd_per_hour_fixed=round(rates.fixed, 6),
         usd_per_machine_hour=round(rates.per_machine, 6),
-        usd_per_rung_hour={rung: round(usd, 6) for rung, usd in rates.per_rung.items()},
+        usd_per_priority_hour={priority: round(usd, 6) for priority, usd in rates.per_priority.items()},
         reserved_machines=rates.reserved_nodes,
         usd_per_reserved_hour=round(rates.per_reserved_node, 6),
         unknown=rates.unknown,
         interval_seconds=INTERVAL_SECONDS,
         idle_seconds=args.placement.idle_seconds + REMOVAL_SECONDS,
-        grace_seconds=args.placement.grace_seconds,
+        grace_seconds=MAX_GRACE_SECONDS,
     )
 
 

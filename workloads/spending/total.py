@@ -11,7 +11,7 @@ from typing import Any, Final
 STATE: Final = "spending"
 """Name of the ConfigMap; its key `state` has the sum."""
 RESERVATION: Final = "reservation"
-"""A ladder's rung that is paid whether its machines run or not."""
+"""A ComputeClass's priority that is paid whether its machines run or not."""
 REASONS: Final = ("", "limit", "until")
 # Upper bound of one gap: a clock that is wrong by a year must not add a year's cost.
 MOST_GAP_SECONDS: Final = 86_400.0
@@ -34,11 +34,11 @@ class Terms:
     then: str
     usd_per_hour_fixed: float
     usd_per_machine_hour: float
-    """Of a machine whose rung is not known: the dearest."""
-    usd_per_rung_hour: Mapping[str, float]
-    """Of a machine by its ladder's rung; empty where all cost the same."""
+    """Of a machine whose priority is not known: the dearest."""
+    usd_per_priority_hour: Mapping[str, float]
+    """Of a machine by its ComputeClass's priority; empty where all cost the same."""
     reserved_machines: int
-    """Machines of a ladder's reservation, 0 if their number is not stated."""
+    """Machines of a ComputeClass's reservation, 0 if their number is not stated."""
     usd_per_reserved_hour: float
     """Of one of them while it does not run."""
     unknown: tuple[str, ...]
@@ -52,9 +52,9 @@ class Terms:
         month = "" if self.every is None else f"{datetime.fromtimestamp(date, UTC):%Y-%m}"
         return " ".join(filter(None, (self.since, month))) or None
 
-    def usd_of(self, rung: str) -> float:
-        """USD an hour of a machine of that rung."""
-        return self.usd_per_rung_hour.get(rung, self.usd_per_machine_hour)
+    def usd_of(self, priority: str) -> float:
+        """USD an hour of a machine of that priority."""
+        return self.usd_per_priority_hour.get(priority, self.usd_per_machine_hour)
 
 
 @dataclass(kw_only=True)
@@ -101,10 +101,10 @@ class Sum:
         """As `read` takes it."""
         return json.dumps(asdict(self))
 
-    def count(self, here: set[str], date: float, terms: Terms, rungs: Mapping[str, str]) -> None:
+    def count(self, here: set[str], date: float, terms: Terms, priorities: Mapping[str, str]) -> None:
         """Adds the cost since the last count: machines seen at either end of it in full, plus their idle minutes.
 
-        `rungs`: the rung of each machine that is known. A reservation is counted whole, and beyond it what runs there.
+        `priorities`: the priority of each machine that is known. A reservation is counted whole, and beyond it what runs there.
         """
         elapsed = min(max(0.0, date - self.at), MOST_GAP_SECONDS)
         usd_seconds, idle_seconds = terms.usd_per_hour_fixed * elapsed, terms.reserved_machines * elapsed
@@ -113,13 +113,13 @@ class Sum:
             # One that had a pod at the last count, and a new one, which may have come right after it, ran until now.
             ends = known.get(node, 0.0)
             paid_to = date + terms.idle_seconds if node in here or not ends else ends
-            seconds, rung = min(elapsed, max(0.0, paid_to - date + elapsed)), rungs.get(node, "")
-            usd_seconds += terms.usd_of(rung) * seconds
-            idle_seconds -= seconds if rung == RESERVATION else 0.0
+            seconds, priority = min(elapsed, max(0.0, paid_to - date + elapsed)), priorities.get(node, "")
+            usd_seconds += terms.usd_of(priority) * seconds
+            idle_seconds -= seconds if priority == RESERVATION else 0.0
             if node in here or paid_to > date:
                 self.nodes[node] = 0.0 if node in here else paid_to
         self.usd += (usd_seconds + terms.usd_per_reserved_hour * max(0.0, idle_seconds)) / 3600
-        running = [rungs.get(node, "") for node in self.nodes]
+        running = [priorities.get(node, "") for node in self.nodes]
         idle = max(0, terms.reserved_machines - running.count(RESERVATION))
         self.usd_per_hour = (
             terms.usd_per_hour_fixed + sum(map(terms.usd_of, running)) + terms.usd_per_reserved_hour * idle

@@ -27,9 +27,9 @@ class Pod(NamedTuple):
     is_deleted: bool
 
 
-def decide(total: Sum, terms: Terms, here: set[str], rungs: Mapping[str, str], date: float) -> str:
+def decide(total: Sum, terms: Terms, here: set[str], priorities: Mapping[str, str], date: float) -> str:
     """The term that is reached, limit or until; empty if none is. Updates what is still owed if everything stops now."""
-    hourly = sum(terms.usd_of(rungs.get(node, "")) for node in here)
+    hourly = sum(terms.usd_of(priorities.get(node, "")) for node in here)
     owed = hourly * (terms.grace_seconds + terms.idle_seconds) / 3600
     # While paused no machine is left, and without what was owed the same limit would resume the fleet.
     total.owed = max(owed, total.owed) if total.reason else owed
@@ -46,12 +46,12 @@ def share_of(total: Sum, terms: Terms, reason: str) -> float:
     return max((share for share in WARN_AT if limit and total.usd >= share * limit), default=0.0)
 
 
-def rung_of(labels: Mapping[str, str]) -> str:
-    """The ladder's rung that a node is of, by the labels that GKE gives it; empty if it is of none."""
+def priority_of(labels: Mapping[str, str]) -> str:
+    """The ComputeClass's priority that a node is of, by the labels that GKE gives it; empty if it is of none."""
     if "cloud.google.com/reservation-name" in labels:
         return RESERVATION
-    rungs = {"cloud.google.com/gke-spot": "spot", "cloud.google.com/gke-flex-start": "flex-start"}
-    return next((rung for label, rung in rungs.items() if labels.get(label) == "true"), "")
+    priorities = {"cloud.google.com/gke-spot": "spot", "cloud.google.com/gke-flex-start": "flex-start"}
+    return next((priority for label, priority in priorities.items() if labels.get(label) == "true"), "")
 
 
 def pod_of(manifest: Any) -> Pod:

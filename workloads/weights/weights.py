@@ -22,7 +22,7 @@ from facts.disks import throughput_floor_mibps
 from facts.hub import HUB
 from settings.sections.model import Adapter, Model
 from settings.sections.secret_stores import SecretManagerSecret
-from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_MEMORY_GIB
+from settings.sections.weights import MOUNT_PATH, WRITER_CPU, WRITER_FAMILY, WRITER_MEMORY_GIB
 from settings.sections.weights import Weights as VolumeSection
 from workloads import c4_nodes, secret_files
 from workloads.names import (
@@ -100,7 +100,10 @@ class WeightsMount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseNames:
     """Object names of one release. Everything that cannot change on an existing disk is part of the name, so a
-    change creates a new volume and keeps the old one, which goes when no pod mounts it.
+    change creates a new volume and keeps the old one, which goes when no pod mounts it. Resources of the program have the
+    same names: another release is other resources, not a replacement. A replacement that fails half way leaves the old
+    object waiting for its deletion under the URN of the new one, and going back to it meets "already exists" every time.
+    All begin with `weights`, and names of cluster-wide objects in the cluster with the prefix of classes before it.
     """
 
     release: str
@@ -136,8 +139,9 @@ class WeightsArgs:
     """Name prefix of storage and snapshot classes, e.g. the namespace's name: classes are cluster-wide."""
     hf_token: pulumi.Output[str] | SecretManagerSecret | secret_files.Stored | None = None
     """Hugging Face token for a gated model, the Secret Manager secret with it, or `Weights.token` of other weights of the namespace."""
-    creates_account: bool = True
-    """Whether to create the writer's service account. False for further weights of a namespace, which need another `name_ending`."""
+    beside: Weights | None = None
+    """The namespace's first weights, for further ones: they use its service account, and its name in those of the program's resources. So
+    what they have written stays the same resources (URN included) when the first take its release over (docs/decisions/20-rollout.md)."""
     disk_labels: Mapping[str, str] = field(default_factory=dict)
     """Google Cloud labels of the disks, e.g. {"team": "inference"}."""
 
@@ -159,18 +163,16 @@ def release_names(args: WeightsArgs) -> ReleaseNames:
     release = f"weights-{slug}-{model.revision[:7]}"
     volume = f"{release}-{args.volume.size_gib}gib{digest}"
     zones = "-".join(sorted(zone.rpartition("-")[2] for zone in args.zones))
-    # Classes are cluster-wide: each release on the cluster has its own.
-    prefix = "-".join(filter(None, (args.class_prefix, args.volume.name_ending)))
     return ReleaseNames(
         release=release,
         volume=volume,
         writer=f"{volume}-writer",
-        script="-".join(filter(None, ("weights-download", args.volume.name_ending))),
+        script=f"{volume}-script",
         reader=f"{volume}-{args.volume.throughput_mibps}mibps-{zones}",
-        writer_class=f"{prefix}-weights-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
-        reader_class=f"{prefix}-weights-{args.volume.throughput_mibps}mibps-{zones}",
-        image_class=f"{prefix}-{release}",
-        image_content=f"{prefix}-{volume}",
+        writer_class=f"{release}-writer-{writer_throughput_mibps(args.volume.size_gib)}mibps",
+        reader_class=f"{release}-{args.volume.throughput_mibps}mibps-{zones}",
+        image_class=release,
+        image_content=volume,
     )
 
 
@@ -213,27 +215,22 @@ class Weights(pulumi.ComponentResource):
                 opts=child,
             )
             needed.append(self.token.object)
-        if args.volume.is_written and args.creates_account:
+        if args.volume.is_written and args.beside is None:
             needed.append(service_account(f"{name}-account", WRITER_ACCOUNT, args.namespace, child))
-        # Named by release, not by component: a canary's weights stay the same resources (URN included) when the servers take its release
-        # over. docs/decisions/20-rollout.md.
-        release = f"release-{args.volume.name_ending}" if args.volume.name_ending else name
-        self.mount = self._volume(release, args, needed) if args.volume.has_volume else None
+        self.mount = self._volume(args, needed) if args.volume.has_volume else None
         self.register_outputs({})
 
-    def _written(
-        self, name: str, args: WeightsArgs, objects: _Objects, needed: list[pulumi.Resource]
-    ) -> pulumi.Resource:
+    def _written(self, args: WeightsArgs, objects: _Objects, needed: list[pulumi.Resource]) -> pulumi.Resource:
         """The snapshot of a volume written by a Job."""
         names = release_names(args)
         writer_class = k8s.storage.v1.StorageClass(
-            f"{name}-writer-class",
+            objects.name(names.writer_class),
             metadata=objects.cluster_wide(names.writer_class),
             **writer_class_fields(args),
             opts=objects.options(),
         )
         script = k8s.core.v1.ConfigMap(
-            f"{name}-script",
+            objects.name(names.script),
             metadata=objects.metadata(names.script),
             data={_SCRIPT: Path(__file__).with_name(_SCRIPT).read_text(encoding="utf-8")},
             opts=objects.options(),
@@ -241,13 +238,13 @@ class Weights(pulumi.ComponentResource):
         # The class is referenced by name and `depends_on`, here and below: a replaced class (changed
         # labels) must not replace the claim and with it the weights.
         writer = k8s.core.v1.PersistentVolumeClaim(
-            f"{name}-writer",
+            objects.name(names.writer),
             metadata=objects.metadata(names.writer),
-            spec=claim_spec("ReadWriteOnce", names.writer_class, args.volume.size_gib),
+            spec=claim_spec("ReadWriteOnce", objects.of_cluster(names.writer_class), args.volume.size_gib),
             opts=objects.options(writer_class),
         )
         download = k8s.batch.v1.Job(
-            f"{name}-download",
+            objects.name(names.volume),
             # The next `pulumi up` replaces a failed Job and continues on the same volume.
             metadata=objects.metadata(names.volume, **{"pulumi.com/replaceUnready": "true"}),
             spec=download_job_spec(args, names),
@@ -256,7 +253,7 @@ class Weights(pulumi.ComponentResource):
         # k8s.apiextensions.CustomResource supports only a spec; this kind has top-level fields.
         image_class = pulumi.CustomResource(
             "kubernetes:snapshot.storage.k8s.io/v1:VolumeSnapshotClass",
-            f"{name}-image-class",
+            objects.name(names.image_class),
             {
                 "apiVersion": "snapshot.storage.k8s.io/v1",
                 "kind": "VolumeSnapshotClass",
@@ -267,22 +264,22 @@ class Weights(pulumi.ComponentResource):
             objects.options(download),
         )
         return k8s.apiextensions.CustomResource(
-            f"{name}-image",
+            objects.name(f"{names.volume}-image"),
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshot",
             metadata=objects.metadata(names.volume, **_UNTIL_READY),
             spec={
-                "volumeSnapshotClassName": names.image_class,
+                "volumeSnapshotClassName": objects.of_cluster(names.image_class),
                 "source": {"persistentVolumeClaimName": names.writer},
             },
             opts=objects.options(download, image_class, timeout=STORAGE_TIMEOUT),
         )
 
-    def _found(self, name: str, args: WeightsArgs, objects: _Objects) -> pulumi.Resource:
+    def _found(self, args: WeightsArgs, objects: _Objects) -> pulumi.Resource:
         """The snapshot that represents an existing image."""
         names = release_names(args)
         content = k8s.apiextensions.CustomResource(
-            f"{name}-image-content",
+            objects.name(names.image_content),
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshotContent",
             metadata=objects.cluster_wide(names.image_content),
@@ -290,22 +287,20 @@ class Weights(pulumi.ComponentResource):
             opts=objects.options(),
         )
         return k8s.apiextensions.CustomResource(
-            f"{name}-image",
+            objects.name(f"{names.volume}-image"),
             api_version="snapshot.storage.k8s.io/v1",
             kind="VolumeSnapshot",
             metadata=objects.metadata(names.volume, **_UNTIL_READY),
-            spec={"source": {"volumeSnapshotContentName": names.image_content}},
+            spec={"source": {"volumeSnapshotContentName": objects.of_cluster(names.image_content)}},
             opts=objects.options(content, timeout=FIND_TIMEOUT),
         )
 
-    def _volume(self, name: str, args: WeightsArgs, needed: list[pulumi.Resource]) -> WeightsMount:
+    def _volume(self, args: WeightsArgs, needed: list[pulumi.Resource]) -> WeightsMount:
         """The servers' volume and the image it is created from."""
         names, objects = release_names(args), _Objects(self, args)
-        image = (
-            self._written(name, args, objects, needed) if args.volume.is_written else self._found(name, args, objects)
-        )
+        image = self._written(args, objects, needed) if args.volume.is_written else self._found(args, objects)
         reader_class = k8s.storage.v1.StorageClass(
-            f"{name}-reader-class",
+            objects.name(names.reader_class),
             metadata=objects.cluster_wide(names.reader_class),
             **reader_class_fields(args),
             opts=objects.options(),
@@ -318,9 +313,9 @@ class Weights(pulumi.ComponentResource):
         # Pulumi waits exactly five minutes for a claim, and a large image takes longer to become a
         # disk. The servers wait for the volume anyway, before any node is requested.
         reader = k8s.core.v1.PersistentVolumeClaim(
-            f"{name}-reader",
+            objects.name(names.reader),
             metadata=objects.metadata(names.reader, **{"pulumi.com/skipAwait": "true"}),
-            spec=claim_spec("ReadOnlyMany", names.reader_class, args.volume.size_gib, source),
+            spec=claim_spec("ReadOnlyMany", objects.of_cluster(names.reader_class), args.volume.size_gib, source),
             opts=objects.options(image, reader_class),
         )
         return WeightsMount(
@@ -339,6 +334,14 @@ class _Objects:
     parent: Weights
     args: WeightsArgs
 
+    def name(self, name: str) -> str:
+        """Name of the program's resource: the object's, with the name of the namespace's first weights in place of `weights`."""
+        return f"{(self.args.beside or self.parent).pulumi_resource_name}{name.removeprefix('weights')}"
+
+    def of_cluster(self, name: str) -> str:
+        """Name of a cluster-wide object."""
+        return f"{self.args.class_prefix}-{name}"
+
     def metadata(self, name: str, **annotations: str) -> ObjectMetaArgsDict:
         metadata: ObjectMetaArgsDict = {
             "name": name,
@@ -348,7 +351,7 @@ class _Objects:
         return {**metadata, "annotations": dict(annotations)} if annotations else metadata
 
     def cluster_wide(self, name: str) -> ObjectMetaArgsDict:
-        return {"name": name, "labels": own_labels(WRITER_APP)}
+        return {"name": self.of_cluster(name), "labels": own_labels(WRITER_APP)}
 
     def options(self, *needs: pulumi.Resource, timeout: str | None = None) -> pulumi.ResourceOptions:
         timeouts = None if timeout is None else pulumi.CustomTimeouts(create=timeout, update=timeout)
@@ -443,7 +446,7 @@ def claim_spec(
 
 def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict:
     """Spec of the Job that downloads the release to the writer's claim."""
-    writer, model = args.volume.writer, args.model
+    model = args.model
     size = {"cpu": str(WRITER_CPU), "memory": f"{WRITER_MEMORY_GIB}Gi", "ephemeral-storage": "2Gi"}
     token = None if args.hf_token is None else token_volume(secret_files.store_of(args.hf_token))
 
@@ -491,7 +494,7 @@ def download_job_spec(args: WeightsArgs, names: ReleaseNames) -> JobSpecArgsDict
         # select Autopilot's general Arm nodes, which do not support it.
         "node_selector": {
             "cloud.google.com/compute-class": c4_nodes.COMPUTE_CLASS,
-            "cloud.google.com/machine-family": writer.machine_family,
+            "cloud.google.com/machine-family": WRITER_FAMILY,
             "kubernetes.io/arch": "arm64",
         },
         "tolerations": [

@@ -47,7 +47,7 @@ budget = Budget(
     BudgetArgs(
         project=project,
         project_number=number,
-        budget=Month(billing_account=config.require("billingAccount"), usd_per_month=2_000, thresholds=(0.5, 1.0)),
+        budget=Month(billing_account=config.require("billingAccount"), usd_per_month=2_000),
     ),
     after_services,
 )

@@ -159,8 +159,6 @@ def _good(data: ClientData, slo: AskedSlo) -> Floats:
     good = np.ones(len(data.index), dtype=bool)
     if slo.ttft_ms is not None:
         good &= data.ttft * 1e3 <= slo.ttft_ms
-    if slo.e2e_ms is not None:
-        good &= data.e2e * 1e3 <= slo.e2e_ms
     if slo.tpot_ms is not None:
         each = (data.e2e - data.ttft) / np.maximum(data.output_tokens - 1, 1)
         good &= (data.output_tokens <= 1) | (each * 1e3 <= slo.tpot_ms)

@@ -124,9 +124,6 @@ def plan(
     """
     from fleet.batch import report
     from fleet.batch.planning import Machines, load_of
-    from fleet.batch.scan import scan
-    from fleet.batch.tokenizer_file import tokenizer_file
-    from fleet.batch.tokens import Counter
     from fleet.doctor.packages import require_batch_packages
 
     require_batch_packages()
@@ -137,10 +134,8 @@ def plan(
         fleets, settings, wanted = _of_stack(wanted, root)
     form, id_key = read.form(settings)
     path = _local(file)
-    content, name = tokenizer_file(read.tokenizer, fleets.model)
-    counter = Counter(content, name)
-    found = scan(path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed)
-    if found.bad:
+    found, counter = read.scan(path, form, id_key, fleets)
+    if counter is None or found.bad:
         show(report.refused(path, found), format_)
         return FINDINGS
     load = load_of(found, read.output_tokens)
@@ -149,7 +144,7 @@ def plan(
     source = report.Source(
         file=path,
         served=fleets.served,
-        tokenizer=name,
+        tokenizer=counter.name,
         tokens=counter.vocabulary,
         vocabulary=fleets.shape.vocabulary,
         seed=read.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from facts.user_error import UserError
 from fleet.cli.exits import CommandError
 
 if TYPE_CHECKING:
-    from fleet.batch.requests import Form
+    from fleet.batch.planning import Machines, OfStack
+    from fleet.batch.requests import Form, Request
+    from fleet.batch.scan import Line, Scan
+    from fleet.batch.tokens import Counter
     from settings.stack import Settings
 
 _DEFAULT_ID: Final = "id"
@@ -75,3 +80,27 @@ class Read:
         of_stack = section.id if section is not None and self.template is None else None
         id_key = self.id or of_stack or _DEFAULT_ID
         return template_form(template, id_key, terms), id_key
+
+    def scan(
+        self,
+        path: Path,
+        form: Form,
+        id_key: str,
+        fleets: Machines | OfStack,
+        seen: Callable[[Line, Request], None] = lambda _line, _request: None,
+    ) -> tuple[Scan, Counter | None]:
+        """What the file holds, and what counted its tokens. None: the tokenizer is missing, and lines are bad. Raises UserError."""
+        from fleet.batch.scan import scan
+        from fleet.batch.tokenizer_file import tokenizer_file
+        from fleet.batch.tokens import Counter, NoCounter
+
+        try:
+            counter = Counter(*tokenizer_file(self.tokenizer, fleets.model))
+        except UserError:
+            # Whoever downloads one shall not learn afterwards that the lines are bad.
+            found = scan(path, form, NoCounter(), fleets.context, id_key=id_key, sample=self.sample)
+            if not found.bad:
+                raise
+            return found, None
+        found = scan(path, form, counter, fleets.context, id_key=id_key, sample=self.sample, seed=self.seed, seen=seen)
+        return found, counter

@@ -150,11 +150,8 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
     from fleet.batch import report
     from fleet.batch.inputs import local_file
     from fleet.batch.planning import load_of
-    from fleet.batch.scan import scan
     from fleet.batch.shards import Places, Shards
     from fleet.batch.stored import StoredBatch
-    from fleet.batch.tokenizer_file import tokenizer_file
-    from fleet.batch.tokens import Counter
     from fleet.jobs.display import State, shown
 
     live, width = terminal()
@@ -166,12 +163,9 @@ def _prepare(at: Reached, given: str, read: Read, fleets: OfStack) -> _Prepared 
 
         path = local_file(given, DEFAULT_FOLDER / "input", at.login, brought)
         form, id_key = read.form(at.settings)
-        counter = Counter(*tokenizer_file(read.tokenizer, fleets.model))
         places = Places()
         display.state(State("checking each line", given))
-        found = scan(
-            path, form, counter, fleets.context, id_key=id_key, sample=read.sample, seed=read.seed, seen=places.add
-        )
+        found, _ = read.scan(path, form, id_key, fleets, places.add)
         if not found.bad:
             display.state(State("cutting it into shards"))
             load = load_of(found, read.output_tokens)
@@ -210,17 +204,21 @@ def _process(at: Reached, fleets: OfStack, prepared: _Prepared, wanted: Wanted, 
             now=time.time(),
         )
         sized = size(fleets, prepared.left, at.settings, limits)
-        next_run = sized.run(at.settings, limits)
-        _agree(at, prepared, sized, limits, next_run.until, yes=wishes.yes)
+        _agree(at, prepared, sized, limits, sized.run(at.settings, limits).until, yes=wishes.yes)
         batch = _send(at, prepared)
-        if job is not None:
-            # It has ended; its name is free once it is gone.
-            remove(kubectl, job["metadata"]["name"], lambda _: None)
-        stored.write_runs([*runs, next_run])
+        # It begins now: a question and a large file take time, in which nothing was paid.
+        next_run = sized.run(at.settings, replace(limits, now=time.time()))
+        if not stored.write_runs([*runs, next_run], instead_of=runs):
+            raise CommandError(
+                f"batch {id_} was started or stopped by another command meanwhile: fleet batch status {id_} {at.where}"
+            )
         try:
+            if job is not None:
+                # It has ended; its name is free once it is gone. After the runs: another command's Job has that name, too.
+                remove(kubectl, job["metadata"]["name"], lambda _: None)
             name = start(kubectl, at.settings, at.outputs, batch, parts=prepared.parts, sized=sized, run=next_run)
         except BaseException:
-            stored.write_runs(runs)
+            stored.write_runs(runs, instead_of=[*runs, next_run])
             raise
         sys.stdout.write(f"Started batch {id_} with {plural(sized.servers, 'server')}.\n")
         return _wait(at, kubectl, prepared, name, wishes)

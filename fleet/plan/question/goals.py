@@ -20,7 +20,7 @@ CAPACITIES: Final[tuple[Capacity, ...]] = get_args(Capacity)
 """Capacities that the planner can price."""
 COMMITMENTS: Final[frozenset[Capacity]] = frozenset({"cud-1y", "cud-3y"})
 """Prices of a reservation committed for one or three years."""
-INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "ladder"})
+INTERRUPTIBLE: Final[frozenset[Capacity]] = frozenset({"spot", "compute-class"})
 """Capacities whose nodes Google may reclaim at any time."""
 DEFAULT_REGION: Final = "europe-west4"
 """The article's."""
@@ -48,11 +48,15 @@ _SECONDS: Final = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 
 
 class PlanImpossibleError(UserError, ValueError):
-    """The goal cannot be reached: the reason, and the nearest possible goal."""
+    """The goal cannot be reached: the reason, and the nearest possible goal.
 
-    def __init__(self, why: str, nearest: str) -> None:
+    `short`: how many times as much is asked as can be reached, which compares machines; None where the nearest is no amount.
+    """
+
+    def __init__(self, why: str, nearest: str, short: float | None = None) -> None:
         self.why = why
         self.nearest = nearest
+        self.short = short
         super().__init__(f"{why}. Nearest: {nearest}")
 
 

@@ -21,21 +21,15 @@ _MOST_ROWS: Final = 9
 
 def outline(market: Market) -> Outline:
     """The cheapest offer of each machine, cheapest first, and in one line what was left out."""
-    question = market.offers[0].plan.question if market.offers else None
     best = market.best_of_each()
-    shown = [one for one in best if not one.is_bound] or best
-    about = (
-        f"`{question.profile.model}`, profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
-        if question
-        else ""
-    )
+    shown = ([one for one in best if not one.is_bound] or best)[:_MOST_ROWS]
     return Outline(
         title=f"{format_goal(market.question)}, {format_mean_lengths(market.question.workload)}",
         verdict=_verdict(market, shown),
         kind="plan, every machine",
-        head=some(Prose(about, "soft") if about else None),
+        head=some(Prose(_about(shown), "soft") if shown else None),
         body=some(
-            _table(shown[:_MOST_ROWS]) if shown else None,
+            _table(shown) if shown else None,
             *map(Prose, _flex_start(market)),
             Prose(f"Left out: {'; '.join(_left_out(market, best, shown))}. `--format json` has all."),
             Next(f"add {format_choice(shown[0])}", "for this machine's plan; --write STACK writes it")
@@ -52,16 +46,35 @@ def outline(market: Market) -> Outline:
 def _verdict(market: Market, shown: Sequence[Offer]) -> str:
     if shown:
         return ("GPU never measured: " if shown[0].is_bound else "") + format_offer(shown[0])
-    nearest = next((one.nearest for one in market.refused if one.nearest), "")
-    return "no machine reaches this goal" + (f"; nearest: {nearest}" if nearest else "")
+    nearest = market.nearest()
+    return "no machine reaches this goal" + (
+        f"; nearest, on {nearest.machines[0]}: {nearest.nearest}" if nearest else ""
+    )
+
+
+def _about(shown: Sequence[Offer]) -> str:
+    """Model, profile and load of the first, and of the machines that are planned otherwise."""
+    planned: dict[str, list[str]] = {}
+    for offer in shown:
+        question = offer.plan.question
+        how = f"profile `{question.profile.name}`, {100 * question.load_share:.0f} % of full load"
+        planned.setdefault(how, []).append(offer.machine.type)
+    (usual, _), *others = planned.items()
+    return "; ".join(
+        (
+            f"`{shown[0].plan.question.profile.model}`, {usual}",
+            *(f"{format_list(machines)}: {how}" for how, machines in others),
+        )
+    )
 
 
 def _left_out(market: Market, best: Sequence[Offer], shown: Sequence[Offer]) -> Iterator[str]:
-    if len(shown) > _MOST_ROWS:
-        yield f"{plural(len(shown) - _MOST_ROWS, 'dearer machine')}"
-    bounds = [one for one in best if one.is_bound and one not in shown]
+    if dearer := [one for one in best if one not in shown and one.is_bound == shown[0].is_bound]:
+        yield plural(len(dearer), "dearer machine")
+    bounds = [one for one in best if one.is_bound and one not in (*shown, *dearer)]
     if bounds:
-        yield f"{plural(len(bounds), 'machine')} whose GPU was never measured, the best with at least {format_offer(bounds[0])}"
+        nodes = "" if isinstance(market.question.goal, Budget) else "at least "
+        yield f"{plural(len(bounds), 'machine')} whose GPU was never measured, the best with {nodes}{format_offer(bounds[0])}"
     by_reason: dict[str, list[str]] = {}
     for one in market.refused:
         by_reason.setdefault(one.why, []).extend(one.machines)
@@ -90,8 +103,9 @@ def format_offer(offer: Offer) -> str:
     plan = offer.plan
     nodes = format_nodes(plan.nodes, offer.machine, plan.gpus)
     least = "at least " if plan.money.at_least else ""
+    most = "at most " if plan.money.at_least and isinstance(plan.question.goal, Budget) else ""
     of = "an hour" if plan.batch is None else f"in {format_duration(3_600 * plan.batch.total_hours)}"
-    return f"{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd)} {of}"
+    return f"{most}{nodes}, {offer.capacity} in {offer.price.region}: {least}{format_usd(offer.usd)} {of}"
 
 
 def format_choice(offer: Offer) -> str:
@@ -120,7 +134,7 @@ def _row(offer: Offer) -> Iterator[str]:
     yield offer.machine.type
     # Prices that are unknown leave less of a budget for nodes.
     yield f"{'≤' if within_budget and plan.money.at_least else least}{plan.nodes:,}"
-    yield f"{least}{offer.usd:,.2f}"
+    yield f"{'≥' if plan.money.at_least else least}{offer.usd:,.2f}"
     yield f"{'≤' if offer.is_bound else ''}{format_short(plan.performance.total_tokens_per_s.value)}"
     yield plan.label
     yield f"{offer.capacity} {offer.price.region}"

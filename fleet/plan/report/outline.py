@@ -29,6 +29,7 @@ from fleet.report.words import format_duration, format_milliseconds, format_numb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from facts.cost import Bill
     from fleet.plan.anywhere import Offer
     from fleet.plan.model.estimates import Estimate
     from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
@@ -164,10 +165,26 @@ def _cost(plan: Plan) -> Iterator[str]:
         full = f"; {least}{_per_million(money.at_full_load)} at full load" if money.at_full_load and not batch else ""
         yield f"a million tokens: {least}{_per_million(price)}{full}"
     if money.usd_per_node_hour is not None:
-        origin = f"{bill.nodes.price.region}, {bill.nodes.price.date}" if bill.nodes.price else bill.nodes.note or ""
+        listed = bill.nodes.price
+        origin = (
+            f"list price of {listed.region}, {listed.date}"
+            if listed
+            else f"stated, not a list price{_of_priorities(bill)}"
+        )
         yield f"a node-hour: {format_usd(money.usd_per_node_hour)} ({origin}); a month: {least}{format_usd(money.usd_per_month)}"
-    left = format_indication(bill.residual_items)
-    yield f"at 0 replicas: {least}{format_usd(bill.residual_usd_per_hour)} an hour{f' ({left})' if left else ''}"
+    unknown = sum(item.usd_per_hour is None for item in bill.residual_items)
+    left = ", ".join(
+        filter(None, (f"{plural(unknown, 'price')} unknown" if unknown else "", format_indication(bill.residual_items)))
+    )
+    at_zero = "at least " if unknown else ""
+    yield f"at 0 replicas: {at_zero}{format_usd(bill.residual_usd_per_hour)} an hour{f' ({left})' if left else ''}"
+
+
+def _of_priorities(bill: Bill) -> str:
+    """Which of the machine priorities' prices it is, where those differ."""
+    if len(set(bill.nodes.steps.values())) < 2:
+        return ""
+    return f"; each node at its dearest machine priority: {', '.join(f'{way} {_usd(usd)}' for way, usd in bill.nodes.steps.items())}"
 
 
 def _per_million(price: PerMillion) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from facts.texts import plural
 from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
-from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers
+from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers, successor
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods, reserves_first
 from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
 from fleet.preview.compare.wording import format_after, format_before, format_difference
@@ -93,9 +93,14 @@ def _effects(
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
     for restart in restarts:
         yield _format_restart(restart)
+    ends = [
+        (one.type, "replace" if successor(one, changes.resources) else one.operation)
+        for one in gone
+        if not one.retained
+    ]
     for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
         for verb in ENDS:
-            number = sum(1 for one in gone if one.type in types and one.operation == verb and not one.retained)
+            number = sum(1 for type_, operation in ends if type_ in types and operation == verb)
             if number:
                 yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
     if radius.replicas_removed and not any(one.counted for one in after.values()):
@@ -109,7 +114,7 @@ def _effects(
 def _price(changes: Changes, *, stays_billed: bool) -> Iterator[str]:
     money = next((one for one in changes.deltas if one.id == "usd-per-hour"), None)
     if changes.pending and money is not None and money.changed:
-        billed = "; the ladder's reservation stays billed and is not in the sum" if stays_billed else ""
+        billed = "; the ComputeClass's reservation stays billed and is not in the sum" if stays_billed else ""
         yield f"{_format_money(money)}{billed}"
 
 

@@ -186,8 +186,12 @@ class Changes:
     """Headline sentences of the blast radius, most important first. Never empty."""
     price_and_rate: tuple[str, ...] = ()
     """Price and throughput changes, one line each."""
+    upgrade: tuple[str, ...] = ()
+    """What another release of vLLM changes for the servers, one line each."""
     aftermath: tuple[str, ...] = ()
-    """What else happens: Jobs that run, what is replaced or deleted, what another release changes."""
+    """What else happens: Jobs that run, and another manager of the replicas."""
+    ended: tuple[str, ...] = ()
+    """What is replaced or deleted, by name."""
     dangers: tuple[Danger, ...] = ()
     deltas: tuple[Delta, ...] = ()
     """Every number known for either side, changed or not."""
@@ -202,7 +206,9 @@ class Changes:
         return (
             *self.effects,
             *self.price_and_rate,
+            *self.upgrade,
             *self.aftermath,
+            *self.ended,
             *([sentence(assumed).rstrip(".")] if assumed else []),
         )
 

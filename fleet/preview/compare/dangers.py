@@ -43,7 +43,7 @@ def dangers(
     """Every danger of the changes, most serious first."""
     for resource in changes.resources:
         if resource.operation in ENDS and resource.custom:
-            yield from _ending(resource)
+            yield from _ending(resource, successor(resource, changes.resources))
     for restart in restarts:
         if restart.at_once and restart.replicas > 1:
             yield Danger(
@@ -76,8 +76,16 @@ def dangers(
     yield from _unprotected(changes)
 
 
-def _ending(one: ResourceChange) -> Iterator[Danger]:
-    """A resource that is deleted or replaced."""
+def successor(one: ResourceChange, resources: Sequence[ResourceChange]) -> ResourceChange | None:
+    """The new volume of the component whose volume is deleted: another release of the weights is another resource."""
+    if one.type not in VOLUMES or one.operation != "delete":
+        return None
+    made = (new for new in resources if new.operation == "create" and (new.type, new.parent) == (one.type, one.parent))
+    return next(made, None)
+
+
+def _ending(one: ResourceChange, new: ResourceChange | None) -> Iterator[Danger]:
+    """A resource that is deleted or replaced, by `new` if that has another name."""
     verb = "may be replaced" if one.maybe else f"is {one.operation}d"
     if one.protected:
         yield Danger(
@@ -90,7 +98,13 @@ def _ending(one: ResourceChange) -> Iterator[Danger]:
     causes = [f"of {reason.path}" if reason.path else reason.source for reason in one.reasons]
     because = f", because {' and '.join(causes)}" if causes else ""
     guess = " (a guess)" if one.guessed else ""
-    if one.type in _LOSSES:
+    if new is not None:
+        yield Danger(
+            id="weights-replaced",
+            message=f"Volume {one.name} is deleted when no replica mounts it; a new one is written first.",
+            urns=(one.urn, new.urn),
+        )
+    elif one.type in _LOSSES:
         kind, noun, loss = _LOSSES[one.type]
         if kind == "weights" and one.operation == "replace":
             loss = _DELETED_FIRST if one.delete_first else "a new one is written first, then the old one is deleted"

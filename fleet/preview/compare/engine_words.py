@@ -1,34 +1,43 @@
-"""What a change does to the servers, in the words of the engine: its release, options, variables, and the number of replicas."""
+"""What a change does to the servers, in the words of the engine: its release, model, options, variables, replicas, and region."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from fleet.preview.compare.changes import PropertyChange, ResourceChange
+if TYPE_CHECKING:
+    from fleet.preview.compare.changes import Changes, PropertyChange
 
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
 _OPTION: Final = re.compile(r"\.containers\[vllm\]\.args\[--(.+)\]$")
 _VARIABLE: Final = re.compile(r"\.containers\[vllm\]\.env\[(\w+)\](?:\.value)?$")
 _IMAGE: Final = ".containers[vllm].image"
+_REVISION: Final = 'spec.template.metadata.annotations["vllm-fleet.dev/model-revision"]'
+_SHOWN_OF_A_REVISION: Final = 12
+"""Characters, as Hugging Face shows a commit."""
 _LONGEST: Final = 40
 """Characters of a value; the resource's own line has it whole."""
 
 
-def engine_words(resources: Iterable[ResourceChange]) -> str:
-    """`replicas 12 → 16, max-model-len 2560 → 4096, prefix caching off`; empty where no server changes."""
+def engine_words(changes: Changes) -> tuple[str, ...]:
+    """`replicas 12 → 16`, `max-model-len 2560 → 4096`, `prefix caching off`; empty where no server changes and the region is the same."""
     words = [
         word
-        for resource in resources
+        for resource in changes.resources
         if resource.type == _DEPLOYMENT and any(_is_of_a_server(edit) for edit in resource.properties)
         for word in _of_a_server(resource.properties)
     ]
-    return ", ".join(dict.fromkeys(words))
+    region = (
+        f"region {edit.before} → {edit.after}"
+        for edit in changes.outputs
+        if edit.path == "region" and edit.kind == "changed"
+    )
+    return tuple(dict.fromkeys((*region, *words)))
 
 
 def _is_of_a_server(edit: PropertyChange) -> bool:
-    return "[vllm]" in edit.path or edit.path == "spec.replicas"
+    return "[vllm]" in edit.path or edit.path in ("spec.replicas", _REVISION)
 
 
 def _of_a_server(edits: Iterable[PropertyChange]) -> Iterator[str]:
@@ -36,6 +45,9 @@ def _of_a_server(edits: Iterable[PropertyChange]) -> Iterator[str]:
     for edit in edits:
         if edit.path == "spec.replicas":
             yield f"replicas {_value(edit.before)} → {_value(edit.after)}"
+        elif edit.path == _REVISION:
+            before, after = (str(side)[:_SHOWN_OF_A_REVISION] for side in (edit.before, edit.after))
+            yield f"model revision {before} → {after}"
         elif edit.path.endswith(_IMAGE):
             yield _image(edit)
         elif option := _OPTION.search(edit.path):
@@ -61,10 +73,13 @@ def _changed(name: str, edit: PropertyChange) -> str:
 
 
 def _image(edit: PropertyChange) -> str:
-    before, after = (
-        str(side).partition("@")[0].rpartition(":")[2].removeprefix("v") for side in (edit.before, edit.after)
-    )
-    return f"vLLM {before} → {after}" if before != after else f"another image of vLLM {after}"
+    sides = [str(side).partition("@") for side in (edit.before, edit.after)]
+    before, after = (name.rpartition(":")[2].removeprefix("v") for name, _, _ in sides)
+    if before != after:
+        return f"vLLM {before} → {after}"
+    (old, _, was), (new, _, digest) = sides
+    is_the_same = was == digest and old.rpartition("/")[2] == new.rpartition("/")[2]
+    return f"vLLM {after} from another registry" if is_the_same else f"another image of vLLM {after}"
 
 
 def _value(value: Any) -> str:

@@ -129,12 +129,12 @@ _BOUNDS: Final = {
 
 
 def reserves_first(resources: Iterable[RecordedResource]) -> bool:
-    """Whether a capacity ladder has a reservation: it is billed whether a node runs or not."""
+    """Whether a ComputeClass has a reservation: it is billed whether a node runs or not."""
     return any(
-        "reservations" in rung
+        "reservations" in priority
         for resource in resources
         if resource.type.endswith(":ComputeClass")
-        for rung in _maps(_map(reveal(resource.inputs.get("spec"))).get("priorities"))
+        for priority in _maps(_map(reveal(resource.inputs.get("spec"))).get("priorities"))
     )
 
 

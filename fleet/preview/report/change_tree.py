@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fleet.preview.record.recording import RecordedResource, Recording
 
 _BENCHMARK: Final = "Benchmark"
+_SERVER: Final = "Server"
 _FOLDED: Final = frozenset({"Rules", "monitoring.AlertPolicy", "monitoring.Dashboard"})
 """Kinds whose differences follow from others, and are many."""
 _MOST_LINES: Final = 12
@@ -104,7 +105,8 @@ class _Planter:
     def folded(self, most: int) -> Branch:
         (top,) = self._tops
         below = self._below.get(top.urn, [])
-        largest = sorted(below, key=self._size, reverse=True)[:most]
+        # The server holds few resources, and they are what the stack is for.
+        largest = sorted(below, key=lambda one: (kind_of(one.type) == _SERVER, self._size(one)), reverse=True)[:most]
         lines = [self._line([one], (), 0, False) for one in below if one in largest]
         rest = len(below) - len(lines)
         return self._line([top], (*lines, *([Branch(name=f"… {rest} more", mark="+")] if rest else [])), 0, False)

@@ -18,7 +18,7 @@ from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled
-    from fleet.preview.compare.changes import Changes
+    from fleet.preview.compare.changes import Changes, ResourceChange
     from fleet.preview.record.recording import RecordedResource, Recording
     from settings.derived.figures import Figures
     from settings.stack import Settings
@@ -37,12 +37,9 @@ def with_consequences(
         return changes
     return replace(
         changes,
-        aftermath=(
-            *_upgrade(changes, settings),
-            *_scaled(changes, recording.by_urn),
-            *_runs(changes, settings, recording.by_urn),
-            *_ended(changes, recording.by_urn),
-        ),
+        upgrade=tuple(_upgrade(changes, settings)),
+        aftermath=(*_scaled(changes, recording.by_urn), *_runs(changes, settings, recording.by_urn)),
+        ended=tuple(_ended(changes, recording.by_urn)),
         price_and_rate=(*changes.price_and_rate, *_rate(changes, figures, modelled)),
     )
 
@@ -92,7 +89,7 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
             continue
         job = recorded[resource.urn]
         app = at(job.inputs, f"metadata.labels.{APP_LABEL}")
-        again = " again" if resource.operation == "replace" else ""
+        again = " again" if resource.operation == "replace" or _ran_before(resource, changes) else ""
         begins = f"`pulumi up` {'may run' if resource.maybe else 'runs'}"
         if app == BENCHMARK_APP:
             yield f"{begins} the benchmark{again}: {price_of(settings).short()}"
@@ -100,6 +97,13 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
             yield f"{begins} the weights download{again}; its machine is not on the bill"
         else:
             yield f"{begins} Job {cloud_name(job)}{again}"
+
+
+def _ran_before(job: ResourceChange, changes: Changes) -> bool:
+    """Whether the Job's component deletes a Job of another name: the download of the last release."""
+    return any(
+        one.operation == "delete" and (one.type, one.parent) == (job.type, job.parent) for one in changes.resources
+    )
 
 
 def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:

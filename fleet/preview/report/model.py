@@ -19,9 +19,9 @@ from fleet.preview.record.recording import (
     Recording,
 )
 from fleet.preview.record.redact import Redactor
-from fleet.report.words import LADDERS_RESERVATION
+from fleet.report.words import CLASS_RESERVATION
 from settings.derived.spending import bounds
-from settings.sections.capacity import Calendar, Ladder, Reservation
+from settings.sections.capacity import Calendar, ComputeClassMode, Reservation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -254,7 +254,7 @@ def _capacity(settings: Settings) -> str:
         return f"reservation {capacity.name}{years}"
     if isinstance(capacity, Calendar):
         return f"calendar reservation {capacity.reservation}"
-    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "ladder": "a capacity ladder"}[
+    return {"on-demand": "on demand", "spot": "Spot", "flex-start": "flex-start", "compute-class": "a ComputeClass"}[
         capacity.mode
     ]
 
@@ -295,8 +295,8 @@ def _remarks(
         )
     elif settings.server.replicas == "external":
         yield "Replicas are managed externally; price and figures are those of one replica."
-    if isinstance(settings.capacity, Ladder) and settings.capacity.has_unsized_reservation:
-        yield LADDERS_RESERVATION
+    if isinstance(settings.capacity, ComputeClassMode) and settings.capacity.has_unsized_reservation:
+        yield CLASS_RESERVATION
 
 
 def _sort(resource: RecordedResource) -> str:

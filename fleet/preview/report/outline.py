@@ -25,7 +25,7 @@ from fleet.preview.report.sections import (
     what_it_is,
 )
 from fleet.preview.report.several_stacks import Refusal, by_weight, is_quiet, refusals_of, reports_of, stack_of
-from fleet.preview.report.wording import format_nature, format_rate
+from fleet.preview.report.wording import format_hourly, format_nature, format_total_rate
 from fleet.report.as_json import plain
 from fleet.report.outline import Box, Code, Element, Outline, Prose, Section, Tone, some
 from fleet.report.table import Cell, Table, texts
@@ -198,10 +198,9 @@ def row_of(outcome: Outcome) -> tuple[str, str, str, str, str]:
         f"{len(outcome.created)} to create" if changes is None else "; ".join(_changed(outcome, changes)),
         f"{format_before(price)} → {format_after(price)} an hour"
         if price is not None
-        else outcome.figures.bill.format_hourly_total(),
-        f"{format_before(rate)} → " * (rate is not None and rate.before is not None) + format_rate(outcome)
-        if rate is not None
-        else format_rate(outcome),
+        else format_hourly(outcome.figures.bill),
+        (f"{format_before(rate)} → " if rate is not None and rate.before is not None else "")
+        + format_total_rate(outcome),
     )
 
 
@@ -209,7 +208,7 @@ def _changed(report: Report, changes: Changes) -> tuple[str, ...]:
     """What changes in the servers, then the effects."""
     if is_quiet(report):
         return ("no changes",)
-    words = engine_words(changes.resources)
+    words = ", ".join(engine_words(changes))
     return (*([words] if words else []), *changes.effects, *changes.aftermath)[:_MOST_EFFECTS]
 
 
@@ -219,7 +218,7 @@ def _moved(changes: Changes | None, id_: str) -> Delta | None:
 
 
 def _stack(outcome: Outcome, refused: int) -> Section:
-    """One of several stacks; those without changes are folded."""
+    """One of several stacks: on a terminal the table tells of each; those without changes are folded everywhere."""
     if isinstance(outcome, Refusal):
         message = Code(tuple(_message(outcome, _ROOM_FOR_MESSAGES // refused)))
         return Section(title=outcome.stack, remark="cannot be previewed", body=(message,), tone="bad")
@@ -228,7 +227,7 @@ def _stack(outcome: Outcome, refused: int) -> Section:
         title=stack_of(outcome),
         remark=_verdict(outcome)[0],
         body=(*_head(outcome, dangers_are_told=True), *_body(outcome)),
-        folding="always" if is_folded else "open",
+        folding="always" if is_folded else "screen",
         rank=2 if is_folded else 0,
     )
 
@@ -279,7 +278,7 @@ def _document(report: Report) -> dict[str, Any]:
                     **plain(replace(changes, resources=changes.changed)),
                     "summary": changes.summary,
                     "pending": changes.pending,
-                    "engine": engine_words(changes.resources),
+                    "engine": ", ".join(engine_words(changes)),
                     "headline": changes.headline,
                 },
                 "plan": {

@@ -182,13 +182,18 @@ def _route(inputs: Any) -> Facts:
         yield ", ".join(f"{at(one, 'weight')} % of requests to {at(one, 'name')}" for one in backends)
 
 
-_RUNGS: Final = {"reservations": "reservation", "flexStart": "flex-start", "spot": "spot"}
+_PRIORITIES: Final = {"reservations": "reservation", "flexStart": "flex-start", "spot": "spot"}
 
 
 def _compute_class(inputs: Any) -> Facts:
-    rungs = [_RUNGS[key] for rung in _items(at(inputs, "spec.priorities")) for key in _RUNGS if at(rung, key)]
-    if rungs:
-        yield ", then ".join(rungs)
+    priorities = [
+        _PRIORITIES[key]
+        for priority in _items(at(inputs, "spec.priorities"))
+        for key in _PRIORITIES
+        if at(priority, key)
+    ]
+    if priorities:
+        yield ", then ".join(priorities)
 
 
 def _subnetwork(inputs: Any) -> Facts:

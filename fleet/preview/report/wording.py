@@ -31,14 +31,18 @@ class BillLine:
 
 def bill_lines(bill: Bill) -> Iterator[BillLine]:
     """The lines of the bill."""
-    for item in bill.items:
-        stated = "" if item.unit_price_usd is None else "stated"
-        yield BillLine(
-            name=item.name,
-            quantity=_quantity(item),
-            dated=item.price.date if item.price is not None else stated,
-            usd_per_hour=item.usd_per_hour,
-        )
+    return map(bill_line, bill.items)
+
+
+def bill_line(item: LineItem) -> BillLine:
+    """One item as a line."""
+    stated = "" if item.unit_price_usd is None else "stated"
+    return BillLine(
+        name=item.name,
+        quantity=_quantity(item),
+        dated=item.price.date if item.price is not None else stated,
+        usd_per_hour=item.usd_per_hour,
+    )
 
 
 def format_once(bill: Bill) -> Iterator[str]:
@@ -97,6 +101,26 @@ def format_hourly(bill: Bill) -> str:
     return total if bill.usd_per_hour is None else total.partition(" (")[0]
 
 
+def format_priorities(bill: Bill) -> str:
+    """Which of the machine priorities' prices the nodes have, where those differ; empty for every other stack."""
+    nodes = bill.nodes
+    if nodes.unit_price_usd is None or len(set(nodes.steps.values())) < 2:
+        return ""
+    each = ", ".join(f"{way} {'unknown' if usd is None else format_usd(usd)}" for way, usd in nodes.steps.items())
+    return f"each at its dearest machine priority ({each})"
+
+
+def format_price_origin(bill: Bill, items: Sequence[LineItem]) -> str:
+    """Where the prices of these items come from: `list prices of europe-west4`, and which are the stack file's."""
+    priced = [item for item in items if item.unit_price_usd is not None]
+    stated = sum(item.price is None for item in priced)
+    if not stated:
+        return f"list prices of {bill.region}"
+    if stated == len(priced):
+        return "prices of the stack file"
+    return f"list prices of {bill.region}; stated: of the stack file"
+
+
 def format_per_million(figures: Figures) -> str:
     """Price of a million tokens at the published or measured rate, or why it is unknown."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
@@ -119,6 +143,16 @@ def format_rate(report: Report) -> str:
         output = f", {figures.output_tokens_per_s:,} output" if figures.output_tokens_per_s else ""
         return f"{figures.total_tokens_per_s:,} tok/s total{output} ({figure.label})"
     return f"{report.modelled.short()}, no published figure" if report.modelled is not None else "no published figure"
+
+
+def format_total_rate(report: Report) -> str:
+    """The rate of input and output tokens together, for a table: `95,317 tok/s (published, vLLM 0.18.0)`."""
+    figures, figure, modelled = report.figures, report.figures.match.figure, report.modelled
+    if figures.total_tokens_per_s and figure is not None:
+        return f"{figures.total_tokens_per_s:,} tok/s ({figure.label})"
+    if modelled is None:
+        return "no published figure"
+    return f"{modelled.total_tokens_per_s.value:,.0f} tok/s ({modelled.performance.label}, the model's estimate)"
 
 
 def rate_origin(figures: Figures) -> str:

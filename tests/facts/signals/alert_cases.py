@@ -512,7 +512,7 @@ def _rest() -> Iterator[Case]:
     # An image that is pulled for the first time, or that of an init container, whose reasons no series has.
     yield Case("CannotStart", False, [others, of(phase, "1x140", pod=0, phase="Pending")])
     waits_for_node = [of(phase, "1x140", pod=0, phase="Pending")]
-    # A ladder's late rung serves while active migration asks for an earlier one again and again.
+    # A ComputeClass's late priority serves while active migration asks for an earlier one again and again.
     served = [of(phase, "1x140", phase="Running"), of(phase, "0x140", phase="Pending")]
     yield Case("StockOut", False, [*served, *log("scale_up_failures", "k8s_cluster", "0+1x120")])
     for name, signal, resource, labels in (

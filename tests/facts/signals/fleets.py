@@ -34,8 +34,10 @@ FLEETS = {
     "two engines": replace(LITTLE, engines_per_pod=2, ttft_seconds=1, tpot_seconds=0.05, objective=0.999),
     "without a price": replace(EVERYTHING, price=None),
     "without a published figure": replace(EVERYTHING, price=replace(PRICE, planned_per_million=None)),
-    "a ladder with a reservation": replace(EVERYTHING, price=replace(PRICE, is_upper_bound=True, reserved=177.86)),
-    "a ladder that no guard counts": replace(
+    "a ComputeClass with a reservation": replace(
+        EVERYTHING, price=replace(PRICE, is_upper_bound=True, reserved=177.86)
+    ),
+    "a ComputeClass that no guard counts": replace(
         EVERYTHING, spending=None, price=replace(PRICE, is_upper_bound=True, reserved=177.86, by_guard=False)
     ),
     "newest vLLM": replace(EVERYTHING, release=(0, 33, 0)),

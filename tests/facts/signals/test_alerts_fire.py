@@ -45,8 +45,12 @@ def series(case: Case, watched: Watched) -> list[str]:
 
 
 def expectation(case: Case, watched: Watched, exprs: Sequence[str] = ()) -> Expectation:
-    """One alert, or one for each of the given expressions in place of its own, with the recordings it reads, of others too."""
+    """One alert, or one for each of the given expressions in place of its own, with the recordings it reads, of others too.
+
+    Evaluated as often as where it is deployed.
+    """
     [rule] = [one for one in rules.alerts(catalogue(watched)) if one["alert"] == case.alert]
+    [every_seconds] = [one.every_seconds for one in catalogue(watched).alerts if one.name == case.alert]
     alerts = [{**rule, "alert": f"{case.alert}_{number}", "expr": expr} for number, expr in enumerate(exprs)] or [rule]
     records = (one for server in (watched, *others(watched)) for one in rules.recordings(catalogue(server)))
     return Expectation(
@@ -54,6 +58,7 @@ def expectation(case: Case, watched: Watched, exprs: Sequence[str] = ()) -> Expe
         alerts=alerts,
         series=series(case, watched),
         interval_seconds=case.every,
+        evaluated_seconds=max(case.every, every_seconds),
         minutes=case.minutes,
         fires=case.fires,
         since_minutes=case.since,

@@ -267,12 +267,11 @@ def test_a_section_sends_on_call_to_alerts_that_there_are() -> None:
     assert told <= runbook.sections().keys()
 
 
-@each_row("seconds", [600, 120])
-def test_a_hung_pod_waits_for_the_stacks_own_grace(seconds: int) -> None:
-    settings = make_settings(capacity={"mode": "on-demand", "graceSeconds": seconds})
+def test_a_hung_pod_waits_for_its_grace() -> None:
+    settings = make_settings()
     fleet = watched(settings, figures(settings))
     stalled, fault = (runbook.section(name, fleet) for name in ("EngineStalled", "GpuFault"))
-    assert re.findall(r"\b(\d+) seconds", stalled) == re.findall(r"\b(\d+) seconds", fault) == [str(seconds)]
+    assert re.findall(r"\b(\d+) seconds", stalled) == re.findall(r"\b(\d+) seconds", fault) == ["600"]
 
 
 @each_row(
@@ -376,12 +375,12 @@ def test_a_stacks_own_numbers_decide() -> None:
 
 ALERTED = {"monitoring": {"alerts": {"channels": [{"type": "email", "address": "a@example.com"}]}}}
 GUARDED = {"spending": {"limit": 90_000, "then": "warn"}}
-PRICED_LADDER = {"mode": "ladder", "usdPerNodeHour": 80.0}
+PRICED_CLASS = {"mode": "compute-class", "usdPerNodeHour": 80.0}
 PAID_ANYWAY = {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 80.0}
 
 
 @each_row(
-    ("sections", "is_counted", "by_dearest_rung"),
+    ("sections", "is_counted", "by_dearest_priority"),
     [
         (GUARDED | ALERTED, True, False),
         # Log-based metrics come with the alerts.
@@ -394,14 +393,14 @@ PAID_ANYWAY = {"mode": "reservation", "name": "block-7", "usdPerNodeHour": 80.0}
     ],
 )
 def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_legend_says_by_which(
-    sections: dict[str, Any], is_counted: bool, by_dearest_rung: bool
+    sections: dict[str, Any], is_counted: bool, by_dearest_priority: bool
 ) -> None:
-    settings = make_settings(**({"capacity": PRICED_LADDER} | sections))
+    settings = make_settings(**({"capacity": PRICED_CLASS} | sections))
     every = catalogue(watched(settings, figures(settings)))
     of_cost = [panel for panel in every.panels if panel.title.startswith("USD")]
     for panel in of_cost:
         assert ["user_test_machines_usd_per_hour_sum{" in query.expr for query in panel.queries] == [is_counted]
-    assert ["dearest rung" in query.legend for query in of_cost[0].queries] == [by_dearest_rung]
+    assert ["dearest priority" in query.legend for query in of_cost[0].queries] == [by_dearest_priority]
     assert ("test_machines_usd_per_hour" in {one.name for one in every.logs}) is is_counted
 
 
@@ -409,8 +408,8 @@ def test_the_guards_price_is_drawn_where_it_is_counted_and_else_the_legend_says_
     ("capacity", "waits"),
     [
         ({"mode": "spot"}, False),
-        ({"mode": "ladder", "flexStartSeconds": None}, False),
-        ({"mode": "ladder"}, True),
+        ({"mode": "compute-class", "flexStartSeconds": None}, False),
+        ({"mode": "compute-class"}, True),
         ({"mode": "flex-start", "runDurationSeconds": 86_400}, True),
     ],
 )
@@ -422,9 +421,9 @@ def test_a_pod_may_wait_at_flex_start_before_an_alert_tells_of_it(capacity: dict
     assert fleet.start_seconds == record.start_seconds + waits * 900
 
 
-def test_a_reservation_of_known_size_is_the_least_that_a_ladder_costs() -> None:
-    ladder = {"mode": "ladder", "usdPerNodeHour": 80.0, "reservation": {"name": "block-7", "nodes": 3}}
-    settings = make_settings(capacity=ladder, server={"replicas": 2})
+def test_a_reservation_of_known_size_is_the_least_that_a_compute_class_costs() -> None:
+    compute_class = {"mode": "compute-class", "usdPerNodeHour": 80.0, "reservation": {"name": "block-7", "nodes": 3}}
+    settings = make_settings(capacity=compute_class, server={"replicas": 2})
     fleet = watched(settings, figures(settings))
     assert fleet.price is not None
     assert (fleet.price.per_node, fleet.price.reserved, fleet.price.is_upper_bound) == (80.0, 240.0, True)

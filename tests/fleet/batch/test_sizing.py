@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from fleet.batch.sizing import Limits
+from fleet.batch.sizing import Limits, idle_seconds
 from fleet.batch.stored import Run
+from settings.derived.scaling import scaling_policy
 from settings.sections.batch import Batch
 from tests.support.rows import each_row
+from tests.support.settings import make_settings
+from workloads.autoscaling import scaled_object_spec
+from workloads.batch.job import OVER_SECONDS
 
 NOW = 1_000_000.0
 STACK = {"deadline": "3h", "maxUsd": 700}
@@ -71,3 +75,13 @@ def test_servers_are_kept_unless_something_else_decides_them(given: dict[str, An
 def test_a_run_costs_all_its_servers_from_its_begin_to_its_end(run: Run, usd: float) -> None:
     assert run.usd(NOW) == pytest.approx(usd)
     assert limits(runs=(run, before())).spent == pytest.approx(usd + 17.0)
+
+
+def test_servers_are_paid_until_the_machines_of_a_job_without_a_running_pod_are_gone() -> None:
+    settings = make_settings(server={"scaling": {"mode": "batch", "max": 4}}, batch={"enabled": True})
+    policy = scaling_policy(settings)
+    assert policy is not None
+    keda = scaled_object_spec("s", policy, [])
+    # Its pods count until Kubernetes ends it, and the cooldown begins with the last count.
+    counted = OVER_SECONDS + keda["pollingInterval"] + keda["cooldownPeriod"]
+    assert idle_seconds(settings) == counted + settings.placement.idle_seconds

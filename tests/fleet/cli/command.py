@@ -7,6 +7,7 @@ ends: `test_start_up`, `test_errors`.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ def fleet(
             stack.enter_context(mock.patch.multiple(sys, argv=["fleet", *arguments], stdout=out, stderr=err))
             stack.enter_context(mock.patch("os._exit", sys.exit))
             stack.enter_context(contextlib.chdir(cwd))
+            stack.callback(gc.enable)  # a preview is over before it has to collect anything
             try:
                 code = main()
             except SystemExit as stop:

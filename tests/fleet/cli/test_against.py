@@ -145,10 +145,12 @@ def test_another_revision_of_the_model_writes_new_weights_beside_the_old_ones(cl
     edit(clone / "Pulumi.spot.yaml", "  vllm-fleet:server:\n", f"{model}  vllm-fleet:server:\n")
     found = with_stack_file(clone, "spot")
     volumes = [one for one in found.resources if one.type.endswith(":PersistentVolumeClaim")]
-    assert [(one.operation, one.delete_first) for one in volumes] == [("replace", False)] * 2
+    assert [one.operation for one in volumes] == ["create", "create", "delete", "delete"]
     assert found.blast_radius.volumes_replaced == 2
     assert dangers(found) == {"weights-replaced"}
+    assert not any(one.operation == "replace" for one in found.resources)
     assert one_of(found, "server-deployment").operation == "update"
+    assert found.blast_radius.replicas_restarted == 12
 
 
 def test_another_region_shouts(clone: Path) -> None:

@@ -162,7 +162,7 @@ def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, firs
     said = plan(place, *options[:4], file="open-model.jsonl").stdout
     said = " ".join(said.split())
     paused = re.search(r"afterwards, at least: (\S+) ", said)
-    shown = fleet("preview", *options[:4]).stdout
+    shown = fleet("preview", *options[:4], "--no-policy").stdout
     assert paused is not None
     assert f"{paused[1]} an hour with 0 nodes" in shown
 
@@ -235,6 +235,15 @@ def test_without_a_hub_the_error_says_what_to_download(place: Path, monkeypatch:
     assert (done.returncode, done.stdout) == (2, "")
     assert "/Qwen/Qwen3.5-27B-FP8/resolve/2e1b21350ce589fcaafbb3c7d7eac526a7aed582/tokenizer.json" in done.stderr
     assert "--tokenizer tokenizer.json" in done.stderr
+
+
+def test_lines_are_judged_without_a_tokenizer_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "HUB", "http://127.0.0.1:9")
+    # The first is longer than any context by its bytes: it would be counted at once.
+    made.write(place / "bad.jsonl", made.chat("a", "x" * 2_000_000), made.chat("a", "y"), made.chat("b", "z", n=2))
+    done = fleet("batch", "plan", str(place / "bad.jsonl"), *H100, "--format", "json")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert [one["id"] for one in json.loads(done.stdout)["findings"]] == ["id-twice", "not-served"]
 
 
 def test_nothing_heavy_is_loaded_by_the_command_line() -> None:

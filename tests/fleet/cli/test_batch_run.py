@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from fleet.batch.stored import upload
 from fleet.cli.batch import batch
 from tests.conftest import Golden
 from tests.fleet.batch import made
@@ -81,7 +82,9 @@ def test_a_run_sends_every_document_and_starts_one_job(here: Place) -> None:
     batch = here.stored(id_, "batch.json")
     assert (batch["documents"], batch["counts"], batch["url"]) == (24, [10, 10, 4], "/v1/chat/completions")
     (run,) = runs(here, id_)
-    assert run["deadline"] == run["until"] == run["began"] + 8 * 3600
+    assert run["deadline"] == run["until"]
+    # It begins with its Job: documents were sent before, and nothing was paid.
+    assert run["until"] - 8 * 3600 <= batch["created"] <= run["began"] < run["until"] - 8 * 3600 + 60
     assert (run["maxUsd"], run["servers"], run["ended"]) == (500.0, 1, None)
     job = here.job()
     assert job["metadata"]["name"] == f"batch-{id_}"
@@ -299,6 +302,22 @@ def test_a_status_is_the_jobs_and_what_needs_a_hand_is_a_finding(
     assert done.returncode == (finding is not None)
 
 
+def test_a_suspended_batch_whose_time_is_over_is_not_resumed_but_begun_anew(here: Place) -> None:
+    over = time.time() - 60
+    stored(here, job={"suspend": True, "completedIndexes": "0"}, began=over - 600, until=over, deadline=over)
+    (found,) = json.loads(here.batch("status", "--format", "json").stdout)["findings"]
+    assert found["id"] == "batch-suspended"
+    assert "kubectl patch" not in found["write"]
+    for words in ("fleet batch cancel", "--deadline 1h", "--max-usd 36"):
+        assert words in found["write"]
+
+
+def test_the_job_of_an_earlier_run_does_not_end_the_one_that_begins(here: Place) -> None:
+    id_ = stored(here, job=ended(1200))
+    here.batch("status", id_)
+    assert runs(here, id_)[0]["ended"] is None
+
+
 @pytest.mark.slow
 def test_several_batches_are_listed_newest_first(here: Place) -> None:
     first = started(here)
@@ -357,6 +376,34 @@ def test_a_limit_holds_for_all_runs(here: Place) -> None:
     (container,) = here.job()["spec"]["template"]["spec"]["containers"]
     assert f"--until={second['until']:.0f}" in container["args"]
     assert here.job()["spec"]["activeDeadlineSeconds"] == pytest.approx(second["until"] - second["began"] + 180, abs=1)
+
+
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_a_run_that_began_meanwhile_keeps_its_job_and_its_part_of_the_sum(
+    here: Place, monkeypatch: pytest.MonkeyPatch, ran_before: bool
+) -> None:
+    id_ = started(here)
+    theirs, job = runs(here, id_)[0], here.job()
+    if ran_before:
+        here.end_jobs("Failed")
+    else:
+        here.put(id_, "runs.json", {"runs": []})
+        (here.cluster / "objects" / f"job.{job['metadata']['name']}.json").unlink()
+    known = [{**one, "ended": one["until"]} for one in runs(here, id_)]
+    here.put(id_, "runs.json", {"runs": known})
+    send = upload
+
+    def meanwhile(*given: Any) -> Any:
+        # A colleague was faster while this run asked for confirmation, or sent documents.
+        job["metadata"]["uid"] = "theirs"
+        here.keep("job", job)
+        here.put(id_, "runs.json", {"runs": [*known, theirs]})
+        return send(*given)
+
+    monkeypatch.setattr("fleet.batch.stored.upload", meanwhile)
+    assert f"fleet batch status {id_}" in refused(here, "batch.jsonl")
+    assert runs(here, id_) == [*known, theirs]
+    assert here.job()["metadata"]["uid"] == "theirs"
 
 
 @pytest.mark.slow

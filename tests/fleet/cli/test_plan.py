@@ -249,7 +249,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("documents", (*BATCH, "--capacity", "flex-start")),
         ("users", (*USERS, "--profile", "tuned", "--capacity", "cud-1y")),
-        ("ladder", ("--tokens-per-second", "3e5", "--capacity", "ladder")),
+        ("compute-class", ("--tokens-per-second", "3e5", "--capacity", "compute-class")),
     ],
 )
 def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[str, ...]) -> None:

@@ -160,14 +160,33 @@ def test_an_object_is_created_once_and_another_content_is_an_error(google: FakeG
     assert (caught.value.reason, google.contents["a"]) == ("already exists", awkward)
     google.uploads_lost = 1
     bucket.create("lost", b"x")
-    bucket.write("a", b"other")
+    google.put("a", b"other")
     assert google.contents == {"a": b"other", "lost": b"x"}
     bucket.delete("a")
     bucket.delete("a")
     assert google.contents == {"lost": b"x"}
     google.statuses = [403]
     with pytest.raises(LiveError, match=r"roles/storage\.objectUser"):
-        bucket.write("a", b"")
+        bucket.create("a", b"")
+
+
+def test_an_object_is_replaced_only_where_it_is_the_one_that_was_read(
+    google: FakeGoogle, login: UserCredentials
+) -> None:
+    google.overwritable = lambda _: True
+    bucket = Bucket("results", login, url=google.url, retry=HASTY)
+    assert bucket.read_version("a") == (None, 0)
+    assert bucket.replace("a", b"1", 0)
+    assert not bucket.replace("a", b"2", 0)
+    content, generation = bucket.read_version("a")
+    assert (content, bucket.replace("a", b"2", generation)) == (b"1", True)
+    assert not bucket.replace("a", b"3", generation)
+    google.uploads_lost = 1
+    assert bucket.replace("a", b"4", bucket.read_version("a")[1])
+    assert google.contents == {"a": b"4"}
+    google.statuses = [403]
+    with pytest.raises(LiveError, match=r"roles/storage\.objectUser"):
+        bucket.replace("a", b"", 0)
 
 
 def test_a_large_object_is_sent_whole(google: FakeGoogle, login: UserCredentials, tmp_path: Path) -> None:

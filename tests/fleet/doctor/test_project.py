@@ -100,8 +100,8 @@ def test_a_reservation_must_be_of_this_machine_and_free(changed: dict[str, Any],
 
 def test_reserved_machines_ask_for_no_gpu_quota() -> None:
     assert GPU_ROW not in rows(RESERVED)
-    ladder = make_settings(capacity={"mode": "ladder", "reservation": {"name": "b200-production"}})
-    assert {"b200-production", GPU_ROW} <= rows(ladder).keys()
+    compute_class = make_settings(capacity={"mode": "compute-class", "reservation": {"name": "b200-production"}})
+    assert {"b200-production", GPU_ROW} <= rows(compute_class).keys()
 
 
 def test_quota_that_is_too_low_is_requested_by_its_name_region_and_sum() -> None:

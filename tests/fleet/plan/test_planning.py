@@ -225,7 +225,7 @@ def test_a_model_that_fits_one_gpu_is_split_for_a_latency_limit_alone(
         ({"tokens_per_second": 1e9}, "1,000 nodes", r"total tok/s on 1,000 nodes"),
         ({"usd_per_hour": 5}, r"\$5.00 .*1 node", r"\$34\.\d\d an hour"),
         ({"usd_per_hour": 50, "gateway": True}, "2 nodes", r"\$68\.\d\d an hour"),
-        ({"usd_per_hour": 500, "capacity": "ladder"}, "node-hour", "--usd-per-node-hour"),
+        ({"usd_per_hour": 500, "capacity": "compute-class"}, "node-hour", "--usd-per-node-hour"),
         ({**DOCUMENTS, "deadline": "20m"}, "50,000 documents in 20 min: ", r"min with \d+ nodes"),
         ({**DOCUMENTS, "profile": "record"}, "--max-model-len 2,560", "--profile serve-chat"),
         ({"users": 10, "input_tokens": 200_000, "output_tokens": 10}, "--max-model-len", "200,010"),

@@ -219,16 +219,16 @@ def test_machine_model_and_ranks_are_the_plans(root: Path, limit: float | None, 
     assert (again.gpu, again.gpus_per_node, again.model) == (made.deployment.gpu, 2, made.deployment.model)
     assert again.engine == made.deployment.engine
     assert again.engine.tensor_parallel == ranks
-    assert "reason-without-option" not in {one.id for one in check(stack)}
+    assert "without-effect" not in {one.id for one in check(stack)}
 
 
 def test_a_split_for_latency_is_written_with_its_reason_and_nothing_refuses_it(root: Path) -> None:
     made = answer(users=16, machine="a4-highgpu-8g", model="meta-llama/Llama-3.3-70B-Instruct", tpot_ms=50)
     stack = written(root, made)
-    assert stack.server.reasons == {"--tensor-parallel-size": made.question.split_because}
+    assert stack.server.tensor_parallel_reason == made.question.split_because
     judged = {one.id: one.severity for one in check(stack)}
     assert judged.get("tp8-on-one-gpu-model") in (None, "deliberate", "note")
-    assert "reason-without-option" not in judged
+    assert "without-effect" not in judged
 
 
 def test_a_model_without_a_commit_has_a_placeholder(root: Path) -> None:

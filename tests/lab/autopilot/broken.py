@@ -18,9 +18,9 @@ from tests.lab.autopilot.objects import (
     SPOT,
     Manifest,
     amounts,
+    compute_class,
     container,
     gpu_pod,
-    ladder,
     performance_pod,
     pod,
     service,
@@ -375,17 +375,17 @@ _RULES: dict[str, list[tuple[Manifest, str, Manifest]]] = {
     ],
     "autopilot-compute-class-objects": [
         (
-            ladder(name="gke-ladder"),
-            "gke-ladder",
-            ladder(),
+            compute_class(name="gke-class"),
+            "gke-class",
+            compute_class(),
         ),
         (
-            ladder(
+            compute_class(
                 {"reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]}},
                 priorityDefaults={"location": {"zones": ["europe-west4-b"]}},
             ),
             "location.zones",
-            ladder(
+            compute_class(
                 {
                     "reservations": {
                         "affinity": "Specific",
@@ -396,30 +396,30 @@ _RULES: dict[str, list[tuple[Manifest, str, Manifest]]] = {
             ),
         ),
         (
-            ladder(
+            compute_class(
                 {
                     "flexStart": {"enabled": True},
                     "reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]},
                 }
             ),
             "flexStart",
-            ladder(
+            compute_class(
                 {"flexStart": {"enabled": True}},
                 {"reservations": {"affinity": "Specific", "specific": [{"name": "block-7"}]}},
             ),
         ),
         (
-            ladder(
+            compute_class(
                 {"gpu": {"type": "nvidia-b200", "count": 4}},
                 {"machineType": "g2-standard-12", "gpu": {"type": "nvidia-l4", "count": 2}},
             ),
             "g2-standard-12 with 2 x nvidia-l4",
-            ladder({}, {"machineType": "g2-standard-12", "gpu": {"type": "nvidia-l4", "count": 1}}),
+            compute_class({}, {"machineType": "g2-standard-12", "gpu": {"type": "nvidia-l4", "count": 1}}),
         ),
         (
-            ladder({"storage": {"bootDiskType": "pd-ssd"}}),
+            compute_class({"storage": {"bootDiskType": "pd-ssd"}}),
             "pd-ssd",
-            ladder(
+            compute_class(
                 {"storage": {"bootDiskType": "hyperdisk-balanced"}},
                 {
                     "machineType": "g2-standard-12",

@@ -20,7 +20,7 @@ RESERVED: Manifest = {
     f"{GKE}/reservation-affinity": "specific",
 }
 PERFORMANCE: Manifest = {f"{GKE}/compute-class": "Performance", f"{GKE}/machine-family": "c4"}
-OWN_CLASS: Manifest = {f"{GKE}/compute-class": "b200-ladder"}
+OWN_CLASS: Manifest = {f"{GKE}/compute-class": "b200-class"}
 GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
 SPOT_TAINT = {"key": f"{GKE}/gke-spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
 CLASS_TAINT = {"key": f"{GKE}/compute-class", "operator": "Equal", "value": "Performance", "effect": "NoSchedule"}
@@ -127,14 +127,14 @@ def service(**spec: Any) -> Manifest:
     }
 
 
-RUNG: Manifest = {
+PRIORITY: Manifest = {
     "machineType": "a4-highgpu-8g",
     "gpu": {"type": "nvidia-b200", "count": 8, "driverVersion": "latest"},
 }
 
 
-def ladder(*rungs: Manifest, name: str = "b200-ladder", **spec: Any) -> Manifest:
-    """A ComputeClass with these rungs for A4 nodes."""
+def compute_class(*priorities: Manifest, name: str = "b200-class", **spec: Any) -> Manifest:
+    """A ComputeClass with these priorities for A4 nodes."""
     return {
         "apiVersion": f"{GKE}/v1",
         "kind": "ComputeClass",
@@ -142,7 +142,7 @@ def ladder(*rungs: Manifest, name: str = "b200-ladder", **spec: Any) -> Manifest
         "spec": {
             "nodePoolAutoCreation": {"enabled": True},
             "whenUnsatisfiable": "DoNotScaleUp",
-            "priorities": [{**RUNG, **rung} for rung in rungs] or [{**RUNG, "spot": True}],
+            "priorities": [{**PRIORITY, **priority} for priority in priorities] or [{**PRIORITY, "spot": True}],
             **spec,
         },
     }

@@ -45,6 +45,12 @@ if kind == "ResourceQuota":
     return True
 """
 """A quota that refuses nothing."""
+PRIVILEGED = """
+if kind == "Deployment":
+    props["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    return True
+"""
+"""A server that Autopilot refuses."""
 
 
 @contextlib.contextmanager

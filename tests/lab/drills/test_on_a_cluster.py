@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fleet.preview.offline import open_stack
+from lab.control_plane.api import PERSISTENT_VOLUME
+from lab.drills.disruption import OTHER_REVISION
 from lab.stage.stage import Stage
 from lab.stage.start import started
 from lab.stage.variants import varied
-from tests.lab.drills.mutation import STAMPED, UNLIMITED, broken, retain
+from tests.lab.drills.mutation import PRIVILEGED, STAMPED, UNLIMITED, broken, retain
 from tests.lab.drills.played import failure, failures, impatient, played, without_policies
 
 if TYPE_CHECKING:
@@ -67,14 +69,10 @@ def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: Stage) ->
 
 
 def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: Stage) -> None:
-    privileged = """
-if kind == "Deployment":
-    props["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-    return True
-"""
-    with broken(stage, privileged):
-        result = played(stage, "second-up")
-    assert "privileged" in failure(result, "pulumi up succeeds")
+    with broken(stage, PRIVILEGED):
+        result = played(stage, "rolling-update")
+    assert "privileged" in failure(result, "pulumi up")
+    assert failure(result, "every replica is new") == "0 new"
 
 
 def test_servers_in_another_zone_fail_bring_up(stage: Stage) -> None:
@@ -89,6 +87,21 @@ if kind == "Deployment":
         stage.until_ready(SERVERS)
         result = played(stage, "bring-up")
     assert "us-central1-c" in failure(result, "zones")
+
+
+def test_an_update_to_another_revision_that_fails_half_way_can_be_taken_back(stage: Stage) -> None:
+    served = stage.settings.serving.model
+    other = {"model": {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}}
+    volumes = {volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)}
+    with broken(stage, PRIVILEGED):
+        failed = stage.up(other)
+    assert [urn.rpartition("::")[2] for urn in failed.failed] == ["server-deployment"]
+    back = stage.up()
+    assert back.failed == {}
+    assert not [urn for urn in (*back.created, *back.replaced) if "Weights$" in urn]
+    assert {volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)} == volumes
+    again = stage.up()
+    assert not again.changed
 
 
 def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
@@ -201,3 +214,39 @@ if kind == "ResourceQuota":
             stage.up()
             result = played(stage, "preempt-four")
     assert "Ready replicas" in result.gave_up
+
+
+# Servers that share a machine
+
+
+@pytest.fixture(scope="module")
+def sharing(around: Surroundings) -> Iterator[Stage]:
+    """Two servers with one GPU each on a machine with two, on demand, brought up."""
+    engine = {"maxNumSeqs": 64, "speculative": None}
+    server = {"profile": "serve-chat", "replicas": 2, "gpus": 1, "engine": engine}
+    machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}, "model": {"id": "Qwen/Qwen3.5-4B"}}
+    opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
+    with without_policies(), started(opened, around) as stage:
+        stage.bring_up()
+        yield stage
+
+
+@pytest.mark.parametrize("name", ["bring-up", "stock-out"])
+def test_servers_that_share_a_machine_hold(sharing: Stage, name: str) -> None:
+    sharing.restore()
+    result = played(sharing, name)
+    assert result.passed, (result.gave_up, failures(result))
+
+
+def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
+    three = """
+if kind == "Deployment":
+    amounts = props["spec"]["template"]["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        amounts[part]["nvidia.com/gpu"] = "3"
+    return True
+"""
+    sharing.restore()
+    with broken(sharing, three):
+        result = played(sharing, "second-up")
+    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up succeeds")

@@ -75,7 +75,7 @@ def stock_out() -> DrillResult:
                 id="operation-failed",
                 subject="Deployment/qwen35-server",
                 found="the pod stays Pending: no zone but europe-west4-b is configured",
-                write="add a second zone to capacity.zones, or a ladder with flex-start below Spot",
+                write="add a second zone to capacity.zones, or a ComputeClass with flex-start below Spot",
             ),
         ),
         wall_seconds=20.7,

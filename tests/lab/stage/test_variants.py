@@ -11,7 +11,7 @@ import pytest
 from fleet.preview.offline import OfflineStack, open_stack
 from lab.stage.variants import varied
 from settings.problems import SettingsError
-from settings.sections.capacity import Ladder, Spot
+from settings.sections.capacity import ComputeClassMode, Spot
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,15 +62,15 @@ def test_none_takes_a_key_out_and_the_default_holds_again(dev: OfflineStack) -> 
 
 def test_inner_mappings_are_merged_key_by_key(dev: OfflineStack) -> None:
     reservation = {"name": "block", "project": "theirs"}
-    ladder = varied(dev, {"capacity": {"mode": "ladder", "reservation": reservation}})
-    changed = varied(ladder, {"capacity": {"reservation": {"name": "other"}}})
-    assert section(changed, "capacity") == {"mode": "ladder", "reservation": {**reservation, "name": "other"}}
+    compute_class = varied(dev, {"capacity": {"mode": "compute-class", "reservation": reservation}})
+    changed = varied(compute_class, {"capacity": {"reservation": {"name": "other"}}})
+    assert section(changed, "capacity") == {"mode": "compute-class", "reservation": {**reservation, "name": "other"}}
 
 
 def test_a_mode_replaces_its_section_as_a_whole(dev: OfflineStack) -> None:
-    ladder = {"mode": "ladder", "reservation": {"name": "block"}}
-    changed = varied(dev, {"capacity": ladder})
-    assert isinstance(changed.settings.capacity, Ladder)
+    compute_class = {"mode": "compute-class", "reservation": {"name": "block"}}
+    changed = varied(dev, {"capacity": compute_class})
+    assert isinstance(changed.settings.capacity, ComputeClassMode)
     back = varied(changed, {"capacity": {"mode": "spot"}})
     assert section(back, "capacity") == {"mode": "spot"}  # no reservation is left over, which Spot would refuse
     assert isinstance(back.settings.capacity, Spot)

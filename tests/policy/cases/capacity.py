@@ -48,17 +48,21 @@ def _lasting(seconds: str, selector: Mapping[str, str] = _FLEX) -> Edit:
     return _on({**selector, f"{_GKE}/gke-max-run-duration-seconds": seconds})
 
 
-def _rung(**more: Any) -> dict[str, Any]:
+def _priority(**more: Any) -> dict[str, Any]:
     return {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}, **more}
 
 
-def _class(*rungs: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
+def _class(*priorities: dict[str, Any], name: str = "b200", **spec: Any) -> Edit:
     """A class as somebody would write it manually."""
     made = {
         "apiVersion": f"{_GKE}/v1",
         "kind": "ComputeClass",
         "metadata": {"name": name},
-        "spec": {"priorities": list(rungs or (_rung(spot=True),)), "whenUnsatisfiable": "DoNotScaleUp", **spec},
+        "spec": {
+            "priorities": list(priorities or (_priority(spot=True),)),
+            "whenUnsatisfiable": "DoNotScaleUp",
+            **spec,
+        },
     }
     return new("class-by-hand", f"kubernetes:{_GKE}/v1:ComputeClass", made)
 
@@ -69,7 +73,7 @@ def _google(kind: str, **props: Any) -> Edit:
 
 _NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}
 _ZONES = {"zones": ["europe-west4-b"]}
-_FLEX_RUNG = {"flexStart": {"enabled": True}}
+_FLEX_PRIORITY = {"flexStart": {"enabled": True}}
 
 CASES = (
     broken(
@@ -114,9 +118,11 @@ CASES = (
         stack="spot",
     ),
     *(broken("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
-    broken("flex-start-limits", "a long rung", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_801))),
+    broken("flex-start-limits", "a long priority", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604_801))),
     *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
-    sound("flex-start-limits", "a rung of a week", _class(_rung(**_FLEX_RUNG, maxRunDurationSeconds=604_800))),
+    sound(
+        "flex-start-limits", "a priority of a week", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604_800))
+    ),
     broken(
         "spot-grace-above-budget",
         "the default grace, above a limit of the stack's own",
@@ -134,13 +140,15 @@ CASES = (
     ),
     broken("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
     broken("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
-    broken("compute-class-unsound", "zones beside a reservation", _class(_rung(reservations=_NAMED, location=_ZONES))),
-    broken("compute-class-unsound", "no reservation named", _class(_rung(reservations={"affinity": "Specific"}))),
-    broken("compute-class-unsound", "a rung of two ways", _class(_rung(**_FLEX_RUNG, spot=True))),
+    broken(
+        "compute-class-unsound", "zones beside a reservation", _class(_priority(reservations=_NAMED, location=_ZONES))
+    ),
+    broken("compute-class-unsound", "no reservation named", _class(_priority(reservations={"affinity": "Specific"}))),
+    broken("compute-class-unsound", "a priority of two ways", _class(_priority(**_FLEX_PRIORITY, spot=True))),
     sound(
         "compute-class-unsound",
         "three ways in turn",
-        _class(_rung(reservations=_NAMED), _rung(**_FLEX_RUNG, location=_ZONES), _rung(spot=True)),
+        _class(_priority(reservations=_NAMED), _priority(**_FLEX_PRIORITY, location=_ZONES), _priority(spot=True)),
     ),
     sound(
         "compute-class-unsound",

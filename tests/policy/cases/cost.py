@@ -71,13 +71,13 @@ def _without_price(props: Props) -> None:
     set_at(props, f"{POD}.nodeSelector", value={**_B200, "cloud.google.com/gke-flex-start": "true"})
 
 
-def _in_class(*rungs: dict[str, Any]) -> tuple[Edit, Edit]:
+def _in_class(*priorities: dict[str, Any]) -> tuple[Edit, Edit]:
     """A ComputeClass with these priorities, and the servers on it."""
     made = {
         "apiVersion": "cloud.google.com/v1",
         "kind": "ComputeClass",
         "metadata": {"name": "b200"},
-        "spec": {"priorities": list(rungs)},
+        "spec": {"priorities": list(priorities)},
     }
     return (
         new("class-by-hand", "kubernetes:cloud.google.com/v1:ComputeClass", made),

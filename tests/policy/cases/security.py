@@ -90,7 +90,7 @@ SECRETS = (
     broken(
         "secret-in-plain-text",
         "a password in the address of a mirror",
-        put("Job/weights-download", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
+        put("Job/weights", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
         stack="cud",
         unspeakable=_PASSWORD,
     ),

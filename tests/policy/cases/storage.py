@@ -26,7 +26,7 @@ from tests.policy.case import (
 )
 from tokens import DISK
 
-_READER, _READER_CLASS = "PersistentVolumeClaim/reader", "StorageClass/reader"
+_READER, _READER_CLASS = "PersistentVolumeClaim/mibps-", "StorageClass/mibps-"
 _FLEETING = put("VolumeSnapshotClass", "deletionPolicy", value="Delete")
 _ONLY_COPY = drop(_READER, "spec.dataSource")
 _OURS = {"cloud.google.com/gke-accelerator": "nvidia-b200", "cloud.google.com/reservation-name": "ours"}

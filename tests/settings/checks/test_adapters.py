@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from facts.finding import Finding
-from settings.checks.declared_server import DeclaredServer
 from settings.derived.compile_cache import cache_key
 from settings.load import check
 from settings.stack import Settings
@@ -162,12 +161,6 @@ def test_slots_that_leave_no_room_for_a_request_are_refused_like_weights_that_do
     )
     assert ("model-exceeds-gpus", "error") not in fits
     assert ("model-exceeds-gpus", "error") in full
-
-
-def test_the_pinned_list_is_the_reason_that_reviewers_see_for_its_option(tmp_path: Path) -> None:
-    named = made(server={"reasons": {"--lora-modules": "the support team's, reviewed in May"}})
-    assert DeclaredServer(named).reasons == {"--lora-modules": "the support team's, reviewed in May"}
-    assert DeclaredServer(make_settings(model=own(tmp_path))).reasons == {}
 
 
 def test_a_canary_of_another_revision_has_the_adapters_and_one_of_another_model_has_none() -> None:

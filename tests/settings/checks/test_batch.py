@@ -158,8 +158,8 @@ def test_a_deadline_is_a_number_of_seconds(text: str | None, seconds: float | No
 
 
 def test_defaults_are_fields_of_a_request() -> None:
-    given = Batch.model_validate({"defaults": {"maxTokens": 500, "topP": 0.9}})
-    assert given.defaults.body() == {"max_tokens": 500, "top_p": 0.9}
+    given = Batch.model_validate({"defaults": {"maxTokens": 500, "temperature": 0.9}})
+    assert given.defaults.body() == {"max_tokens": 500, "temperature": 0.9}
 
 
 def test_nothing_but_the_platform_is_paid_between_batches() -> None:

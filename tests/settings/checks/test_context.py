@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from facts.finding import Finding
 from facts.models import CATALOGUE
 from settings.load import check
 from settings.problems import SettingsError
+from tests.settings.checks.test_model import HYBRID
+from tests.settings.checks.test_parsers import own
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -38,8 +41,14 @@ def problems(model: str, machine: str = B200, **engine: Any) -> dict[str, Findin
     return {problem.id: problem for problem in listed if problem.id in OF_CONTEXT}
 
 
-def yarn(factor: float, context: int | None, **more: Any) -> dict[str, Any]:
-    return {"yarn": {"factor": factor, **more}, "maxModelLen": context}
+def yarn(factor: float, context: int | None) -> dict[str, Any]:
+    return {"yarn": {"factor": factor}, "maxModelLen": context}
+
+
+def test_yarn_scales_qwens_own_context_only(tmp_path: Path) -> None:
+    shorter = own(tmp_path, config={**HYBRID, "max_position_embeddings": 131_072})
+    settings = make_settings(machine=B200, model=shorter, server={"engine": yarn(2.0, 200_000)})
+    assert "yarn-of-other-context" in {one.id for one in check(settings)}
 
 
 @each_row(
@@ -52,8 +61,7 @@ def yarn(factor: float, context: int | None, **more: Any) -> dict[str, Any]:
         (QWEN35, yarn(2.0, 524_289), {"context-above-model": "error", "yarn-scales-short-prompts": "note"}),
         (QWEN35, yarn(2.0, 262_144), {"yarn-without-long-context": "error"}),
         (QWEN35, yarn(2.0, None), {"yarn-without-long-context": "error"}),
-        (QWEN35, yarn(4.0, 131_072, originalContextTokens=32_768), {"yarn-of-other-context": "error"}),
-        (QWEN3, yarn(4.0, 131_072, originalContextTokens=40_960), {"yarn-on-other-model": "error"}),
+        (QWEN3, yarn(4.0, 131_072), {"yarn-on-other-model": "error"}),
         (
             QWEN35,
             {**yarn(2.0, 524_288), "extraArgs": ('--hf-overrides={"rope_theta": 1}',)},

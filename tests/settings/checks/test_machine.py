@@ -19,7 +19,7 @@ from settings.checks.machine import machine_problems
 from settings.derived.figures import figures
 from settings.derived.quota_needs import quota_needs
 from settings.load import check
-from settings.sections.capacity import Ladder
+from settings.sections.capacity import ComputeClassMode
 from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -35,7 +35,7 @@ MODES: dict[str, dict[str, Any]] = {
     "flex-start": {"mode": "flex-start", "runDurationSeconds": 86_400},
     "calendar": {"mode": "calendar", "reservation": "window"},
     "reservation": {"mode": "reservation", "name": "block"},
-    "ladder": {"mode": "ladder"},
+    "compute-class": {"mode": "compute-class"},
 }
 
 
@@ -87,7 +87,7 @@ def test_what_is_accepted_gets_the_machine_that_was_named(
     if problems:
         return
     assert settings.nodes * facts.gpus >= 3 * settings.gpus_per_replica > (settings.nodes - 1) * facts.gpus
-    if isinstance(settings.capacity, Ladder):
+    if isinstance(settings.capacity, ComputeClassMode):
         assert settings.placement.node_selector.keys() == {f"{GKE}/compute-class"}
         return
     assert made(settings) == facts
@@ -119,7 +119,7 @@ def test_requests_that_a_smaller_machine_holds_name_it() -> None:
     problem = refused(stack("g2-standard-12", cpu=4, memoryGib=20))["fits-a-smaller-machine"]
     assert problem.subject == "vllm-fleet:machine"
     assert "g2-standard-8" in problem.allowed
-    assert refused(stack("g2-standard-12", "ladder", cpu=4, memoryGib=20)) == {}  # its class names the machine
+    assert refused(stack("g2-standard-12", "compute-class", cpu=4, memoryGib=20)) == {}  # its class names the machine
 
 
 def test_a_request_above_the_node_is_refused_with_the_most_there_is() -> None:

@@ -45,17 +45,15 @@ def test_what_would_stay_silent_is_refused(monitoring: dict[str, Any], id_: str,
 
 
 def test_a_secret_of_the_configuration_makes_the_channel_whole() -> None:
-    webhook = {"type": "webhook", "url": "https://example.com/alerts", "username": "fleet"}
-    assert "channel-without-secret" in refused(alerts(webhook))
-    assert refused(alerts(webhook), webhookPassword="made-up") == {}
+    slack = {"type": "slack", "channel": "#llm"}
+    assert "channel-without-secret" in refused(alerts(slack))
+    assert refused(alerts(slack), slackToken="made-up") == {}
 
 
 @pytest.mark.parametrize(
     "alert",
     [
         {"channels": []},
-        {"channels": [{"type": "webhook", "url": "https://user:word@example.com", "username": "u"}]},
-        {"channels": [{"type": "webhook", "url": "https://example.com?auth_token=x", "username": "u"}]},
         {"channels": [{"type": "carrier-pigeon"}]},
         {"channels": [EMAIL], "objective": 0.9},
         {"channels": [EMAIL], "objective": 1},

@@ -35,7 +35,7 @@ def parsers_of(settings: Settings) -> tuple[str | None, str | None]:
 
 def about_parsers(settings: Settings) -> dict[str, Finding]:
     """Findings about parsers, by the path of the key."""
-    ids = ("model-without-parser", "parser-of-another-release", "parser-named-twice", "parser-of-another-model")
+    ids = ("model-without-parser", "parser-of-another-release", "parser-of-another-model")
     return {one.subject.removeprefix("vllm-fleet:"): one for one in check(settings) if one.id in ids}
 
 
@@ -62,16 +62,16 @@ def test_a_copy_of_a_listed_model_needs_its_config_like_any_other() -> None:
 def test_what_the_profile_would_set_is_a_note_for_each_parser(tmp_path: Path) -> None:
     told = about_parsers(make_settings(model=own(tmp_path), server=CHAT))
     assert {(path, one.id, one.severity) for path, one in told.items()} == {
-        ("model.reasoningParser", "model-without-parser", "note"),
-        ("model.toolCallParser", "model-without-parser", "note"),
+        ("server.engine.reasoningParser", "model-without-parser", "note"),
+        ("server.engine.toolCallParser", "model-without-parser", "note"),
     }
     assert not about_parsers(make_settings(model=own(tmp_path)))
 
 
 def test_a_named_parser_is_rendered_with_any_profile(tmp_path: Path) -> None:
-    named = own(tmp_path, reasoningParser="deepseek_r1", toolCallParser="llama3_json")
+    named = {"reasoningParser": "deepseek_r1", "toolCallParser": "llama3_json"}
     for profile in ("serve-chat", "record"):
-        settings = make_settings(model=named, server={"profile": profile})
+        settings = make_settings(model=own(tmp_path), server={"profile": profile, "engine": named})
         assert parsers_of(settings) == ("deepseek_r1", "llama3_json")
         assert not about_parsers(settings)
 
@@ -97,27 +97,23 @@ def test_none_can_be_said(tmp_path: Path) -> None:
 def test_a_listed_model_has_the_catalogs(
     id_: str, named: dict[str, str], expected: tuple[str | None, str | None]
 ) -> None:
-    settings = make_settings(model={"id": id_, "revision": REVISION, **named}, server=CHAT)
+    settings = make_settings(model={"id": id_, "revision": REVISION}, server={**CHAT, "engine": named})
     assert parsers_of(settings) == expected
     assert "model-without-parser" not in {one.id for one in check(settings)}
 
 
-def test_a_parser_is_named_once_and_for_this_release(tmp_path: Path) -> None:
-    twice = make_settings(
-        model=own(tmp_path, toolCallParser="hermes"), server={**CHAT, "engine": {"toolCallParser": "llama3_json"}}
-    )
-    assert about_parsers(twice)["server.engine.toolCallParser"].id == "parser-named-twice"
-    later = make_settings(model=own(tmp_path, toolCallParser="minimax"), server=CHAT)
-    assert about_parsers(later)["model.toolCallParser"].id == "parser-of-another-release"
+def test_a_parser_is_one_of_this_release(tmp_path: Path) -> None:
+    later = make_settings(model=own(tmp_path), server={**CHAT, "engine": {"toolCallParser": "minimax"}})
+    assert about_parsers(later)["server.engine.toolCallParser"].id == "parser-of-another-release"
     with pytest.raises(SettingsError) as refusal:
-        make_settings(model=own(tmp_path, toolCallParser="qwen"))
-    assert {one.subject for one in refusal.value.problems} == {"vllm-fleet:model.toolCallParser"}
+        make_settings(model=own(tmp_path), server={"engine": {"toolCallParser": "qwen"}})
+    assert {one.subject for one in refusal.value.problems} == {"vllm-fleet:server.engine.toolCallParser"}
 
 
 def test_a_canary_of_another_revision_keeps_the_models_parsers(tmp_path: Path) -> None:
-    model = own(tmp_path, reasoningParser="deepseek_r1")
+    server = {**CHAT, "engine": {"reasoningParser": "deepseek_r1"}}
     canary = {"model": {"revision": "b" * 40}}
-    serving = make_settings(model=model, server=CHAT, rollout=canary).canary
+    serving = make_settings(model=own(tmp_path), server=server, rollout=canary).canary
     assert serving is not None
     assert (serving.engine.reasoning_parser, serving.model.revision) == ("deepseek_r1", "b" * 40)
 

@@ -59,8 +59,8 @@ def test_a_value_of_an_example_is_one(value: str, is_one: bool) -> None:
         ),
         (
             "acme-prod",
-            alerts({"type": "pubsub", "topic": "projects/your-project-id/topics/pages"}),
-            {"vllm-fleet:monitoring.alerts.channels[0].topic": "error"},
+            alerts({"type": "existing", "name": "projects/your-project-id/notificationChannels/1"}),
+            {"vllm-fleet:monitoring.alerts.channels[0].name": "error"},
         ),
         ("acme-prod", {"platform": {"stack": "your-org/vllm-fleet/base"}}, {"vllm-fleet:platform.stack": "error"}),
         ("acme-prod", {"labels": {"team": "your-team"}}, {}),

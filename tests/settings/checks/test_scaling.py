@@ -160,10 +160,10 @@ def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
     [
         ({"mode": "spot"}, 20, 18),
         ({"mode": "flex-start", "runDurationSeconds": 86_400}, 35, 33),
-        ({"mode": "ladder", "spot": False}, 35, 33),
+        ({"mode": "compute-class", "spot": False}, 35, 33),
         # Spot before it: the wait is the exception, not what load is led by.
-        ({"mode": "ladder"}, 20, 33),
-        ({"mode": "ladder", "flexStartSeconds": None}, 20, 18),
+        ({"mode": "compute-class"}, 20, 33),
+        ({"mode": "compute-class", "flexStartSeconds": None}, 20, 18),
     ],
 )
 def test_a_start_takes_longer_where_the_autoscaler_waits_at_flex_start(

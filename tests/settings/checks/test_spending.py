@@ -115,12 +115,12 @@ def test_missing_prices_are_named_as_the_stack_file_takes_them() -> None:
 
 
 @pytest.mark.parametrize(("then", "level"), [("pause", "warning"), ("warn", "note")])
-def test_a_reservation_at_the_foot_of_a_ladder_is_paid_anyway(then: str, level: str) -> None:
-    ladder = {"mode": "ladder", "usdPerNodeHour": 50.0}
-    reserved = {**ladder, "reservation": {"name": "block-7"}}
+def test_a_reservation_of_a_compute_class_is_paid_anyway(then: str, level: str) -> None:
+    compute_class = {"mode": "compute-class", "usdPerNodeHour": 50.0}
+    reserved = {**compute_class, "reservation": {"name": "block-7"}}
     assert found(reserved, limit=5000, then=then)["spending-reservation-uncounted"] == level
-    assert "spending-reservation-uncounted" not in found(ladder, limit=5000, then=then)
-    counted = {**ladder, "reservation": {"name": "block-7", "nodes": 1}}
+    assert "spending-reservation-uncounted" not in found(compute_class, limit=5000, then=then)
+    counted = {**compute_class, "reservation": {"name": "block-7", "nodes": 1}}
     assert found(counted, limit=5000, then=then).get("spending-reservation-uncounted") == (
         level if then == "pause" else None
     )
@@ -137,7 +137,7 @@ def test_a_pause_of_nodes_that_are_paid_anyway_is_found(then: str, is_found: boo
     [
         {"mode": "spot"},
         {"mode": "reservation", "name": "block-7"},
-        {"mode": "ladder", "reservation": {"name": "block-7"}},
+        {"mode": "compute-class", "reservation": {"name": "block-7"}},
     ],
 )
 @pytest.mark.parametrize(("usd", "is_found"), [(0.01, True), (1000.0, False)])

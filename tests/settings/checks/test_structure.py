@@ -116,14 +116,16 @@ def test_a_guest_stack_refuses_sections_of_the_platform() -> None:
     assert problem.subject == "vllm-fleet:cluster"
 
 
-def test_a_ladder_needs_a_rung_and_spot_alone_needs_a_version_that_gives_it_a_longer_notice() -> None:
-    alone = {"mode": "ladder", "flexStartSeconds": None}
+def test_a_compute_class_needs_a_priority_and_spot_alone_needs_a_version_that_gives_it_a_longer_notice() -> None:
+    alone = {"mode": "compute-class", "flexStartSeconds": None}
     stable = {"releaseChannel": "STABLE"}
-    assert "ladder-without-rungs" in refused(capacity={**alone, "spot": False})
-    assert "ladder-without-rungs" in refused(capacity=alone, cluster=stable)
-    assert "ladder-without-rungs" not in refused(capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"})
-    assert "ladder-without-rungs" not in refused(capacity=alone)
-    assert "ladder-without-rungs" in refused(capacity=alone, cluster={"minVersion": "1.34.0-gke.1626000"})
+    assert "compute-class-without-priorities" in refused(capacity={**alone, "spot": False})
+    assert "compute-class-without-priorities" in refused(capacity=alone, cluster=stable)
+    assert "compute-class-without-priorities" not in refused(
+        capacity=alone, cluster=stable | {"minVersion": "1.35.1-gke.1000000"}
+    )
+    assert "compute-class-without-priorities" not in refused(capacity=alone)
+    assert "compute-class-without-priorities" in refused(capacity=alone, cluster={"minVersion": "1.34.0-gke.1626000"})
 
 
 def test_pausing_is_a_notice() -> None:
@@ -137,11 +139,13 @@ def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
 
 
 @each_row(("nodes", "replicas"), [(4, 0), (4, 1), (4, 4), (4, 6), (None, 0), (None, 2)])
-def test_a_ladders_reservation_is_paid_for_whether_its_nodes_run_or_not(nodes: int | None, replicas: int) -> None:
+def test_a_compute_class_reservation_is_paid_for_whether_its_nodes_run_or_not(nodes: int | None, replicas: int) -> None:
     def bill(size: int | None) -> Bill:
         sized = {} if size is None else {"nodes": size}
-        ladder = {"mode": "ladder", "usdPerNodeHour": 30.0, "reservation": {"name": "cal", **sized}}
-        return figures(make_settings(capacity=ladder, server={"replicas": replicas, "profile": "serve-chat"})).bill
+        compute_class = {"mode": "compute-class", "usdPerNodeHour": 30.0, "reservation": {"name": "cal", **sized}}
+        return figures(
+            make_settings(capacity=compute_class, server={"replicas": replicas, "profile": "serve-chat"})
+        ).bill
 
     reserved = nodes or 0
     counted, bare = bill(nodes), bill(None)
@@ -176,39 +180,18 @@ def test_a_key_says_what_it_does_not_guard() -> None:
     assert "key-guards-v1-alone" not in found(server={"replicas": 1, "internalLoadBalancer": True})
 
 
-def test_a_shutdown_timeout_follows_from_the_drain() -> None:
-    assert "shutdown-timeout-set" in refused(server={"engine": {"shutdownTimeoutSeconds": 60}})
-    assert "shutdown-timeout-set" not in refused(server={"engine": {"shutdownTimeoutSeconds": 0}})
-
-
-def test_a_drain_that_the_grace_period_cuts_is_refused() -> None:
-    short = {"mode": "spot", "graceSeconds": 60}
-    assert "drain-above-grace" in refused(server={"drainSeconds": 51}, capacity=short)
-    assert "drain-above-grace" not in refused(server={"drainSeconds": 50}, capacity=short)
-    assert "drain-above-grace" not in refused(server={}, capacity=short)
-
-
 @pytest.mark.parametrize(
-    ("capacity", "server", "expected"),
+    ("server", "is_short"),
     [
-        ({"mode": "ladder", "graceSeconds": 0}, {}, {"grace-below-exit"}),
-        ({"mode": "ladder", "graceSeconds": 14}, {}, {"grace-below-exit"}),
-        ({"mode": "ladder", "graceSeconds": 15}, {}, {"drain-below-request"}),
-        ({"mode": "spot", "graceSeconds": 14}, {}, {"grace-below-exit"}),
-        ({"mode": "spot", "graceSeconds": 15}, {}, {"drain-below-request"}),
-        ({"mode": "ladder", "graceSeconds": 33}, {}, {"drain-below-request"}),
-        ({"mode": "ladder", "graceSeconds": 34}, {}, set()),
-        ({"mode": "ladder"}, {"drainSeconds": 5}, {"drain-below-request"}),
-        ({"mode": "ladder"}, {"drainSeconds": 24}, set()),
-        ({"mode": "ladder"}, {"drainSeconds": 5, "engine": {"apiServerCount": 1}}, {"drain-below-request"}),
-        ({"mode": "ladder"}, {}, set()),
+        ({"drainSeconds": 5}, True),
+        ({"drainSeconds": 24}, False),
+        ({"drainSeconds": 5, "engine": {"apiServerCount": 1}}, True),
+        ({}, False),
     ],
 )
-def test_a_planned_end_leaves_a_request_its_time(
-    capacity: dict[str, Any], server: dict[str, Any], expected: set[str]
-) -> None:
-    ids = {"grace-below-exit", "drain-below-request"}
-    assert ids & set(found(capacity=capacity, server={"replicas": 1, **server})) == expected
+def test_a_planned_end_leaves_a_request_its_time(server: dict[str, Any], is_short: bool) -> None:
+    told = found(capacity={"mode": "compute-class"}, server={"replicas": 1, **server})
+    assert ("drain-below-request" in told) is is_short
 
 
 @pytest.mark.parametrize("name", ["runDurationSeconds", "flexStartSeconds"])
@@ -216,7 +199,7 @@ def test_a_planned_end_leaves_a_request_its_time(
     ("seconds", "is_refused"), [(600, True), (3_600, True), (4_200, True), (7_200, False), (604_800, False)]
 )
 def test_a_flex_start_node_outlives_its_start(name: str, seconds: int, is_refused: bool) -> None:
-    mode = "flex-start" if name == "runDurationSeconds" else "ladder"
+    mode = "flex-start" if name == "runDurationSeconds" else "compute-class"
     problem = found(capacity={"mode": mode, name: seconds}).get("run-too-short")
     assert (problem is not None) == is_refused
     if problem is not None:

@@ -33,22 +33,13 @@ MODES: tuple[dict[str, Any], ...] = (
     {"mode": "flex-start", "runDurationSeconds": 86_400},
     {"mode": "calendar", "reservation": "cal"},
     {"mode": "reservation", "name": "cal"},
-    {"mode": "ladder"},
+    {"mode": "compute-class"},
 )
-
-
-@pytest.mark.parametrize("capacity", MODES, ids=lambda capacity: capacity["mode"])
-def test_every_mode_leaves_the_longest_grace_that_gke_grants_or_the_stacks_own(capacity: dict[str, Any]) -> None:
-    assert make_settings(capacity=capacity).placement.grace_seconds == 600
-    assert make_settings(capacity={**capacity, "graceSeconds": 25}).placement.grace_seconds == 25
-    with pytest.raises(SettingsError) as refusal:
-        make_settings(capacity={**capacity, "graceSeconds": 601})
-    assert refusal.value.problems[0].subject == "vllm-fleet:capacity.graceSeconds"
 
 
 @pytest.mark.parametrize("capacity", MODES[:-1], ids=lambda capacity: capacity["mode"])
 def test_every_mode_asks_for_the_latest_driver(capacity: dict[str, Any]) -> None:
-    """A ladder's rungs say it in their class: tests/workloads/test_capacity_ladder.py."""
+    """A ComputeClass says it in its priorities: tests/workloads/test_compute_class.py."""
     assert selector(**capacity)[f"{GKE}/gke-gpu-driver-version"] == "latest"
 
 
@@ -60,12 +51,11 @@ def test_flex_start_names_its_run_duration_and_never_a_reservation_or_spot() -> 
     assert not any("reservation" in key or "spot" in key for key in labels)
 
 
-def test_a_reservation_is_asked_for_specifically_with_its_owner_and_block() -> None:
-    labels = selector(mode="reservation", name="cal", project="owner-project", blocks=["b1"], commitment="cud-1y")
+def test_a_reservation_is_asked_for_specifically_with_its_owner() -> None:
+    labels = selector(mode="reservation", name="cal", project="owner-project", commitment="cud-1y")
     assert labels[f"{GKE}/reservation-affinity"] == "specific"
     assert labels[f"{GKE}/reservation-name"] == "cal"
     assert labels[f"{GKE}/reservation-project"] == "owner-project"
-    assert labels[f"{GKE}/reservation-blocks"] == "b1"
 
 
 @pytest.mark.parametrize(("commitment", "price_key"), [("none", "reservation"), ("cud-1y", "cud-1y")])
@@ -75,14 +65,16 @@ def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> N
     assert not settings.placement.interruptible
 
 
-def test_a_ladder_leaves_every_selector_to_its_compute_class() -> None:
-    placement = make_settings(capacity={"mode": "ladder"}).placement
-    assert placement.node_selector == {f"{GKE}/compute-class": "b200-ladder-vllm-test"}
+def test_pods_of_a_compute_class_leave_every_selector_to_it() -> None:
+    placement = make_settings(capacity={"mode": "compute-class"}).placement
+    assert placement.node_selector == {f"{GKE}/compute-class": "b200-vllm-test"}
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
 
 
-def test_a_ladder_without_spot_tolerates_none() -> None:
-    placement = make_settings(capacity={"mode": "ladder", "reservation": {"name": "r1"}, "spot": False}).placement
+def test_a_compute_class_without_spot_tolerates_none() -> None:
+    placement = make_settings(
+        capacity={"mode": "compute-class", "reservation": {"name": "r1"}, "spot": False}
+    ).placement
     assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu"}
 
 

@@ -1,4 +1,4 @@
-"""The report on measurements: what stands in it, in text, JSON and as a page with its four plots."""
+"""The report on measurements: what stands in it. The page with its plots: tests/fleet/cli/test_bench_report.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from io import StringIO
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
-
 from fleet.bench.folder import AskedWorkload
 from fleet.bench.report import article, plots, tables
 from fleet.bench.report.outline import Measured, measured, outline
-from fleet.bench.report.write import write_page
 from fleet.report.as_text import print_text
 from fleet.report.outline import Outline
 from fleet.report.terminal import Paper
@@ -69,33 +66,18 @@ def test_mfu_is_a_share_of_the_gpus_fp8_peak() -> None:
     assert mfu == "8.8 %"  # of 4,500 dense TFLOP/s; the article's 4.4 % are of the sparse 9,000
 
 
-def test_plots_are_drawings_of_their_own_for_screen_and_phone() -> None:
-    published = article.published(SOUND.measurement.asked)
-    assert published.rows
-    drawn = (
-        plots.over_time(SOUND.run),
-        plots.distributions(SOUND.best.latencies, published),
-        plots.by_load(SOUND.measurement.points),
-        plots.by_nodes([SOUND.measurement], published),
-    )
-    for plot in drawn:
-        wide, narrow = plot("wide"), plot("narrow")
-        assert wide == plot("wide")
-        assert ElementTree.fromstring(wide).get("class") == "wide"
-        assert ElementTree.fromstring(narrow).get("class") == "narrow"
+def test_two_drawings_of_a_measurement_are_equal_and_others_for_screen_and_phone() -> None:
+    plot = plots.over_time(SOUND.run)
+    wide, narrow = plot("wide"), plot("narrow")
+    assert wide == plot("wide") != narrow
+    assert ElementTree.fromstring(wide).get("class") == "wide"
+    assert ElementTree.fromstring(narrow).get("class") == "narrow"
 
 
 def test_the_articles_rows_are_shown_for_its_workload_alone() -> None:
     asked = SOUND.measurement.asked
+    assert article.published(asked).rows
     other = AskedWorkload(name="trace", kind="trace", arguments={}, ignore_eos=True)
     found = article.published(asked.model_copy(update={"workload": other}))
     assert (found.rows, found.latency) == ((), None)
     assert "workload" in found.why_not
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_the_page_holds_its_plots_and_asks_for_nothing(tmp_path: Path, count: int) -> None:
-    write_page(outline([SOUND] * count), tmp_path / "deep" / "report.html")
-    page = (tmp_path / "deep" / "report.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2 * (1 + 2 * count + (count > 1))  # each for screen and phone
-    assert "http-equiv" in page or "src=" not in page

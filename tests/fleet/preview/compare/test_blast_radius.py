@@ -150,9 +150,12 @@ def scaler(**annotations: str) -> RecordedResource:
     )
 
 
-def ladder(*rungs: dict[str, Any]) -> RecordedResource:
+def compute_class(*priorities: dict[str, Any]) -> RecordedResource:
     return resource(
-        "kubernetes:cloud.google.com/v1:ComputeClass", "ladder", ROOT, inputs={"spec": {"priorities": list(rungs)}}
+        "kubernetes:cloud.google.com/v1:ComputeClass",
+        "compute-class",
+        ROOT,
+        inputs={"spec": {"priorities": list(priorities)}},
     )
 
 
@@ -172,17 +175,18 @@ RESERVED = {"reservations": {"specific": [{"name": "big"}]}}
     ids=["by number", "beside an autoscaler"],
 )
 @pytest.mark.parametrize(
-    ("rungs", "billed"), [((RESERVED, {"spot": True}), True), (({"spot": True},), False)], ids=["reserved", "spot"]
+    ("priorities", "billed"), [((RESERVED, {"spot": True}), True), (({"spot": True},), False)], ids=["reserved", "spot"]
 )
 def test_a_pause_stops_every_replica(
     before: tuple[RecordedResource, ...],
     after: tuple[RecordedResource, ...],
     gpus: str,
-    rungs: tuple[dict[str, Any], ...],
+    priorities: tuple[dict[str, Any], ...],
     billed: bool,
 ) -> None:
     changes = compare(
-        recording(*before, ladder(*rungs)), recording(*after, ladder(*rungs), outputs={"usdPerHour": 0.11})
+        recording(*before, compute_class(*priorities)),
+        recording(*after, compute_class(*priorities), outputs={"usdPerHour": 0.11}),
     )
     (stop,) = changes.effects
     assert gpus in stop

@@ -4,14 +4,15 @@ import pytest
 
 from fleet.preview.compare.changes import PropertyChange
 from fleet.preview.compare.engine_words import engine_words
-from tests.fleet.preview.sample_changes import change, edited
+from tests.fleet.preview.sample_changes import change, edited, sample_changes
 
 ARGS = "spec.template.spec.containers[vllm].args"
 ENV = "spec.template.spec.containers[vllm].env"
 
 
 def words(*edits: PropertyChange, kind: str = "kubernetes:apps/v1:Deployment") -> str:
-    return engine_words([change(kind, "server", "", "update", properties=edits)])
+    resources = (change(kind, "server", "", "update", properties=edits),)
+    return ", ".join(engine_words(sample_changes(resources=resources, outputs=())))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,14 @@ def words(*edits: PropertyChange, kind: str = "kubernetes:apps/v1:Deployment") -
             edited("spec.template.spec.containers[vllm].image", "vllm:v0.18.1@sha256:a", "vllm:v0.18.1@sha256:b"),
             "another image of vLLM 0.18.1",
         ),
+        (
+            edited("spec.template.spec.containers[vllm].image", "a.dev/o/vllm:v0.18.1", "b.dev/p/o/vllm:v0.18.1"),
+            "vLLM 0.18.1 from another registry",
+        ),
+        (
+            edited('spec.template.metadata.annotations["vllm-fleet.dev/model-revision"]', "a" * 40, "b" * 40),
+            "model revision aaaaaaaaaaaa → bbbbbbbbbbbb",
+        ),
         (edited("metadata.labels.team", "a", "b"), ""),
     ],
 )
@@ -49,6 +58,12 @@ def test_an_option_and_its_opposite_are_told_once() -> None:
     off = edited(f"{ARGS}[--no-enable-prefix-caching]", None, "--no-enable-prefix-caching", "added")
     on = edited(f"{ARGS}[--enable-prefix-caching]", "--enable-prefix-caching", None, "removed")
     assert words(off, on) == "prefix caching off"
+
+
+def test_another_region_is_said_and_a_new_stacks_is_not() -> None:
+    moved, new = edited("region", "a", "b"), edited("region", None, "b", "added")
+    said = [engine_words(sample_changes(resources=(), outputs=(one,))) for one in (moved, new)]
+    assert said == [("region a → b",), ()]
 
 
 def test_other_workloads_are_none_of_the_engines() -> None:

@@ -75,6 +75,12 @@ def test_other_jobs_are_told_as_what_they_do() -> None:
     assert about(changes, "Job other-1", "again")
 
 
+def test_a_download_of_another_release_is_a_job_of_another_name_and_runs_again() -> None:
+    first, second = (replace(job("weights-writer"), name=name, urn=f"{ROOT}::{name}") for name in ("first", "second"))
+    assert about(told(second, old=(first,)), "weights download", "again")
+    assert not about(told(second), "weights download", "again")
+
+
 def test_a_job_that_stays_runs_nothing() -> None:
     changes = told(job("vllm-benchmark"), edited(SERVER, "spec/replicas", 8), old=(job("vllm-benchmark"),))
     assert not about(changes, "benchmark")

@@ -8,7 +8,7 @@ from fleet.preview.record.recording import Diagnostic, Recording
 from fleet.preview.report.change_tree import created_tree, folded_tree
 from fleet.preview.report.resource_facts import kind_of
 from fleet.report.outline import Branch
-from fleet.report.words import LADDERS_RESERVATION
+from fleet.report.words import CLASS_RESERVATION
 from settings.load import check
 from tests.fleet.preview.sample_report import resource, sample_recording, sample_report
 from tests.support.settings import make_settings
@@ -72,12 +72,12 @@ def test_the_fleet_is_counted_in_nodes_and_gpus() -> None:
     assert fleet.revision == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
 
 
-def test_a_ladders_reservation_is_said_to_be_paid_anyway() -> None:
-    capacity = {"mode": "ladder", "reservation": {"name": "b200-production"}}
-    assert LADDERS_RESERVATION in sample_report(capacity=capacity).remarks
-    assert LADDERS_RESERVATION not in sample_report(capacity={"mode": "ladder"}).remarks
+def test_a_compute_class_reservation_is_said_to_be_paid_anyway() -> None:
+    capacity = {"mode": "compute-class", "reservation": {"name": "b200-production"}}
+    assert CLASS_RESERVATION in sample_report(capacity=capacity).remarks
+    assert CLASS_RESERVATION not in sample_report(capacity={"mode": "compute-class"}).remarks
     sized = capacity | {"reservation": {"name": "b200-production", "nodes": 3}}
-    assert LADDERS_RESERVATION not in sample_report(capacity=sized).remarks
+    assert CLASS_RESERVATION not in sample_report(capacity=sized).remarks
 
 
 def test_external_replicas_are_not_counted() -> None:

@@ -84,7 +84,7 @@ def test_refused_stacks_come_first_and_unchanged_ones_last() -> None:
 
 def test_an_unchanged_stack_is_folded() -> None:
     assert [one.folding for one in preview_outline(CHANGED, QUIET, QUIET).body if isinstance(one, Section)] == [
-        "open",
+        "screen",
         "always",
         "always",
     ]

@@ -12,7 +12,7 @@ POOL = {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name":
 GKE = "networking.gke.io/v1"
 MONITORING = "monitoring.googleapis.com/v1"
 SECRET = '[{"resourceName": "projects/p/secrets/token/versions/latest", "path": "token"}]'
-RUNG: Spec = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
+PRIORITY: Spec = {"machineType": "a4-highgpu-8g", "gpu": {"type": "nvidia-b200", "count": 8}}
 
 GOOD: dict[str, tuple[str, Spec]] = {
     "HealthCheckPolicy": (
@@ -87,20 +87,20 @@ GOOD: dict[str, tuple[str, Spec]] = {
             "whenUnsatisfiable": "DoNotScaleUp",
             "priorities": [
                 {
-                    **RUNG,
+                    **PRIORITY,
                     "reservations": {
                         "affinity": "Specific",
                         "specific": [{"name": "block", "zones": ["europe-west4-b"]}],
                     },
                 },
                 {
-                    **RUNG,
+                    **PRIORITY,
                     "flexStart": {"enabled": True, "nodeRecycling": {"leadTimeSeconds": 3600}},
                     "maxRunDurationSeconds": 604_800,
                     "capacityCheckWaitTimeSeconds": 900,
                 },
                 {
-                    **RUNG,
+                    **PRIORITY,
                     "spot": True,
                     "location": {"zones": ["europe-west4-b"], "locationPolicy": "ANY"},
                     "nodeSystemConfig": {"kubeletConfig": {"shutdownGracePeriodSeconds": 120}},
@@ -162,7 +162,7 @@ def _http(key: str) -> tuple[str, ...]:
     return ("default", "config", "httpHealthCheck", key)
 
 
-def _rung(number: int, *path: str | int) -> tuple[str | int, ...]:
+def _of(number: int, *path: str | int) -> tuple[str | int, ...]:
     return ("priorities", number, *path)
 
 
@@ -221,20 +221,20 @@ REFUSED_BY_BOTH: dict[str, list[Row]] = {
         (("groups", 0, "interval"), "30", "must be of type duration"),
     ],
     "ComputeClass": [
-        (_rung(2, "flexStart"), {"enabled": True}, "flexStart and spot exclude each other"),
-        (_rung(0, "priorityScore"), 10, "priorityScore is for all rules or for none"),
-        (_rung(0, "reservations", "specific"), [], "affinity Specific and at least one item in specific go together"),
-        (_rung(0, "reservations", "affinity"), "AnyBestEffort", "affinity Specific and at least one item in specific go together"),
-        (_rung(0, "reservations", "affinity"), "specific", 'Unsupported value: "specific"'),
-        (_rung(0, "machineFamily"), "a4", "machineType says everything"),
-        (_rung(0, "minCores"), 8, "machineType says everything"),
-        (_rung(0, "machineType"), "ek-standard-8", "ek machines cannot be asked for"),
-        (_rung(2, "capacityCheckWaitTimeSeconds"), 9, "is for flexStart"),
-        (_rung(0, "nodeSystemConfig"), {"kubeletConfig": {"shutdownGracePeriodSeconds": 30}}, "shutdownGracePeriodSeconds is for spot"),
-        (_rung(2, *_KUBELET, _CRITICAL), 121, "should be less than or equal to 120"),
-        (_rung(2, *_KUBELET), {"shutdownGracePeriodSeconds": 30, _CRITICAL: 31}, f"{_CRITICAL} is a part of shutdownGracePeriodSeconds"),
-        (_rung(2, *_KUBELET, "shutdownGracePeriodSeconds"), 60, "Unsupported value: 60"),
-        (_rung(0, "gpu", "count"), "8", "must be of type integer"),
+        (_of(2, "flexStart"), {"enabled": True}, "flexStart and spot exclude each other"),
+        (_of(0, "priorityScore"), 10, "priorityScore is for all rules or for none"),
+        (_of(0, "reservations", "specific"), [], "affinity Specific and at least one item in specific go together"),
+        (_of(0, "reservations", "affinity"), "AnyBestEffort", "affinity Specific and at least one item in specific go together"),
+        (_of(0, "reservations", "affinity"), "specific", 'Unsupported value: "specific"'),
+        (_of(0, "machineFamily"), "a4", "machineType says everything"),
+        (_of(0, "minCores"), 8, "machineType says everything"),
+        (_of(0, "machineType"), "ek-standard-8", "ek machines cannot be asked for"),
+        (_of(2, "capacityCheckWaitTimeSeconds"), 9, "is for flexStart"),
+        (_of(0, "nodeSystemConfig"), {"kubeletConfig": {"shutdownGracePeriodSeconds": 30}}, "shutdownGracePeriodSeconds is for spot"),
+        (_of(2, *_KUBELET, _CRITICAL), 121, "should be less than or equal to 120"),
+        (_of(2, *_KUBELET), {"shutdownGracePeriodSeconds": 30, _CRITICAL: 31}, f"{_CRITICAL} is a part of shutdownGracePeriodSeconds"),
+        (_of(2, *_KUBELET, "shutdownGracePeriodSeconds"), 60, "Unsupported value: 60"),
+        (_of(0, "gpu", "count"), "8", "must be of type integer"),
         (("whenUnsatisfiable",), "Wait", 'Unsupported value: "Wait"'),
     ],
 }  # fmt: skip
@@ -250,7 +250,7 @@ REFUSED_BY_OURS: dict[str, list[Row]] = {
         (("selector",), {}, "an empty selector scrapes every pod"),
     ],
     "ComputeClass": [
-        (_rung(1, "maxRunDurationSeconds"), 604_801, "with flexStart, maxRunDurationSeconds is 600 to 604800 (7 days)"),
+        (_of(1, "maxRunDurationSeconds"), 604_801, "with flexStart, maxRunDurationSeconds is 600 to 604800 (7 days)"),
     ],
     "SecretProviderClass": [
         (("provider",), "gcp", 'Unsupported value: "gcp": supported values: "gke"'),

@@ -30,15 +30,12 @@ EVERYTHING: dict[str, Any] = {
                 {"type": "email", "address": "oncall@fleet-tests.dev"},
                 {"type": "slack", "channel": "#llm"},
                 {"type": "pagerduty", "severities": ["page"]},
-                {"type": "pubsub", "topic": "projects/fleet-tests/topics/alerts"},
-                {"type": "webhook", "url": "https://alerts.fleet-tests.dev/hook", "username": "fleet"},
                 {"type": "existing", "name": "projects/fleet-tests/notificationChannels/1"},
             ],
         }
     },
     "slackToken": "hushed-slack",
     "pagerdutyKey": "hushed-pager",
-    "webhookPassword": "hushed-webhook",
 }
 
 

@@ -1,4 +1,4 @@
-"""The capacity ladder: a ComputeClass that tries several provisioning modes in order."""
+"""A ComputeClass that tries several provisioning modes in order."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from facts.capacity import (
     LONG_SHUTDOWN_SECONDS,
     RECYCLE_LEAD_SECONDS,
 )
-from facts.cost import LADDER_STEPS
+from facts.cost import PRIORITIES
 from facts.machines import DRIVER_VERSION
-from settings.sections.capacity import Ladder, Placement, ladder_class
+from settings.sections.capacity import ComputeClassMode, Placement, compute_class_name
 from workloads.names import stack_labels
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityLadderArgs:
-    """Arguments of `CapacityLadder`."""
+class ComputeClassArgs:
+    """Arguments of `ComputeClass`."""
 
     namespace: str
     """Namespace of the servers, part of the ComputeClass's name."""
-    ladder: Ladder
+    capacity: ComputeClassMode
     """Provisioning modes, the priorities of the class. At least one."""
     placement: Placement
     """Machine type and zones of the nodes, which are the zones with the weights, and the time until GKE removes an empty node: longer than
@@ -38,8 +38,8 @@ class CapacityLadderArgs:
     replica is evicted, and its successor starts. For two replicas or more: one alone would be down for the whole start."""
 
 
-class CapacityLadder(pulumi.ComponentResource):
-    """The cluster-wide ComputeClass of `capacity.mode: ladder`. Server pods select it by name only.
+class ComputeClass(pulumi.ComponentResource):
+    """The cluster-wide ComputeClass of `capacity.mode: compute-class`. Server pods select it by name only.
 
     GKE installs the kind some time after the cluster, and Pulumi retries for half a minute only: make this depend on a resource that
     takes longer.
@@ -47,20 +47,20 @@ class CapacityLadder(pulumi.ComponentResource):
 
     compute_class: k8s.apiextensions.CustomResource
 
-    def __init__(self, name: str, args: CapacityLadderArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("vllm-fleet:workloads:CapacityLadder", name, None, opts)
+    def __init__(self, name: str, args: ComputeClassArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("vllm-fleet:workloads:ComputeClass", name, None, opts)
         self.compute_class = k8s.apiextensions.CustomResource(
             f"{name}-class",
             api_version="cloud.google.com/v1",
             kind="ComputeClass",
-            metadata={"name": ladder_class(args.namespace, args.placement.machine), "labels": stack_labels()},
+            metadata={"name": compute_class_name(args.namespace, args.placement.machine), "labels": stack_labels()},
             spec=compute_class_spec(args),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.register_outputs({})
 
 
-def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
+def compute_class_spec(args: ComputeClassArgs) -> dict[str, Any]:
     """Spec of the ComputeClass, with the modes as its priorities."""
     priorities = _priorities(args)
     spec: dict[str, Any] = {
@@ -77,27 +77,27 @@ def compute_class_spec(args: CapacityLadderArgs) -> dict[str, Any]:
     return spec
 
 
-def _priorities(args: CapacityLadderArgs) -> list[dict[str, Any]]:
-    ladder, zones, machine = args.ladder, sorted(args.placement.zones), args.placement.machine
+def _priorities(args: ComputeClassArgs) -> list[dict[str, Any]]:
+    capacity, zones, machine = args.capacity, sorted(args.placement.zones), args.placement.machine
     node: dict[str, Any] = {
         "machineType": machine.type,
         "gpu": {"type": machine.accelerator, "count": machine.gpus, "driverVersion": DRIVER_VERSION},
     }
     modes: dict[str, dict[str, Any]] = {}
-    if ladder.reservation is not None:
-        reservation: dict[str, Any] = {"name": ladder.reservation.name, "zones": zones}
-        if ladder.reservation.project is not None:
-            reservation["project"] = ladder.reservation.project
+    if capacity.reservation is not None:
+        reservation: dict[str, Any] = {"name": capacity.reservation.name, "zones": zones}
+        if capacity.reservation.project is not None:
+            reservation["project"] = capacity.reservation.project
         # A specific reservation implies its zones; the class is refused if `location.zones` is set too.
         modes["reservation"] = {**node, "reservations": {"affinity": "Specific", "specific": [reservation]}}
     # The weights exist only in these zones.
     elsewhere = {**node, "location": {"zones": zones, "locationPolicy": "ANY"}}
-    if ladder.flex_start_seconds is not None:
+    if capacity.flex_start_seconds is not None:
         flex: dict[str, Any] = {"enabled": True}
-        if ladder.is_recycled:
+        if capacity.is_recycled:
             flex["nodeRecycling"] = {"leadTimeSeconds": RECYCLE_LEAD_SECONDS}
-        modes["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": ladder.flex_start_seconds}
-    if ladder.spot:
+        modes["flex-start"] = {**elsewhere, "flexStart": flex, "maxRunDurationSeconds": capacity.flex_start_seconds}
+    if capacity.spot:
         spot: dict[str, Any] = {**elsewhere, "spot": True}
         if args.extended_shutdown:
             shutdown = {
@@ -106,4 +106,4 @@ def _priorities(args: CapacityLadderArgs) -> list[dict[str, Any]]:
             }
             spot["nodeSystemConfig"] = {"kubeletConfig": shutdown}
         modes["spot"] = spot
-    return [modes[mode] for mode in LADDER_STEPS if mode in modes]
+    return [modes[mode] for mode in PRIORITIES if mode in modes]

@@ -1,4 +1,4 @@
-"""The ComputeClass of the ladder."""
+"""The ComputeClass of `capacity.mode: compute-class`."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import ladder_args
-from workloads.capacity_ladder import CapacityLadder, compute_class_spec
+from tests.workloads.args import compute_class_args
+from workloads.compute_class import ComputeClass, compute_class_spec
 
-FULL: dict[str, Any] = {"mode": "ladder", "reservation": {"name": "b200-block", "project": "capacity-pool"}}
+FULL: dict[str, Any] = {"mode": "compute-class", "reservation": {"name": "b200-block", "project": "capacity-pool"}}
 
 
 def spec(**sections: Any) -> dict[str, Any]:
-    return compute_class_spec(ladder_args(make_settings(**sections)))
+    return compute_class_spec(compute_class_args(make_settings(**sections)))
 
 
 def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_it() -> None:
     recording = recorded_component(
-        lambda settings, opts: CapacityLadder("ladder", ladder_args(settings), opts), capacity=FULL
+        lambda settings, opts: ComputeClass("capacity", compute_class_args(settings), opts), capacity=FULL
     )
     (resource,) = objects(recording).values()
     assert problems(manifest(resource)) == []
@@ -32,36 +32,41 @@ def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_i
 
 
 def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> None:
-    rung = spec(capacity=FULL)["priorities"][0]
-    assert "location" not in rung
-    assert rung["reservations"] == {
+    priority = spec(capacity=FULL)["priorities"][0]
+    assert "location" not in priority
+    assert priority["reservations"] == {
         "affinity": "Specific",
         "specific": [{"name": "b200-block", "project": "capacity-pool", "zones": ["europe-west4-b"]}],
     }
 
 
-def test_the_other_rungs_stay_where_the_weights_are() -> None:
-    rungs = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
-    assert [rung["location"]["zones"] for rung in rungs[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
+def test_the_other_priorities_stay_where_the_weights_are() -> None:
+    priorities = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
+    assert [priority["location"]["zones"] for priority in priorities[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
 
 
 @each_row(
-    ("ladder", "rungs"),
+    ("compute_class", "priorities"),
     [
         (FULL, ["reservations", "spot", "flexStart"]),
-        ({"mode": "ladder"}, ["spot", "flexStart"]),
+        ({"mode": "compute-class"}, ["spot", "flexStart"]),
         (FULL | {"spot": False}, ["reservations", "flexStart"]),
         (FULL | {"flexStartSeconds": None}, ["reservations", "spot"]),
     ],
 )
-def test_rungs_come_in_one_order_and_are_left_out_as_asked(ladder: dict[str, Any], rungs: list[str]) -> None:
-    found = [set(rung) & {"reservations", "flexStart", "spot"} for rung in spec(capacity=ladder)["priorities"]]
-    assert found == [{rung} for rung in rungs]
+def test_priorities_come_in_one_order_and_are_left_out_as_asked(
+    compute_class: dict[str, Any], priorities: list[str]
+) -> None:
+    found = [
+        set(priority) & {"reservations", "flexStart", "spot"} for priority in spec(capacity=compute_class)["priorities"]
+    ]
+    assert found == [{priority} for priority in priorities]
 
 
 def test_a_flex_start_node_is_replaced_before_its_time_is_up_if_it_lives_long_enough() -> None:
     long, short = (
-        spec(capacity={"mode": "ladder", "flexStartSeconds": seconds})["priorities"][-1] for seconds in (604_800, 3_600)
+        spec(capacity={"mode": "compute-class", "flexStartSeconds": seconds})["priorities"][-1]
+        for seconds in (604_800, 3_600)
     )
     assert long["flexStart"]["nodeRecycling"] == {"leadTimeSeconds": 3600}
     assert long["maxRunDurationSeconds"] == 604_800
@@ -113,13 +118,15 @@ def test_a_refused_pod_is_tried_again_before_its_node_is_removed() -> None:
         ),
     ],
 )
-def test_replicas_return_to_an_earlier_rung_where_others_serve_meanwhile(server: dict[str, Any], returns: bool) -> None:
+def test_replicas_return_to_an_earlier_priority_where_others_serve_meanwhile(
+    server: dict[str, Any], returns: bool
+) -> None:
     expected = {"optimizeRulePriority": True} if returns else None
     assert spec(capacity=FULL, server=server).get("activeMigration") == expected
 
 
-def test_a_single_rung_has_no_way_back() -> None:
-    only = {"mode": "ladder", "flexStartSeconds": None, "reservation": {"name": "r1"}, "spot": False}
+def test_a_single_priority_has_no_way_back() -> None:
+    only = {"mode": "compute-class", "flexStartSeconds": None, "reservation": {"name": "r1"}, "spot": False}
     assert "activeMigration" not in spec(capacity=only, server={"replicas": 2})
 
 
@@ -137,7 +144,7 @@ def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can
     cluster: dict[str, Any], long: bool
 ) -> None:
     reserved, spot, flex = spec(capacity=FULL, cluster=cluster)["priorities"]
-    assert not any("nodeSystemConfig" in rung for rung in (reserved, flex))
+    assert not any("nodeSystemConfig" in priority for priority in (reserved, flex))
     shutdown = spot.get("nodeSystemConfig", {}).get("kubeletConfig", {})
     expected = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
     assert shutdown == (expected if long else {})
@@ -148,12 +155,12 @@ def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
     assert "nodeSystemConfig" not in spot
 
 
-def test_the_rungs_and_the_name_are_of_the_stacks_machine() -> None:
+def test_the_priorities_and_the_name_are_of_the_stacks_machine() -> None:
     made = make_settings(
-        machine="g2-standard-24", capacity={"mode": "ladder"}, server={"engine": {"dataParallelSize": 2}}
+        machine="g2-standard-24", capacity={"mode": "compute-class"}, server={"engine": {"dataParallelSize": 2}}
     )
-    assert made.placement.node_selector["cloud.google.com/compute-class"] == "l4-ladder-vllm-test"
-    rungs = spec(machine="g2-standard-24", capacity={"mode": "ladder"})["priorities"]
-    assert {(rung["machineType"], rung["gpu"]["type"], rung["gpu"]["count"]) for rung in rungs} == {
-        ("g2-standard-24", "nvidia-l4", 2)
-    }
+    assert made.placement.node_selector["cloud.google.com/compute-class"] == "l4-vllm-test"
+    priorities = spec(machine="g2-standard-24", capacity={"mode": "compute-class"})["priorities"]
+    assert {
+        (priority["machineType"], priority["gpu"]["type"], priority["gpu"]["count"]) for priority in priorities
+    } == {("g2-standard-24", "nvidia-l4", 2)}
