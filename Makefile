@@ -19,7 +19,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-
 PYTEST := $(BIN)/python -m pytest
 SLOW   := $(PYTEST) -q -n 2 --dist loadfile -m slow
 # Slow tests that only compute. The others wait half of their time, for controllers, servers and simulated hours, and are served first.
-# In this order: a file of minutes that starts last would keep one core idle.
+# Test by test, in this order: one of minutes that starts last would keep one core idle.
 COMPUTING := $(addprefix tests/,facts fleet/preview guides fleet/plan docs)
 
 .DEFAULT_GOAL := help
@@ -65,7 +65,7 @@ test-lab: setup-test ## The fast suite of the lab: when lab, workloads, infra or
 	@$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" tests/lab
 
 test-slow: setup-test ## What takes too long for every commit: the pull-request job in a fresh clone
-	@said=$$(mktemp); nice -n 5 $(SLOW) --no-loadscope-reorder $(COMPUTING) >"$$said" 2>&1 & computing=$$!; \
+	@said=$$(mktemp); nice -n 5 $(SLOW) --dist loadgroup --no-loadscope-reorder $(COMPUTING) >"$$said" 2>&1 & computing=$$!; \
 	  $(SLOW) $(COMPUTING:%=--ignore=%); failed=$$?; \
 	  wait $$computing || failed=1; cat "$$said"; rm "$$said"; exit $$failed
 

@@ -409,7 +409,14 @@ def _nodes(shape: FleetShape) -> LineItem:
     known = {priority: usd for priority, usd in steps.items() if usd is not None}
     if shape.usd_per_node_hour is not None and max(known.values(), default=0.0) > shape.usd_per_node_hour:
         each = ", ".join(f"{priority} {_amount(usd, 1)}" for priority, usd in known.items())
-        return replace(line, unit_price_usd=max(known.values()), steps=steps, note=f"the dearest priority's: {each}")
+        dearest = max(known, key=known.__getitem__)
+        return replace(
+            line,
+            unit_price_usd=known[dearest],
+            price=node_price(dearest, shape.region, shape.machine),
+            steps=steps,
+            note=f"the dearest priority's: {each}",
+        )
     if shape.usd_per_node_hour is not None:
         return replace(_as_stated(line, {"nodes": shape.usd_per_node_hour}), steps=steps)
     if line.price is not None:
@@ -525,7 +532,7 @@ def _elsewhere(what: str, region: str, mode: Mode = "on-demand") -> Price | None
 def _why_unknown(what: Mapping[str, Any], region: str, elsewhere: Price | None) -> str:
     if elsewhere is None:
         return str(what.get("reason") or "no dated price was found")
-    near = f"{elsewhere.region}'s is ${elsewhere.usd:,g} of {elsewhere.date}"
+    near = f"${elsewhere.usd:,g} in {elsewhere.region} ({elsewhere.date})"
     return f"no dated price for {region} was found; the nearest, {near}, is not in the total"
 
 

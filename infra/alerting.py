@@ -1,4 +1,4 @@
-"""Alert policies, notification channels, log-based metrics and SLOs of the catalogue."""
+"""Alert policies, notification channels and log-based metrics of the catalogue."""
 
 from __future__ import annotations
 
@@ -12,19 +12,16 @@ import pulumi
 from pulumi_gcp import logging, monitoring
 
 from facts.signals import runbook
-from facts.signals.model import Alert, Catalogue, LogSignal, Watched
-from facts.signals.series import TPOT, TTFT
-from infra.naming import name_of, title
+from facts.signals.model import Alert, Catalogue, LogSignal
+from infra.naming import title
 from settings.sections import monitoring as section
 
 MAX_TITLE: Final = 512
 """Longest display name. Source: Cloud Monitoring API v3, AlertPolicy.displayName."""
 MAX_SUBJECT: Final = 255
 """Source: the same, Documentation.subject."""
-MAX_SERVICE: Final = 63
 AUTO_CLOSE: Final = "1800s"
 """Incidents without data close after half an hour, the minimum: deleted pods report nothing."""
-SLO_DAYS: Final = 30
 BUCKETS: Final = logging.MetricBucketOptionsArgs(
     exponential_buckets=logging.MetricBucketOptionsExponentialBucketsArgs(
         num_finite_buckets=12, growth_factor=2, scale=1
@@ -53,11 +50,9 @@ class AlertingArgs:
     signals: Catalogue
     """The catalogue of signals."""
     alerts: section.Alerts
-    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody. SLOs only after the servers'
-    first scrape: before, Cloud Monitoring answers 'The metric referenced by the provided filter is unknown' (source:
-    GoogleCloudPlatform/cloud-ops-sandbox, issue 896)."""
+    """Notification channels, one or more for each severity of the alerts: an alert without one tells nobody."""
     user_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels of policies, channels, service and SLOs, which a provider's default labels do not reach."""
+    """Labels of policies and channels, which a provider's default labels do not reach."""
     secrets: ChannelSecrets
     """Secrets for Slack and PagerDuty."""
     dashboard_url: pulumi.Input[str] | None = None
@@ -82,8 +77,6 @@ class Alerting(pulumi.ComponentResource):
             to = [known for channel, known in channels if alert.severity in channel.severities]
             after = pulumi.ResourceOptions(parent=self, depends_on=reads)
             _policy(f"{name}-{alert.name}", args, alert, to, after)
-        if args.alerts.slos:
-            _objectives(name, args, child)
         self.register_outputs({})
 
     def _channels(
@@ -210,50 +203,4 @@ def _policy(
         ),
         user_labels={**args.user_labels, "severity": alert.severity, "question": alert.question},
         opts=opts,
-    )
-
-
-def _objectives(name: str, args: AlertingArgs, opts: pulumi.ResourceOptions) -> None:
-    """SLOs of one service; Cloud Monitoring shows their remaining error budget."""
-    watched, stack = args.signals.watched, pulumi.get_stack()
-    service = monitoring.CustomService(
-        f"{name}-service",
-        service_id=name_of(stack, watched.server, limit=MAX_SERVICE),
-        display_name=title(f"vllm-fleet {stack}: {watched.server}", MAX_TITLE),
-        user_labels=dict(args.user_labels),
-        opts=opts,
-    )
-    for what, histogram, seconds, text in _promises(watched):
-        monitoring.Slo(
-            f"{name}-slo-{what}",
-            service=service.service_id,
-            slo_id=what,
-            display_name=title(f"{watched.objective:.1%} of requests: {text}", MAX_TITLE),
-            goal=watched.objective,
-            rolling_period_days=SLO_DAYS,
-            request_based_sli=monitoring.SloRequestBasedSliArgs(
-                distribution_cut=monitoring.SloRequestBasedSliDistributionCutArgs(
-                    distribution_filter=_histogram_filter(histogram, watched),
-                    range=monitoring.SloRequestBasedSliDistributionCutRangeArgs(min=0, max=seconds),
-                )
-            ),
-            user_labels=dict(args.user_labels),
-            opts=opts,
-        )
-
-
-def _promises(watched: Watched) -> Iterator[tuple[str, str, float, str]]:
-    yield "first-token", TTFT, watched.ttft_seconds, f"first token within {watched.ttft_seconds:g} s"
-    yield "output", TPOT, watched.tpot_seconds, f"at most {watched.tpot_seconds * 1000:g} ms per output token"
-
-
-def _histogram_filter(histogram: str, watched: Watched) -> str:
-    """SLOs need filters of Cloud Monitoring, not PromQL. Source: Terraform google provider, monitoring_slo."""
-    return " ".join(
-        (
-            f'metric.type="prometheus.googleapis.com/{histogram}/histogram"',
-            'resource.type="prometheus_target"',
-            f'resource.labels.namespace="{watched.namespace}"',
-            f'metric.labels.app="{watched.server}"',
-        )
     )

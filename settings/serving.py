@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from facts.engines import VERSIONS
+from facts.engines import VERSIONS, parse
 from facts.finding import Finding
 from facts.machines import B200, LEAST_FP8_CACHE, Machine
 from facts.model_config import LINEAR
@@ -137,8 +137,7 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
     gpus = server.gpus or machine.gpus
     is_other = shape is None or shape.parts != CATALOGUE[chosen.model_id].shape.parts
     fitted = _fitted(chosen, server, machine, gpus, is_other=is_other)
-    adapters = _for_adapters(own_model) if own_model else {}
-    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **adapters, **server.engine}
+    changes = {**dict.fromkeys(left_out), **parsers, **fitted, **version, **server.engine}
     engine = chosen.engine
     try:
         if changes:
@@ -154,6 +153,8 @@ def resolve(stack: str, server: Server, own_model: ChosenModel | None, machine: 
         problems += explain(error, Engine, f"{NAMESPACE}:server.engine")
     if listed and listed.why_own_code(engine.version) and not _names(engine, TRUST):
         engine = engine.but({"extraArgs": (*engine.extra_args, TRUST)})
+    if own_model and own_model.adapters:
+        engine = engine.but({"extraArgs": (*engine.extra_args, *_slots(own_model, engine))})
     if server.shape is not None and engine.release.number >= number_of(FIRST_RELEASE):
         engine = shaped(engine, shape)
     image, wrong = _image(engine, server.image)
@@ -272,12 +273,11 @@ def _pinned(chosen: ChosenModel) -> Model:
     return Model.model_validate({**known, **{name: value for name, value in given.items() if value is not None}})
 
 
-def _for_adapters(own: ChosenModel) -> dict[str, Any]:
-    """Engine settings for the model's adapters, by camelCase name."""
-    if not own.adapters:
-        return {}
+def _slots(own: ChosenModel, engine: Engine) -> tuple[str, ...]:
+    """Flags for the model's adapters: a slot for each, with room for the largest rank. A stack may have fewer by `--max-loras`."""
     ranks = (adapter.rank for adapter in own.adapters)
-    return {"enableLora": True, "maxLoras": len(own.adapters), "maxLoraRank": max(ranks)}
+    count = () if "max-loras" in parse(engine.extra_args) else (f"--max-loras={len(own.adapters)}",)
+    return ("--enable-lora", *count, f"--max-lora-rank={max(ranks)}")
 
 
 def _incomplete(chosen: ChosenModel, shape: ModelShape | None) -> Iterator[Finding]:

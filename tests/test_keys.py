@@ -203,13 +203,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gateway": (
         {"gateway": {"enabled": True, "hostname": "a.example.com"}, "server": {"replicas": 1, "apiKeySecret": "key"}},
         {
-            "gateway.name": "ours",
             "gateway.pool": "ours",
             "gateway.gatewayClass": "gke-l7-regional-external-managed",
             "gateway.hostname": "b.example.com",
             "gateway.tls.certificate": "ours",
             "gateway.address": "ours",
-            "gateway.timeoutSeconds": 99,
             "gateway.epp.release": "llm-d-router-v0.10.0",
             "gateway.epp.cpu": 9,
             "gateway.epp.replicas": 3,
@@ -249,12 +247,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"batch.retentionDays": 9, "batch.maxUsd": 9.0},
     ),
     "alerts": (
-        {"monitoring": {"alerts": {"channels": [*CHANNELS], "slos": True}}, "slackToken": "a"},
+        {"monitoring": {"alerts": {"channels": [*CHANNELS]}}, "slackToken": "a"},
         {
             "monitoring.alerts.ttftSeconds": 5.0,
             "monitoring.alerts.tpotMs": 50,
             "monitoring.alerts.objective": 0.999,
-            "monitoring.alerts.slos": False,
             "monitoring.alerts.channels.severities": ["ticket"],
             "monitoring.alerts.channels.address": "b@example.com",
             **{

@@ -68,49 +68,57 @@ def difference(before: str, after: str) -> list[str]:
     return [line.split("v1:")[0].rstrip() for line in changed]
 
 
+def changed(pulumi: Pulumi, stack: str, *arguments: str, given: str = "") -> list[str]:
+    """What a command changes in a stack file."""
+    path = pulumi.project.stack_file(stack)
+    before = path.read_text(encoding="utf-8")
+    said = pulumi.run(*arguments, "--stack", stack, given=given)
+    assert said.code == 0, said.stderr
+    return difference(before, path.read_text(encoding="utf-8"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", stack_names(ROOT))
-def test_commands_change_the_lines_that_they_should(pulumi: Pulumi, stack: str) -> None:
-    path = pulumi.project.stack_file(stack)
-
-    def changed(*arguments: str, given: str = "") -> list[str]:
-        before = path.read_text(encoding="utf-8")
-        said = pulumi.run(*arguments, given=given)
-        assert said.code == 0, said.stderr
-        return difference(before, path.read_text(encoding="utf-8"))
-
-    shipped = path.read_text(encoding="utf-8")
+def test_a_command_changes_one_line_of_a_shipped_file(pulumi: Pulumi, stack: str) -> None:
+    shipped = pulumi.project.stack_file(stack).read_text(encoding="utf-8")
     (project,) = (line for line in shipped.splitlines() if line.startswith("  gcp:project: "))
-    (profile,) = (line for line in shipped.splitlines() if line.startswith("    profile: "))
-    here = ("--stack", stack)
-
-    assert changed("stack", "init", stack) == ["+ encryptionsalt:"]
-    assert changed("config", "set", "gcp:project", "my-project", *here) == [
+    assert changed(pulumi, stack, "stack", "init") == ["+ encryptionsalt:"]
+    assert changed(pulumi, stack, "config", "set", "gcp:project", "my-project") == [
         f"- {project}",
         f"+ {project.replace('your-project-id', 'my-project')}",
     ]
-    assert changed("config", "set", "gcp:billingProject", "other", *here) == ["+   gcp:billingProject: other"]
+
+
+@pytest.mark.slow
+def test_each_command_changes_the_lines_that_it_should(tmp_path: Path) -> None:
+    """In one file: the test above has each of them."""
+    pulumi = Pulumi(ROOT, tmp_path / "run", providers={})
+    path = pulumi.project.stack_file("prod")
+    shipped = path.read_text(encoding="utf-8")
+    (profile,) = (line for line in shipped.splitlines() if line.startswith("    profile: "))
     name = profile.split()[1]
-    assert changed("config", "set", "--path", "vllm-fleet:server.profile", "mine", *here) == [
+
+    def of(*arguments: str, given: str = "") -> list[str]:
+        return changed(pulumi, "prod", *arguments, given=given)
+
+    assert of("stack", "init") == ["+ encryptionsalt:"]
+    assert of("config", "set", "gcp:billingProject", "other") == ["+   gcp:billingProject: other"]
+    assert of("config", "set", "--path", "vllm-fleet:server.profile", "mine") == [
         f"- {profile}",
         f"+ {profile.replace(name, 'mine', 1)}",
     ]
-    assert changed("config", "set", "--path", "vllm-fleet:server.new", "3", *here) == ["+     new: 3"]
-    assert changed("config", "set", "--path", "vllm-fleet:new.inner[0]", "x", *here) == [
+    assert of("config", "set", "--path", "vllm-fleet:server.new", "3") == ["+     new: 3"]
+    assert of("config", "set", "--path", "vllm-fleet:new.inner[0]", "x") == [
         "+   vllm-fleet:new:",
         "+     inner:",
         "+       - x",
     ]
-    assert changed("config", "set", "--secret", "hfToken", *here, given="hush") == [
-        "+   vllm-fleet:hfToken:",
-        "+     secure:",
-    ]
-    assert changed("config", "rm", "gcp:billingProject", *here) == ["-   gcp:billingProject: other"]
-    assert changed("config", "rm", "--path", "vllm-fleet:server.new", *here) == ["-     new: 3"]
+    assert of("config", "set", "--secret", "hfToken", given="hush") == ["+   vllm-fleet:hfToken:", "+     secure:"]
+    assert of("config", "rm", "gcp:billingProject") == ["-   gcp:billingProject: other"]
+    assert of("config", "rm", "--path", "vllm-fleet:server.new") == ["-     new: 3"]
     for key in ("vllm-fleet:new", "hfToken"):
-        changed("config", "rm", key, *here)
-    changed("config", "set", "gcp:project", "your-project-id", *here)
-    changed("config", "set", "--path", "vllm-fleet:server.profile", name, *here)
+        of("config", "rm", key)
+    of("config", "set", "--path", "vllm-fleet:server.profile", name)
     assert difference(shipped, path.read_text(encoding="utf-8")) == ["+ encryptionsalt:"]
 
 

@@ -17,6 +17,7 @@ from fleet.jobs.job import ended
 from fleet.report.outline import Findings, Next, Number, Outline, Tiles, some
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_duration, format_moment, format_usd
+from workloads.batch.job import BATCH_LABEL
 from workloads.batch.pods.process_shard import numbers_of
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             severity="warning",
             found=ended(status.job) or "",
             why="a shard failed six times, or the key, model or route is wrong; nothing is lost",
-            write=f"kubectl logs --selector vllm-fleet/batch={id_} --tail 20; then {go_on(status, where)}",
+            write=f"{_kubectl(status.job)} logs --selector {BATCH_LABEL}={id_} --tail 20; then {go_on(status, where)}",
         )
     if status.phase == "limit" and run is not None:
         yield Finding(
@@ -192,7 +193,7 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             write=go_on(status, where),
         )
     if status.phase == "suspended" and status.job is not None:
-        resume = f'kubectl patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\''
+        resume = f'{_kubectl(status.job)} patch job {status.job["metadata"]["name"]} --patch \'{{"spec": {{"suspend": false}}}}\''
         # Resumed after its time, its pods would bring servers and end at once.
         yield Finding(
             id="batch-suspended",
@@ -211,6 +212,11 @@ def findings(status: Status, where: Where) -> Iterator[Finding]:
             allowed=f"until {format_moment(run.until)}, when it stops",
             write=f"fleet batch cancel {id_} {where}, then {go_on(status, where)} --servers {run.servers + 1}",
         )
+
+
+def _kubectl(job: Manifest) -> str:
+    """The user's own has another namespace."""
+    return f"kubectl --namespace {job['metadata']['namespace']}"
 
 
 def _numbers(status: Status) -> Iterator[Number]:

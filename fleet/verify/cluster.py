@@ -12,6 +12,7 @@ from facts.names import HTTP_PORT, ROUTER_APP, epp_name
 from fleet.clients.errors import LiveError
 from fleet.clients.side_by_side import side_by_side
 from fleet.verify.facts import Cluster, Node, Pod
+from settings.sections.gateway import GATEWAY_NAME
 
 if TYPE_CHECKING:
     from fleet.clients.kubectl import Kubectl
@@ -73,7 +74,7 @@ def read(kubectl: Kubectl, settings: Settings) -> Cluster:
 def _gateways_objects(settings: Settings) -> dict[str, tuple[str, str]]:
     """Kind and name for kubectl, by the name in the report."""
     gateway = settings.gateway
-    found = {f"Gateway {gateway.name}": (GATEWAYS, gateway.name), f"HTTPRoute {gateway.pool}": (ROUTES, gateway.pool)}
+    found = {f"Gateway {GATEWAY_NAME}": (GATEWAYS, GATEWAY_NAME), f"HTTPRoute {gateway.pool}": (ROUTES, gateway.pool)}
     for pool in settings.shares:
         found |= {
             f"InferencePool {pool}": (POOLS, pool),

@@ -1,4 +1,4 @@
-"""Checks of the model's LoRA adapters: names, slots, weights, drafts, and the layers that have no adapters."""
+"""Checks of the model's LoRA adapters: names, weights, drafts, and the layers that have no adapters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from facts.engines import parse
 from facts.experts import expert_format, has_trtllm
 from facts.finding import Finding
-from facts.memory import DEFAULT_LORA_RANK
 from facts.releases import CURRENT, number_of
 from settings.row import Row
 from settings.sections.engine import Engine
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from facts.models import ModelShape
     from settings.stack import Settings
 
-_MODULES: Final = "lora-modules"
+_DERIVED: Final = ("lora-modules", "enable-lora", "max-lora-rank")
+"""Options that follow from `model.adapters`."""
 # Source: vLLM 0.18.1, lora/layers/fused_moe.py: FusedMoEWithLoRA asserts that experts are not spread over ranks, and that their kernels
 # are Triton's, which do not compute NVFP4; column_parallel_linear.py: set_lora takes a matrix for each of the four slices of Qwen3.5's
 # in_proj_qkvz, and gets two. 0.33.0 has adapters for all of these, but not for every way to spread experts (_spread_without_adapters).
@@ -30,16 +30,10 @@ _KERNELS_WITH_ADAPTERS: Final = {"nvfp4": ("auto", "marlin"), "fp8": ("auto", "m
 # several engines have several GPUs each (use_sequence_parallel_moe).
 _EXCHANGES_WITH_ADAPTERS: Final = (None, "allgather_reducescatter", "naive", "pplx")
 _NAME = Row("adapter-name-taken", "requests choose by name", "a name of its own")
-_TWICE = Row("adapters-named-twice", "vLLM uses one of the two lists", "every adapter in model.adapters")
-_NO_SLOTS = Row(
-    "adapters-without-slots",
-    "vLLM has no room for adapters and exits at startup",
-    "no enableLora, or no model.adapters",
-)
-_RANK = Row(
-    "adapter-above-rank",
-    "vLLM refuses an adapter with a larger rank than its slots, and exits at startup",
-    "no maxLoraRank, or the largest rank",
+_TWICE = Row(
+    "adapters-named-twice",
+    "vLLM uses one of the two lists, and exits at startup if an adapter has no slot or a larger rank than its slots",
+    "every adapter in model.adapters",
 )
 _NO_VOLUME = Row(
     "adapters-without-volume",
@@ -82,13 +76,12 @@ _SPREAD = Row(
 
 
 def adapter_problems(settings: Settings) -> Iterator[Finding]:
-    """Every problem with slots for adapters, and with the model's adapters."""
+    """Every problem with the model's adapters, and with slots for others."""
     serving = settings.serving
-    if serving.engine.enable_lora and serving.shape is not None:
+    if parse(serving.engine.extra_args).on("enable-lora") is True and serving.shape is not None:
         yield from _layers(settings, serving.shape)
     if serving.model.adapters:
         yield from _names(settings)
-        yield from _slots(settings)
         yield from _weights(settings)
         speculative = serving.engine.speculative
         if speculative is not None and speculative.method == "mtp":
@@ -103,19 +96,10 @@ def _names(settings: Settings) -> Iterator[Finding]:
             allowed = f"another name than {', '.join(sorted(taken))}"
             yield _NAME(f"model.adapters[{number}].name", adapter.name, allowed)
         taken.add(adapter.name)
-    if _MODULES in parse(serving.engine.extra_args).options:
-        yield _TWICE("server.engine.extraArgs", f"--{_MODULES}", "left out, with model.adapters")
-
-
-def _slots(settings: Settings) -> Iterator[Finding]:
-    engine = settings.serving.engine
-    if not engine.enable_lora:
-        yield _NO_SLOTS("server.engine.enableLora", engine.enable_lora, "true, or left out, with model.adapters")
-    most = engine.max_lora_rank or DEFAULT_LORA_RANK
-    for number, adapter in enumerate(settings.serving.model.adapters):
-        if adapter.rank > most:
-            allowed = f"up to {most}, as in server.engine.maxLoraRank"
-            yield _RANK(f"model.adapters[{number}].rank", adapter.rank, allowed)
+    given = parse(settings.server.engine.get("extraArgs", ()))
+    for option in _DERIVED:
+        if option in given:
+            yield _TWICE("server.engine.extraArgs", f"--{option}", "left out, with model.adapters")
 
 
 def _weights(settings: Settings) -> Iterator[Finding]:

@@ -119,5 +119,6 @@ def _limit(settings: Settings, spending: Spending, limit: float, counted: Rates)
         yield _STAYS("spending.limit", limit, allowed, severity)
     elif hourly:
         of_month = f" of a month's {HOURS_PER_MONTH}" if spending.every == "month" else ""
-        allowed = f"any; at {least}${hourly:,.2f} an hour {limit / hourly:,.0f} h{of_month}"
+        most = "at most " if counted.unknown else ""
+        allowed = f"any; {least}${hourly:,.2f} an hour, all servers running, reach it in {most}{limit / hourly:,.0f} h{of_month}"
         yield _LASTS("spending.limit", limit, allowed)

@@ -44,7 +44,7 @@ def required_apis(settings: Settings) -> tuple[str, ...]:
         # Pods, and the image repository, read the secrets that the stack file names.
         needed.add("secretmanager.googleapis.com")
     if settings.monitoring.alerts is not None:
-        needed |= {"logging.googleapis.com", "monitoring.googleapis.com"}  # log-based metrics; policies, channels, SLOs
+        needed |= {"logging.googleapis.com", "monitoring.googleapis.com"}  # log-based metrics; policies, channels
     if settings.monitoring.has_dashboard:
         needed.add("monitoring.googleapis.com")
     if settings.budget is not None:
@@ -98,7 +98,7 @@ def required_permissions(settings: Settings) -> dict[str, str]:
     if settings.monitoring.has_dashboard:
         needed["monitoring.dashboards.create"] = "roles/monitoring.editor"
     if settings.monitoring.alerts is not None:
-        kinds = ("alertPolicies", "notificationChannels", "services", "slos")
+        kinds = ("alertPolicies", "notificationChannels")
         needed |= dict.fromkeys((f"monitoring.{kind}.create" for kind in kinds), "roles/monitoring.editor")
         needed["logging.logMetrics.create"] = "roles/logging.configWriter"
     return dict(sorted(needed.items()))

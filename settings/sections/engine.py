@@ -23,7 +23,6 @@ from settings.sections.engine_settings import ALSO_EXTRA as ALSO_EXTRA
 from settings.sections.engine_settings import ENVIRONMENT as ENVIRONMENT
 from settings.sections.engine_settings import environment_text as environment_text
 from settings.sections.engine_settings import long_name as long_name
-from settings.sections.model import MOST_ADAPTERS, AdapterRank
 from settings.sections.parser_names import ReasoningParser, ToolCallParser
 from settings.sections.section import Section, like
 
@@ -170,15 +169,6 @@ class Engine(Section):
     """`--seed`. Default 0."""
     language_model_only: Switch = None
     """`--language-model-only`: do not load the vision parts of Qwen3.5. Default off."""
-
-    enable_lora: Switch = None
-    """`--enable-lora`: keep slots for LoRA adapters in GPU memory. Default off; on with `model.adapters`."""
-    max_loras: Annotated[int, Field(ge=1, le=MOST_ADAPTERS)] | None = None
-    """`--max-loras`: adapters that requests of one step can use, each a slot. vLLM's default 1; with `model.adapters` all of them. Fewer
-    take less memory, and requests for the others wait."""
-    max_lora_rank: AdapterRank | None = None
-    """`--max-lora-rank`: largest rank of an adapter, which every slot has room for. vLLM's default 16; with `model.adapters` the largest
-    of theirs."""
 
     api_server_count: Annotated[int, Field(ge=1, le=64)] | None = None
     """`--api-server-count`: processes for HTTP and tokenizing. Default with `vllm serve`: one per data-parallel rank."""

@@ -21,6 +21,10 @@ Hostname = Annotated[
 """A DNS name with a domain. Source: Gateway API v1, Hostname; without a wildcard, because the DNS records name one host."""
 
 
+GATEWAY_NAME: Final = "inference-gateway"
+"""Name of the Gateway, as in the article."""
+STREAM_SECONDS: Final = 3_600
+"""Backend timeout. GKE's default of 30 s and the chart's of 300 s abort long generations."""
 EPP_MEMORY_GIB: Final = 16
 """Memory of the endpoint picker, as in the article."""
 
@@ -50,8 +54,6 @@ class Gateway(Section):
 
     enabled: bool = False
     """Put the Inference Gateway in front of the replicas."""
-    name: Name = "inference-gateway"
-    """Name of the Gateway."""
     pool: ShortName = "qwen35-pool"
     """Name of the route, and of the InferencePool and the Helm release. With llm-d's picker the pool's name ends in -llm-d. Default: the
     article's."""
@@ -65,8 +67,6 @@ class Gateway(Section):
     address: Name | None = None
     """Name of an existing static address of the stack's region, internal with purpose SHARED_LOADBALANCER_VIP, or external. Default: with
     `hostname` a new static address, otherwise one that GKE chooses."""
-    timeout_seconds: Annotated[int, Field(ge=30, le=86_400)] = 3_600
-    """Backend timeout in seconds. GKE's default of 30 s and the chart's of 300 s abort long generations."""
     epp: Epp = Epp()
     """The endpoint picker."""
 

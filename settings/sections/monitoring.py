@@ -75,7 +75,7 @@ AnyChannel = Annotated[Email | Slack | PagerDuty | Existing, Field(discriminator
 
 
 class Objectives(Section):
-    """Service level objectives, used by alerts and SLOs."""
+    """Service level objectives, used by alerts."""
 
     ttft_seconds: Annotated[float, Field(gt=0)] = 2.5
     """Maximum time to first token of a good request in seconds, a bound of vLLM's histogram (facts/signals/series.py). The default is
@@ -89,13 +89,10 @@ class Objectives(Section):
 
 
 class Alerts(Objectives):
-    """Alerts, and optionally SLOs. Cloud Monitoring bills each alert; docs/monitoring.md has the amount."""
+    """Alerts. Cloud Monitoring bills each alert; docs/monitoring.md has the amount."""
 
     channels: Annotated[tuple[AnyChannel, ...], Field(min_length=1)]
     """Notification channels. Each of page and ticket needs at least one."""
-    slos: bool = False
-    """Create SLOs in Cloud Monitoring. Enable it after the first scrape: Cloud Monitoring rejects an SLO on a metric without data, so
-    the first `pulumi up` would fail."""
 
 
 class Monitoring(Section):

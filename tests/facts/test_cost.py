@@ -337,7 +337,10 @@ def test_a_compute_class_bill_takes_the_dearest_priority(
     stated: float, priorities: tuple[str, ...], expected: float
 ) -> None:
     shape = replace(SPOT, capacity="compute-class", priorities=priorities, region="us-east4", usd_per_node_hour=stated)
-    assert bill(shape).nodes.unit_price_usd == expected
+    nodes = bill(shape).nodes
+    assert nodes.unit_price_usd == expected
+    assert (nodes.price is None) is (expected == stated)  # a list price is not said to be stated
     prices = priority_prices(shape)
+    assert len(prices) == 1 or nodes.steps == prices
     assert tuple(prices) == priorities
     assert max(usd or 0 for usd in prices.values()) == expected

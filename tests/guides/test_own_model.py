@@ -63,8 +63,7 @@ def test_the_pages_adapters_are_served_by_name_and_nothing_is_refused() -> None:
     (block,) = (block for block in BLOCKS if "adapters" in str(block))
     settings = make_settings(**{name.removeprefix("vllm-fleet:"): section for name, section in block.items()})
     assert {problem.id for problem in check(settings) if problem.severity == "error"} == set()
-    engine = settings.serving.engine
-    assert (engine.enable_lora, engine.max_loras, engine.max_lora_rank) == (True, 2, 32)
+    assert settings.serving.engine.extra_args == ("--enable-lora", "--max-loras=2", "--max-lora-rank=32")
 
 
 def test_the_pages_slots_have_the_size_of_the_arithmetic() -> None:

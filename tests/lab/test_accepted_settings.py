@@ -58,7 +58,7 @@ def longest(own_model: Path, **sections: Any) -> Config:
     base = make_config(
         project="p" * 30,
         server={"replicas": 2, "name": "s" * 40, "apiKeySecret": "k" * 255, "engine": {"version": "0.33.0"}},
-        gateway={"enabled": True, "name": "g" * 63, "pool": "p" * 40},
+        gateway={"enabled": True, "pool": "p" * 40},
         benchmark={"enabled": True},
         weights={"tokenSecret": "t" * 255},
         labels={f"{i:02}".rjust(63, "l"): "v" * 63 for i in range(MOST_LABELS)},

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from fleet.preview.record.recording import RecordedResource, Recording
@@ -79,8 +80,9 @@ def sound(rule: str, what: str, *edits: Edit, stack: str = "dev", **limits: Any)
     return replace(broken(rule, what, *edits, stack=stack, **limits), broken=False)
 
 
+@cache
 def edited(stack: str, *edits: Edit) -> Recording:
-    """A recorded stack with changes."""
+    """A recorded stack with changes. Tests must not change it: whoever asks for the same edits gets the same."""
     recording = recorded_stack(stack)
     resources = {one.name: one for one in recording.resources}
     for edit in edits:

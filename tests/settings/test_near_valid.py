@@ -148,7 +148,6 @@ def test_a_refusal_names_the_nearest_key_or_value(sections: dict[str, Any], path
         ({"capacity": {"mode": "reservation", "name": "a", "project": "example.com:p"}}, "capacity.project"),
         ({"gateway": {"pool": ""}}, "gateway.pool"),
         ({"gateway": {"pool": "p" * 41}}, "gateway.pool"),
-        ({"gateway": {"name": "Gate"}}, "gateway.name"),
         ({"server": {"image": {"repository": ""}}}, "server.image.repository"),
         ({"server": {"image": {"tag": "v0.18.1 or newer"}}}, "server.image.tag"),
         ({"model": {"id": "org/..", "revision": "a" * 40, "sizeGb": 1.0}}, "model.id"),

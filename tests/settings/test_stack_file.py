@@ -157,6 +157,7 @@ HOSTILE = {
     "alias bomb": (BOMB, 5, "d[1]"),
     "alias of itself": ("config: &a\n  x: *a\n", 2, "x"),
     "nested mappings": ("config:\n  a: " + "{a: " * 1_000 + "}" * 1_000, 1, ""),
+    "nested sequences": ("config:\n  a: " + "[" * 100_000, 1, ""),
     "UTF-16": ("config: {}\n".encode("utf-16"), 1, ""),
     "Latin-1": ("config:\n  labels: {a: é}\n".encode("latin-1"), 2, ""),
     "control character": ("config:\n  a: \0\n", 2, ""),

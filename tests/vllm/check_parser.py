@@ -183,7 +183,7 @@ def checks(vllm: Vllm) -> Iterator[Check]:
     yield "parsers of reasoning and tools are registered", _registered
     yield "environment variables are known to vLLM", _known_variables
     yield "the list of variables is vLLM's own", partial(_all_variables, version)
-    with_slots = {"enableLora": True, "maxLoras": len(ADAPTERS), "maxLoraRank": 32}
+    with_slots = {"extraArgs": ("--enable-lora", f"--max-loras={len(ADAPTERS)}", "--max-lora-rank=32")}
     yield "adapters beside drafts make an engine", partial(_adapters, vllm, _on("record", version).but(with_slots))
     yield "ranks of adapters are vLLM's own", _adapter_ranks
     for ranks in (1, 2):

@@ -21,7 +21,7 @@ def rendered(engine: Engine) -> list[str]:
 
 def test_adapters_follow_their_slots_as_one_list_of_names_and_paths() -> None:
     engine = Engine.model_validate(
-        {"enableLora": True, "maxLoras": 2, "maxLoraRank": 32, "extraArgs": ("--disable-log-stats",)}
+        {"extraArgs": ("--enable-lora", "--max-loras=2", "--max-lora-rank=32", "--disable-log-stats")}
     )
     paths = {"support": "/weights/adapters/support/team/lora", "sales": "/weights/adapters/sales/team/lora"}
     words = args(engine, model_path="m", served_model_name="m", adapter_paths=paths)

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from settings.sections.gateway import GATEWAY_NAME, STREAM_SECONDS
 from settings.sections.gateway import Gateway as GatewaySection
 from workloads import names
 from workloads.gateway.picker import EndpointPicker, EndpointPickerArgs
@@ -118,7 +119,7 @@ class Gateway(pulumi.ComponentResource):
         load_balancer = GatewayResource(
             f"{name}-gateway",
             {
-                "name": gateway.name,
+                "name": GATEWAY_NAME,
                 "namespace": namespace,
                 "labels": labels,
                 # A Gateway that cannot be programmed gives no reason; waiting makes the update fail visibly.
@@ -143,11 +144,11 @@ class Gateway(pulumi.ComponentResource):
         routes = {
             "route": (
                 gateway.pool,
-                route_spec(gateway.name, backends, v1_only=args.server.key is not None, hostname=gateway.hostname),
+                route_spec(GATEWAY_NAME, backends, v1_only=args.server.key is not None, hostname=gateway.hostname),
             )
         }
         if gateway.hostname is not None:
-            routes["redirect"] = (f"{gateway.pool}-redirect", redirect_spec(gateway.name, gateway.hostname))
+            routes["redirect"] = (f"{gateway.pool}-redirect", redirect_spec(GATEWAY_NAME, gateway.hostname))
         for what, (route, spec) in routes.items():
             k8s.apiextensions.CustomResource(
                 f"{name}-{what}",
@@ -168,7 +169,7 @@ class Gateway(pulumi.ComponentResource):
                     ),
                 ),
             )
-        self.address = load_balancer.status.apply(lambda status: address_of(gateway.name, status))
+        self.address = load_balancer.status.apply(lambda status: address_of(GATEWAY_NAME, status))
         self.endpoint = self.address.apply(
             lambda address: f"http://{address}" if gateway.hostname is None else f"https://{gateway.hostname}"
         )
@@ -217,7 +218,7 @@ class Gateway(pulumi.ComponentResource):
         """
         for kind, spec in (
             ("HealthCheckPolicy", health_check_policy(target, port)),
-            ("GCPBackendPolicy", backend_policy(target, args.gateway.timeout_seconds, drain_seconds)),
+            ("GCPBackendPolicy", backend_policy(target, drain_seconds)),
         ):
             k8s.apiextensions.CustomResource(
                 f"{name}-{_slug(kind)}",
@@ -343,12 +344,12 @@ def health_check_policy(pool: Mapping[str, str], port: int = names.HTTP_PORT) ->
     }
 
 
-def backend_policy(pool: Mapping[str, str], timeout_seconds: int, drain_seconds: int) -> dict[str, Any]:
+def backend_policy(pool: Mapping[str, str], drain_seconds: int) -> dict[str, Any]:
     """Spec of the GCPBackendPolicy: the stream timeout. GKE's default of 30 s cuts off most responses."""
     return {
         "targetRef": dict(pool),
         "default": {
-            "timeoutSec": timeout_seconds,
+            "timeoutSec": STREAM_SECONDS,
             "connectionDraining": {"drainingTimeoutSec": drain_seconds},
             "logging": {"enabled": True, "sampleRate": LOG_SAMPLE_RATE},
         },

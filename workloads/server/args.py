@@ -35,7 +35,7 @@ class ServerArgs:
     engine: Engine
     """vLLM's flags."""
     model: Model
-    """The model: Hugging Face repository, pinned revision, size, LoRA adapters, for which `engine` needs `enable_lora`."""
+    """The model: Hugging Face repository, pinned revision, size, LoRA adapters, for which `engine.extra_args` need `--enable-lora`."""
     placement: Placement
     """Node selection, GPUs and termination grace: `placement(Spot(mode="spot"), namespace, zones)` of
     settings/sections/capacity.py."""

@@ -15,7 +15,6 @@ import argparse
 import hashlib
 import http.client
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -41,8 +40,8 @@ STEP_SECONDS = 20.0
 PAUSES = (1.0, 2.0, 4.0)
 TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
 
-Listing = dict[str, tuple[int, int, int]]
-"""Files by path below the cache: size, modification time in nanoseconds, mode."""
+Listing = dict[str, tuple[int, float, int]]
+"""Files by path below the cache: size, modification time, mode."""
 
 
 class CacheError(Exception):
@@ -167,7 +166,7 @@ def files_of(cache: Path) -> Listing:
                 about = path.lstat()
                 if path.is_file() and not path.is_symlink():
                     listed = path.relative_to(cache).as_posix()
-                    found[listed] = (about.st_size, about.st_mtime_ns, about.st_mode & 0o777)
+                    found[listed] = (about.st_size, about.st_mtime, about.st_mode & 0o777)
     return found
 
 
@@ -179,11 +178,10 @@ def pack(cache: Path, key: str, file: IO[bytes]) -> int:
     file.write(b" " * HEADER_BYTES)
     body = Hashing(file)
     with tarfile.open(fileobj=cast(IO[bytes], body), mode="w|", format=tarfile.PAX_FORMAT) as tar:
-        for name, (size, changed_ns, mode) in sorted(listing.items()):
+        for name, (size, changed, mode) in sorted(listing.items()):
             entry = tarfile.TarInfo(name)
-            # Nanosecond times: ninja, under FlashInfer, recompiles files older than their source.
-            entry.size, entry.mode, entry.mtime = size, mode, changed_ns // 10**9
-            entry.pax_headers = {"mtime": f"{changed_ns // 10**9}.{changed_ns % 10**9:09d}"}
+            # With fractions of a second: ninja, under FlashInfer, recompiles files older than their source.
+            entry.size, entry.mode, entry.mtime = size, mode, changed
             with (cache / name).open("rb") as content:
                 tar.addfile(entry, content)
     if files_of(cache) != listing:
@@ -232,20 +230,9 @@ def unpack(file: IO[bytes], into: Path) -> int:
             with target.open("xb") as written:
                 shutil.copyfileobj(content, written, CHUNK)
             target.chmod(entry.mode & 0o755 | 0o600)
-            changed_ns = nanoseconds(entry.pax_headers.get("mtime", ""), entry.mtime)
-            os.utime(target, ns=(changed_ns, changed_ns))
+            os.utime(target, (entry.mtime, entry.mtime))
             count += 1
     return count
-
-
-def nanoseconds(exact: str, rough: float) -> int:
-    """A modification time with nine decimals, which a float cannot hold."""
-    whole, _, fraction = exact.partition(".")
-    return (
-        int(whole) * 10**9 + int(fraction.ljust(9, "0"))
-        if whole.isdigit() and fraction.isdigit()
-        else int(rough) * 10**9
-    )
 
 
 # The two programs
@@ -257,30 +244,27 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def within(seconds: float, action: Callable[[], None]) -> bool:
-    """Runs `action` in a separate process and returns whether it finished in time; otherwise it is killed."""
-    process = multiprocessing.get_context("fork").Process(target=action, daemon=True)
-    process.start()
-    process.join(seconds)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        say(f"given up after {seconds:.0f} s")
-    return process.exitcode == 0
+def attempt(seconds: float, action: Callable[[], str], otherwise: str) -> bool:
+    """Runs `action` for at most this long, logs how it ended, and returns whether it succeeded."""
 
+    def end(*_: object) -> None:
+        raise CacheError(f"given up after {seconds:.0f} s")
 
-def attempt(action: Callable[[], str], otherwise: str) -> None:
-    """Logs how `action` ended; exits with status 1 if it failed."""
     begun = time.monotonic()
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         said = action()
     except AbsentError as error:
         say(f"{otherwise}: none of this key ({error})")
-        sys.exit(1)
+        return False
     except Exception as error:  # any error: the server starts without the cache
         say(f"{otherwise}: {error or type(error).__name__}")
-        sys.exit(1)
+        return False
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     say(f"{said} in {time.monotonic() - begun:.1f} s")
+    return True
 
 
 def restore(options: argparse.Namespace) -> None:
@@ -291,14 +275,14 @@ def restore(options: argparse.Namespace) -> None:
     staging = Path(tempfile.mkdtemp(prefix=".restoring-", dir=cache))
 
     def fetch() -> str:
-        # Unlinked: nothing remains if this process is killed.
+        # Unlinked: nothing remains if the container is killed.
         with tempfile.TemporaryFile(dir=cache) as file:
             size = Store(options).fetch(file)
             checked(file, options.key, size)
             return f"{unpack(file, staging)} files, {size / 1e6:.0f} MB restored"
 
     try:
-        if within(options.limit_seconds, lambda: attempt(fetch, "cold start")):
+        if attempt(options.limit_seconds, fetch, "cold start"):
             for folder in sorted(staging.iterdir()):
                 folder.rename(cache / folder.name)
     finally:
@@ -323,11 +307,11 @@ def save(options: argparse.Namespace) -> None:
         raise AbsentError("once the server is healthy")
 
     # After a restart of this container, the server may have answered requests: store nothing.
-    if not begun.exists() and not within(options.limit_seconds, lambda: attempt(needed, "to be stored")):
+    if not begun.exists() and not attempt(options.limit_seconds, needed, "to be stored"):
         for _ in unhealthy(options.health):
             time.sleep(1)
         begun.touch()
-        within(options.limit_seconds, lambda: attempt(store, "not stored"))
+        attempt(options.limit_seconds, store, "not stored")
     begun.touch()
     done.touch()
 

@@ -147,7 +147,6 @@ _IDS: Final[Mapping[str, str]] = {
     "gcp:compute/snapshot:Snapshot": "projects/{project}/global/snapshots/{name}",
     "gcp:compute/subnetwork:Subnetwork": "projects/{project}/regions/{region}/subnetworks/{name}",
     "gcp:container/cluster:Cluster": "projects/{project}/locations/{location}/clusters/{name}",
-    "gcp:monitoring/customService:CustomService": "projects/{project}/services/{serviceId}",
     "gcp:monitoring/dashboard:Dashboard": "projects/{project}/dashboards/{mark}",
     "gcp:monitoring/notificationChannel:NotificationChannel": "projects/{project}/notificationChannels/{mark}",
     "gcp:projects/service:Service": "{project}/{service}",

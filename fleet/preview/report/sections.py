@@ -128,6 +128,11 @@ def about_section(report: Report) -> Section:
     return Section(title="About", body=(Items(remarks),), folding="always", rank=1)
 
 
+def _is_new(report: Report) -> bool:
+    """Whether no other version of the stack is known, which may be running."""
+    return report.comparison is None or not any(one.old_urn for one in report.comparison.resources)
+
+
 def next_section(report: Report) -> Section | None:
     """What to type next; nothing where a policy blocks."""
     if report.policies.mandatory:
@@ -136,8 +141,7 @@ def next_section(report: Report) -> Section | None:
     judged = f" --policy-pack policy --policy-pack-config {config_file(stack)}"
     begin = (f"pulumi login && pulumi stack init {stack}", f"pulumi config set gcp:project MY-PROJECT --stack {stack}")
     return next_steps(
-        # What is compared with another version of itself is there already.
-        *(begin if report.fleet.stand_in_project and report.comparison is None else ()),
+        *(begin if report.fleet.stand_in_project and _is_new(report) else ()),
         f"fleet doctor --for up --stack {stack}",
         f"pulumi preview --stack {stack}{judged if report.policies.state == 'judged' else ''}",
     )
@@ -357,8 +361,9 @@ def effects(changes: Changes, *, dangers_are_told: bool = False) -> Iterator[Ele
             on_screen=(Prose(_as_many(words, _LONGEST_WORDS), "strong"),), whole=(Prose(", ".join(words), "strong"),)
         )
     if changes.dangers and not dangers_are_told:
-        whole = Box(body=tuple(Prose(danger.message) for danger in changes.dangers))
-        yield Brief(on_screen=(Box(body=(Items(tuple(_most_serious(changes.dangers))),)),), whole=(whole,))
+        dangers = sorted(changes.dangers, key=_gravity)
+        whole = Box(body=tuple(Prose(danger.message) for danger in dangers))
+        yield Brief(on_screen=(Box(body=(Items(tuple(_one_of_each(dangers))),)),), whole=(whole,))
     yield Brief(on_screen=(Items(tuple(_main_effects(changes))),), whole=(Items(changes.headline),))
 
 
@@ -371,10 +376,10 @@ def _as_many(words: Sequence[str], most: int) -> str:
     return _cut(", ".join(shown), most) + (f" and {rest} more" if rest else "")
 
 
-def _most_serious(dangers: Sequence[Danger]) -> Iterator[str]:
-    """One line for each kind of danger, the most serious first."""
+def _one_of_each(dangers: Sequence[Danger]) -> Iterator[str]:
+    """One line for each kind of danger, as many as a screen has room for."""
     kinds: dict[str, list[Danger]] = {}
-    for danger in sorted(dangers, key=_gravity):
+    for danger in dangers:
         kinds.setdefault(danger.id, []).append(danger)
     first, others = list(kinds.values())[:_MOST_DANGERS], list(kinds.values())[_MOST_DANGERS:]
     for kind in first:

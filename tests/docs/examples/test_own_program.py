@@ -13,7 +13,7 @@ import pytest
 from tests.docs.examples.recorded import EXAMPLES, configuration, recorded
 from tests.support.installed import copy_checkout, make_environment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("own program")]  # which share an environment
 
 _RECORD = """
 import json, pathlib, sys

@@ -285,9 +285,10 @@ def _serving() -> Iterator[Case]:
     resumed = [*deployment("2x20 0x20 2x60", "2x20 0x80"), *went]
     yield Case("NothingServes", False, resumed, minutes=50)
     down = [*deployment("2x140", "2x20 0x120"), of(RUNNING, "5x20 _x120")]
-    for hours in (3, 30):
-        gone = [*deployment(f"2x{hours * 120}", f"2x20 0x{hours * 120}"), *went]
-        yield Case("NothingServes", True, gone, minutes=60 * hours)  # until something serves
+    for hours, every in ((3, 30), (30, 300)):
+        samples = hours * 3600 // every
+        gone = [*deployment(f"2x{samples}", f"2x20 0x{samples}"), *went]
+        yield Case("NothingServes", True, gone, minutes=60 * hours, every=every)  # until something serves
     # Its Deployment is deleted, and all of its series go: at work, while the guard pauses, at zero replicas, and only in the collector.
     ended = deployment("2x20 _x100", "2x20 _x100")
     yield Case("NothingServes", True, [*ended, *went])

@@ -213,7 +213,7 @@ def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{server.server_port}")
         yield
         server.shutdown()

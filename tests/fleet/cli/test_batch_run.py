@@ -18,7 +18,7 @@ from fleet.batch.stored import upload
 from fleet.cli.batch import batch
 from tests.conftest import Golden
 from tests.fleet.batch import made
-from tests.fleet.batch.cluster import STACK, Place, place
+from tests.fleet.batch.cluster import NAMESPACE, STACK, Place, place
 from tests.fleet.cli.command import ROOT
 from workloads.batch.job import BATCH_LABEL
 
@@ -62,9 +62,8 @@ def stored(here: Place, *counts: int, job: dict[str, Any] | None = None, **run: 
     if job is not None:
         labels = {"app": "batch", BATCH_LABEL: id_}
         spec = {"completions": len(counts) + 1, "parallelism": 4, "suspend": job.pop("suspend", False)}
-        here.keep(
-            "job", {"metadata": {"name": f"batch-{id_}", "uid": "1", "labels": labels}, "spec": spec, "status": job}
-        )
+        metadata = {"name": f"batch-{id_}", "namespace": NAMESPACE, "uid": "1", "labels": labels}
+        here.keep("job", {"metadata": metadata, "spec": spec, "status": job})
     return id_
 
 
@@ -299,6 +298,9 @@ def test_a_status_is_the_jobs_and_what_needs_a_hand_is_a_finding(
     assert (found["state"], found["shards"]) == (state, 4)
     assert found["done"] == {"0": 1, "0-2": 3}.get((job or {}).get("completedIndexes", ""), 0)
     assert [one["id"] for one in found["findings"]] == [finding] * (finding is not None)
+    for one in found["findings"]:
+        # A user's own namespace is another.
+        assert one["write"].count("kubectl ") == one["write"].count(f"kubectl --namespace {NAMESPACE} ")
     assert done.returncode == (finding is not None)
 
 

@@ -146,7 +146,7 @@ def test_a_stream_that_is_closed_is_no_defect() -> None:
     command = f'"{sys.executable}" -c "import sys; from fleet.cli.main import main; sys.exit(main())"'
     for arguments, streams, code in (
         ("models", ">&-", 0),
-        ("bench report nowhere", "2>&-", 2),
+        ("check --stack nowhere", "2>&-", 2),
     ):
         done = subprocess.run(
             ["sh", "-c", f"{command} {arguments} {streams}"],

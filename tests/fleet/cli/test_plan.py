@@ -143,7 +143,7 @@ def test_every_machine_answers_one_question_in_text_and_as_a_document() -> None:
 def test_what_else_reaches_a_goal_is_followed_by_its_options(machine: str) -> None:
     refused = plan("--usd-per-hour", "5", "--machine", machine)
     assert refused.returncode == 1
-    (way,) = re.findall(r"  or: (\d+) .*\((--machine [^)]*)\)$", refused.stderr, re.MULTILINE)
+    (way,) = re.findall(r"  or: at most (\d+) .*\((--machine [^)]*)\)$", refused.stderr, re.MULTILINE)
     nodes, options = way
     done = plan("--usd-per-hour", "5", *options.split(), "--format", "json")
     assert done.returncode == 0, done.stderr

@@ -62,11 +62,11 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(bucket: Bucket, google:
 
 
 def test_a_download_that_was_given_up_leaves_no_file(bucket: Bucket, google: FakeGoogle, tmp_path: Path) -> None:
-    google.break_after = [100_000, *[0] * 500]
+    google.broken_names = {"client-000.json": [100_000, *[0] * 500]}
     with pytest.raises(LiveError, match="client-000"):
         bucket.mirror("runs/a/", tmp_path)
     assert not [name for name in files(tmp_path) if "client-000" in name]
-    google.break_after = []
+    google.broken_names = {}
     bucket.mirror("runs/a/", tmp_path)
     assert files(tmp_path) == WHOLE
 

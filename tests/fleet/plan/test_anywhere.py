@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,12 +86,52 @@ def test_a_way_and_a_region_leave_only_those() -> None:
         Asked(usd_per_hour=50),
         BATCH,
         Asked(users=8, model=LLAMA),
+        Asked(users=16_000),
+        Asked(tokens_per_second=500_000),
+        Asked(requests_per_second=50, input_tokens=2_000, output_tokens=300, tpot_ms=30),
+        Asked(users=16_000, ttft_p99_ms=1),
     ],
 )
 def test_the_answer_fits_a_screen_and_says_what_it_left_out(asked: Asked) -> None:
     lines = printed(outline(market(asked)), 80).splitlines()
     assert len(lines) <= 25
     assert sum(line.startswith("Left out: ") for line in lines) == 1
+
+
+def test_the_wording_of_the_answer(golden: Callable[[str, str], None]) -> None:
+    golden("plan/any.txt", printed(outline(market(Asked(users=16_000))), 80))
+
+
+@each_row(
+    ("asked", "nearest"),
+    [
+        (Asked(users=16_000, ttft_p99_ms=1), "TTFT p99 of"),
+        (Asked(users=5e7), "users on 1,000 nodes"),
+        (Asked(usd_per_hour=0.5), "an hour"),
+    ],
+)
+def test_the_nearest_goal_is_of_the_machine_that_comes_nearest(asked: Asked, nearest: str) -> None:
+    none = market(asked)
+    found = none.nearest()
+    assert found is not None
+    assert found.short == min(one.short for one in none.refused if one.short is not None)
+    first = next(one for one in none.refused if one.short is not None)
+    assert found != first
+    assert nearest in found.nearest
+    assert f"nearest, on {found.machines[0]}: {found.nearest}" in outline(none).verdict
+
+
+def test_profiles_and_loads_are_said_of_the_machines_that_have_them() -> None:
+    found = market(Asked(users=16_000))
+    profiles = {one.plan.question.profile.name: one.machine.type for one in found.best_of_each() if not one.is_bound}
+    said = printed(outline(found), 200)
+    assert len(profiles) > 1
+    assert [name for name in profiles if f"profile {name}," not in said] == []
+    assert f"{profiles['record']}: profile record" in said
+
+
+def test_a_budget_buys_at_most_so_many_nodes_where_prices_are_unknown() -> None:
+    assert outline(market(Asked(usd_per_hour=500))).verdict.startswith("at most ")
 
 
 def test_a_batch_is_ranked_by_its_whole_price() -> None:

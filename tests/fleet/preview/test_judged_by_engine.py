@@ -30,6 +30,7 @@ from lab.providers.base import Served
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.stage.variants import varied
+from tests.guides.world import QUICK
 from tests.support.plain_kubernetes import PlainKubernetes
 from tests.support.stacks import CODE, opened_stack
 
@@ -102,7 +103,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
     with ExitStack() as started:
         served = started.enter_context(Served(Google(SimulatedCloud()), PlainKubernetes()))
-        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports)
+        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports, variables=QUICK)
         if stack in HOSTS:
             pulumi.stage(opened_stack(HOSTS[stack]))
             assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded

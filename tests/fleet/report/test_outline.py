@@ -16,7 +16,7 @@ from fleet.report.as_html import html_text
 from fleet.report.as_json import json_text, plain
 from fleet.report.as_markdown import markdown_text
 from fleet.report.as_text import print_text
-from fleet.report.outline import Code, Findings, Next, Number, Outline, Prose, Section
+from fleet.report.outline import Box, Brief, Code, Findings, Next, Number, Outline, Prose, Section
 from fleet.report.table import Cell, Table, texts
 from fleet.report.terminal import Paper
 from tests.fleet.report.sample import SAMPLE
@@ -76,6 +76,16 @@ def test_a_terminal_names_what_is_folded_and_shows_it_with_details() -> None:
         assert words not in said
         assert words in text_of(SAMPLE, details=True)
     assert re.findall(r"<summary>(\w+)", markdown_text(SAMPLE)) == ["Cost", "Hashes"]
+
+
+def test_what_is_brief_on_a_terminal_is_whole_elsewhere() -> None:
+    found = Finding(id="i", subject="s", found="long")
+    brief = Brief(on_screen=(Prose("short"),), whole=(Box(body=(Prose("much longer"),)), Findings((found,))))
+    outline = Outline(title="t", head=(brief,), body=(Section(title="s", body=(brief,)),))
+    assert text_of(outline).split() == ["t", "short", "s", "short"]
+    for whole in (text_of(outline, details=True), markdown_text(outline), html_text(outline)):
+        assert (whole.count("much longer"), "short" in whole) == (2, False)
+    assert outline.findings == (found, found)
 
 
 def test_figures_are_drawn_on_the_page_and_told_elsewhere() -> None:

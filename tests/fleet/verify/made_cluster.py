@@ -11,6 +11,7 @@ from typing import Any
 
 from facts.names import epp_name
 from fleet.verify import declared
+from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
 from tests.support.as_sent import as_sent
@@ -30,7 +31,7 @@ class MadeCluster:
         self.objects: dict[str, Any] = {}
         if settings.gateway.enabled:
             self.objects = {
-                f"gateways-{settings.gateway.name}": programmed_gateway(),
+                f"gateways-{GATEWAY_NAME}": programmed_gateway(),
                 f"httproutes-{settings.gateway.pool}": accepted_route(settings),
             }
             for pool in settings.shares:
@@ -137,7 +138,7 @@ def accepted_route(settings: Settings) -> dict[str, Any]:
     """The route as the program renders it, accepted."""
     backends = [{**pool_reference(pool), "weight": share} for pool, share in settings.shares.items()]
     return {
-        "spec": route_spec(settings.gateway.name, backends, v1_only=False),
+        "spec": route_spec(GATEWAY_NAME, backends, v1_only=False),
         "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]},
     }
 

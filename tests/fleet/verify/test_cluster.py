@@ -21,6 +21,7 @@ from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
 from settings.load import parse
+from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
 from settings.stack_file import read
 from tests.conftest import Golden
@@ -70,7 +71,7 @@ def _facts(settings: Settings, objects: dict[str, Any] | None = None, **changes:
     """What a cluster says in which all is as declared, with `changes` of `Cluster` and other objects of the gateway."""
     number = settings.replicas
     gateway = {
-        f"Gateway {settings.gateway.name}": programmed_gateway(),
+        f"Gateway {GATEWAY_NAME}": programmed_gateway(),
         f"HTTPRoute {settings.gateway.pool}": accepted_route(settings),
         **{
             f"{kind} {pool}{'-epp' if kind == 'Deployment' else ''}": manifest

@@ -49,11 +49,10 @@ def about_adapters(settings: Settings) -> dict[tuple[str, str], Finding]:
 def test_every_adapter_has_a_slot_for_the_largest_rank_unless_the_stack_says_otherwise() -> None:
     two = (adapter(), adapter("sales", rank=64))
     engine = made(*two).serving.engine
-    assert (engine.enable_lora, engine.max_loras, engine.max_lora_rank) == (True, 2, 64)
-    fewer = made(*two, server={"engine": {"maxLoras": 1, "maxLoraRank": 128}}).serving.engine
-    assert (fewer.enable_lora, fewer.max_loras, fewer.max_lora_rank) == (True, 1, 128)
-    without = make_settings(model={"id": BASE}).serving.engine
-    assert (without.enable_lora, without.max_loras, without.max_lora_rank) == (None, None, None)
+    assert engine.extra_args == ("--enable-lora", "--max-loras=2", "--max-lora-rank=64")
+    fewer = made(*two, server={"engine": {"extraArgs": ["--max-loras=1"]}}).serving.engine
+    assert fewer.extra_args == ("--max-loras=1", "--enable-lora", "--max-lora-rank=64")
+    assert make_settings(model={"id": BASE}).serving.engine.extra_args == ()
 
 
 @each_row(
@@ -64,12 +63,10 @@ def test_every_adapter_has_a_slot_for_the_largest_rank_unless_the_stack_says_oth
         (made(adapter(), adapter(rank=8)), "adapter-name-taken", "model.adapters[1].name", "error"),
         (made(server={"engine": {"extraArgs": ["--lora-modules=a=/weights/a"]}}),
          "adapters-named-twice", "server.engine.extraArgs", "error"),
-        (made(server={"engine": {"enableLora": False}}),
-         "adapters-without-slots", "server.engine.enableLora", "error"),
-        (made(adapter(rank=64), server={"engine": {"maxLoraRank": 32}}),
-         "adapter-above-rank", "model.adapters[0].rank", "error"),
-        (made(adapter(rank=32), server={"engine": {"maxLoraRank": None}}),
-         "adapter-above-rank", "model.adapters[0].rank", "error"),
+        (made(server={"engine": {"extraArgs": ["--no-enable-lora"]}}),
+         "adapters-named-twice", "server.engine.extraArgs", "error"),
+        (made(adapter(rank=64), server={"engine": {"extraArgs": ["--max-lora-rank=32"]}}),
+         "adapters-named-twice", "server.engine.extraArgs", "error"),
         (made(weights={"source": "huggingface"}), "adapters-without-volume", "weights.source", "error"),
         (made(weights={"source": "image", "image": IMAGE}), "adapters-of-the-image", "weights.image", "note"),
         (made(server={"engine": {"speculative": {"numSpeculativeTokens": 1}}}),
@@ -88,13 +85,13 @@ def test_every_adapter_has_a_slot_for_the_largest_rank_unless_the_stack_says_oth
          "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
         (made(id_=EXPERTS, server={"engine": spread(extraArgs=["--fully-sharded-loras"])}),
          "adapters-on-spread-experts", "server.engine.enableExpertParallel", "error"),
-        (make_settings(model={"id": EXPERTS}, server={"engine": spread(version="0.18.1", enableLora=True)}),
+        (make_settings(model={"id": EXPERTS}, server={"engine": spread(version="0.18.1", extraArgs=["--enable-lora"])}),
          "adapters-on-old-release", "server.engine.version", "error"),
         (made(id_=OTHER_EXPERTS, server={"engine": {"version": "0.33.0", "moeBackend": "triton"}}),
          "adapters-on-bf16-experts", "machine", "error"),
         (made(server={"engine": {"version": "0.18.1"}}),
          "adapters-on-old-release", "server.engine.version", "error"),
-        (make_settings(model={"id": EXPERTS}, server={"engine": {"enableLora": True, "version": "0.18.0"}}),
+        (make_settings(model={"id": EXPERTS}, server={"engine": {"extraArgs": ["--enable-lora"], "version": "0.18.0"}}),
          "adapters-on-old-release", "server.engine.version", "error"),
     ],
 )  # fmt: skip
@@ -109,7 +106,6 @@ def test_what_cannot_serve_its_adapters_is_told_by_its_key(
     [
         made(),
         made(adapter(), adapter("sales", id="my-team/sales-lora")),
-        made(adapter(rank=32), server={"engine": {"maxLoraRank": 64}}),
         made(server={"engine": {"speculative": {"method": "ngram", "numSpeculativeTokens": 1}}}),
         made(id_=NVFP4, server={"engine": {"version": "0.33.0", "moeBackend": "marlin"}}),
         made(id_=EXPERTS, server={"engine": spread()}),
@@ -118,7 +114,7 @@ def test_what_cannot_serve_its_adapters_is_told_by_its_key(
         made(id_=OTHER_EXPERTS, server={"engine": {"version": "0.18.1", "moeBackend": "triton"}}),
         made(id_=OTHER_EXPERTS, machine="a3-highgpu-1g", server={"engine": spread(version="0.18.1")}),
         made(id_=OTHER_EXPERTS, machine="a3-highgpu-1g", server={"engine": {"version": "0.33.0"}}),
-        make_settings(model={"id": BASE}, server={"engine": {"version": "0.18.1", "enableLora": False}}),
+        make_settings(model={"id": BASE}, server={"engine": {"version": "0.18.1", "extraArgs": ["--no-enable-lora"]}}),
         make_settings(model={"id": BASE}, weights={"source": "huggingface"}, server={"replicas": 1}),
     ],
 )
@@ -168,7 +164,7 @@ def test_a_canary_of_another_revision_has_the_adapters_and_one_of_another_model_
         settings = made(rollout={"model": model})
         assert settings.canary is not None
         assert [one.name for one in settings.canary.model.adapters] == names
-        assert settings.canary.engine.enable_lora is (True if names else None)
+        assert ("--enable-lora" in settings.canary.engine.extra_args) is bool(names)
 
 
 def test_slots_are_part_of_the_compile_caches_key() -> None:

@@ -105,6 +105,10 @@ def test_one_pod_has_ports_for_so_many_connections_and_vcpus_for_so_many_clients
 
     assert ids(12) == ids(12, connectionsPerClient=500) == set()
     assert ids(13) == {"benchmark-connections"}
+    settings = make_settings(server={"replicas": 13}, benchmark={"enabled": True})
+    (found,) = (one for one in check(settings) if one.id == "benchmark-connections")
+    for told in ("13 replicas with 2,000 each make 26,000", "1,923 each", "12 replicas"):
+        assert told in found.allowed
     assert ids(12, connectionsPerClient=400) == {"benchmark-clients"}
     assert ids(13, enabled=False) == set()
 

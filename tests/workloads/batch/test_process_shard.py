@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 
 import pytest
+from lab.simulators.local_server import Answer, Request, served
 
 from tests.support.rows import each_row
 from tests.workloads.batch.server import CRASH, POISON, REFUSED, RESET
@@ -75,6 +77,24 @@ def test_a_stopped_pod_keeps_its_answers_and_the_next_one_asks_for_the_rest() ->
         assert world.errors() == {}
         part = world.bucket.objects[f"{PREFIX}parts/00000.jsonl"].content
         assert set(kept.splitlines()) <= set(part.splitlines())
+
+
+def test_a_pod_has_a_fixed_number_of_requests_in_flight() -> None:
+    lock, seen = threading.Lock(), [0]
+
+    def answer(_: Request) -> Answer:
+        with lock:
+            seen.append(seen[-1] + 1)
+        time.sleep(0.2)
+        with lock:
+            seen.append(seen[-1] - 1)
+        return Answer.of_json(200, {"id": "x", "choices": []})
+
+    with served(answer) as port, World(prompts(42), of_shard=42, servers=0) as world:
+        job = world.job(in_flight=7)
+        job["spec"]["template"]["spec"]["containers"][0]["args"].append(f"--endpoint=http://127.0.0.1:{port}")
+        assert world.pod(0, job).wait() == 0
+    assert (max(seen), len(seen)) == (7, 1 + 2 * 42)
 
 
 def test_a_part_is_created_once_and_what_the_first_pod_left_is_what_the_last_shard_asks() -> None:

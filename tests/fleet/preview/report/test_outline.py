@@ -14,6 +14,7 @@ from fleet.preview.report.model import Policies, Report
 from fleet.preview.report.outline import preview_outline
 from fleet.preview.report.wording import format_no_figure
 from fleet.report.outline import Next, Section
+from fleet.report.table import Table
 from tests.fleet.preview.sample_changes import JUDGED, SWITCHED_OFF, compared_report, edited, sample_changes
 from tests.fleet.preview.sample_report import TOKEN, sample_recording, sample_report
 from tests.support.formats import html_of, json_of, markdown_of, text_of
@@ -125,6 +126,39 @@ def test_what_forces_a_replacement_is_never_among_the_properties_left_out() -> N
     text = markdown_of(compared_report(replace(changes, resources=resources)))
     assert "spec.selector.matchLabels.app: qwen35-server" in text
     assert "… 25 more" in text
+
+
+def largest(report: Report) -> tuple[str, list[str]]:
+    """The origin of the prices of the largest costs, and each row's."""
+    section = next(
+        one for one in preview_outline(report).body if isinstance(one, Section) and one.title == "Largest costs"
+    )
+    (table,) = section.body
+    assert isinstance(table, Table)
+    return section.remark, [row[1].text for row in table.rows]
+
+
+def test_a_price_of_the_stack_file_is_not_called_a_list_price() -> None:
+    remark, rows = largest(sample_report())
+    assert remark == "list prices of europe-west4"
+    assert "stated" not in rows
+    held = {"mode": "reservation", "name": "b200", "nodes": 12, "usdPerNodeHour": 60}
+    remark, rows = largest(sample_report(capacity=held, labels={"environment": "trial"}))
+    assert rows[0] == "stated"
+    assert "stated" in remark
+
+
+def test_the_price_of_machine_priorities_says_which_it_is() -> None:
+    priorities = {
+        "mode": "compute-class",
+        "reservation": {"name": "b200", "nodes": 2},
+        "spot": True,
+        "flexStartSeconds": None,
+        "usdPerNodeHour": 60,
+    }
+    said = " ".join(text_of(sample_report(capacity=priorities)).split())
+    assert "dearest machine priority (reservation $60.00, spot $34.07)" in said
+    assert "dearest" not in text_of(sample_report())
 
 
 # The page -------------------------------------------------------------------------------------------------------------

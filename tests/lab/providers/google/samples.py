@@ -25,7 +25,6 @@ EVERYTHING: dict[str, Any] = {
     "labels": {"team": "inference"},
     "monitoring": {
         "alerts": {
-            "slos": True,
             "channels": [
                 {"type": "email", "address": "oncall@fleet-tests.dev"},
                 {"type": "slack", "channel": "#llm"},
