@@ -43,6 +43,8 @@ class NodeMaker:
         self._numbers = itertools.count(1)
         self._used: dict[str, float] = {}
         """When each node was last used, or made."""
+        self._unseen: dict[str, Manifest] = {}
+        """Nodes made here that the mirror does not have yet: on a busy machine it lags behind."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="node-maker", daemon=True)
         self.gpu_nodes: int | None = None
@@ -86,7 +88,7 @@ class NodeMaker:
 
     def _look(self) -> None:
         now, pods = time.monotonic(), self._pods.all()
-        made = [node for node in self._nodes.all() if MADE in (node["metadata"].get("annotations") or {})]
+        made = self._made()
         stuck = [pod for pod in pods if is_stuck(pod)]
         with_gpus = [pod for pod in stuck if requests(pod).get(GPU)]
         others = [pod for pod in stuck if not requests(pod).get(GPU)]
@@ -99,6 +101,12 @@ class NodeMaker:
                 self._api.delete(NODE, name)
         self._make_for_gpus(with_gpus, [node for node in made if _gpus(node)], pods)
         self._make_general(others, [node for node in made if not _gpus(node)], used)
+
+    def _made(self) -> list[Manifest]:
+        seen = [node for node in self._nodes.all() if MADE in (node["metadata"].get("annotations") or {})]
+        for node in seen:
+            self._unseen.pop(node["metadata"]["name"], None)
+        return [*seen, *self._unseen.values()]
 
     def _make_for_gpus(self, stuck: list[Manifest], made: list[Manifest], pods: list[Manifest]) -> None:
         """As many nodes as the stuck pods need beside what is free; one at least serves them all."""
@@ -155,6 +163,7 @@ class NodeMaker:
             "status": {"capacity": {**size, "pods": str(PODS)}, "allocatable": {**size, "pods": str(PODS)}},
         }
         self._api.create(node)
+        self._unseen[name] = node
         return node
 
 

@@ -87,6 +87,15 @@ def test_each_server_gets_the_stacks_machine_and_no_more(maker: NodeMaker, clust
         assert {taint["key"] for taint in node["spec"]["taints"]} == {"nvidia.com/gpu", SPOT}
 
 
+def test_a_mirror_that_lags_behind_makes_no_node_twice(cluster: Cluster) -> None:
+    late: Any = SimpleNamespace(all=list)
+    pods: Any = SimpleNamespace(all=lambda: list(cluster.pods))
+    api: Any = cluster
+    cluster.pods = [server("a"), pod("b", {"cpu": "1"})]
+    look(NodeMaker(api, opened_stack("spot").settings, late, pods))
+    assert len(cluster.nodes) == 2
+
+
 def test_servers_that_share_a_machine_get_one(cluster: Cluster) -> None:
     settings = varied(opened_stack("spot"), {"server": {"replicas": 4}}).settings
     nodes: Any = SimpleNamespace(all=lambda: list(cluster.nodes.values()))
