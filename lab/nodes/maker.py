@@ -74,7 +74,7 @@ class NodeMaker:
             if pod["spec"].get("nodeName") in gone:
                 self._api.patch(POD, metadata["name"], metadata["namespace"], {"status": ended}, subresource="status")
         for name in gone:
-            self._api.delete(NODE, name)
+            self._delete(name)
         for pod in self._pods.all():
             if pod["spec"].get("nodeName") in gone:
                 self._api.delete(POD, pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
@@ -98,9 +98,13 @@ class NodeMaker:
             if name in used or name not in self._used:
                 self._used[name] = now
             elif now - self._used[name] > IDLE_SECONDS:
-                self._api.delete(NODE, name)
+                self._delete(name)
         self._make_for_gpus(with_gpus, [node for node in made if _gpus(node)], pods)
         self._make_general(others, [node for node in made if not _gpus(node)], used)
+
+    def _delete(self, name: str) -> None:
+        self._unseen.pop(name, None)
+        self._api.delete(NODE, name)
 
     def _made(self) -> list[Manifest]:
         seen = [node for node in self._nodes.all() if MADE in (node["metadata"].get("annotations") or {})]
