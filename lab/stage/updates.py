@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from facts.names import CREDENTIALS_PLUGIN
 from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import ClusterApi
-from lab.engine.events import Event, Outcome, Step
+from lab.engine.events import Event, Outcome, Step, Summary
 from lab.engine.operation import Operation
-from lab.engine.options import UPSERT
+from lab.engine.options import SKIP_PREVIEW, UPSERT
 from lab.engine.pulumi import Pulumi
 from lab.engine.state import StackState
 from lab.providers.base import Served
@@ -91,6 +91,8 @@ class Updates:
     """URNs of the latest operation's resources that are done."""
     begun: threading.Event = field(default_factory=threading.Event)
     """Set once the latest operation works on an object of the cluster."""
+    _applies: bool = False
+    """Whether the preview of the running operation, if it has one, has ended."""
 
     # What a person types
 
@@ -140,6 +142,7 @@ class Updates:
 
     def _operate(self, operation: str, stack: str, *options: str, upsert: bool = False) -> Outcome:
         self.begin()
+        self._applies = SKIP_PREVIEW in options
         variables = UPSERT if upsert else None
         try:
             with self.pulumi.start(
@@ -150,7 +153,9 @@ class Updates:
             self.running = None
 
     def _heard(self, event: Event) -> None:
-        if not isinstance(event, Step) or event.operation == "same" or not event.provider:
+        if isinstance(event, Summary) and event.of_preview:
+            self._applies = True
+        if not self._applies or not isinstance(event, Step) or event.operation == "same" or not event.provider:
             return
         if event.phase == "started" and event.type.startswith("kubernetes:"):
             self.begun.set()
