@@ -59,13 +59,15 @@ class Pulumi:
         self.installation: Installation = installation.install(folder, progress)
         home, backend = folder / "home", folder / "state"
         self._logs = folder / "logs"
-        for one in (home, backend, self._logs):
+        temporary = folder / "tmp"
+        for one in (home, backend, self._logs, temporary):
             one.mkdir()
         if plugin is not None:
             installation.plug_in(plugin, home)
         usual, more = installation.environment(self.installation, home, backend, providers), dict(variables or {})
         path = os.pathsep.join(filter(None, (more.pop("PATH", ""), usual["PATH"])))
-        self.environment = {**usual, **more, "PATH": path}
+        # Plugins that are killed leave files there.
+        self.environment = {**usual, "TMPDIR": str(temporary), **more, "PATH": path}
         self._numbers = itertools.count(1)
         self._made: set[str] = set()
         """Stacks known to exist: asking takes a second on a busy machine."""
