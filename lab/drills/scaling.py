@@ -46,11 +46,11 @@ def _to_zero_and_back(stage: Stage, proof: Proof) -> None:
     proof.succeeds("pulumi up to external replicas succeeds", report)
     stage.scale(0)
     stage.until_empty()
-    stage.up(external)
+    proof.succeeds("pulumi up with zero replicas succeeds", stage.up(external))
     proof.check("pulumi up keeps zero replicas", stage.meter.servers.now == 0, f"{stage.meter.servers.now} replicas")
     stage.scale(1)
     stage.until_ready(1)
-    stage.up(external)
+    proof.succeeds("pulumi up with one replica succeeds", stage.up(external))
     proof.check("pulumi up keeps one replica", stage.meter.servers.now == 1, f"{stage.meter.servers.now} replicas")
     # Scale first, then pulumi up: two field managers with different values conflict, with equal values they do not.
     stage.scale(servers)
