@@ -77,11 +77,12 @@ def broken(stage: Stage, *bodies: str) -> Iterator[None]:
         whole.replace(program)
 
 
-def retain(pulumi: Pulumi, stack: str, kind: str) -> None:
-    """Write into the state that resources of this kind are kept, as if the program had said `retain_on_delete`."""
+def retain(pulumi: Pulumi, stack: str, *kinds: str) -> None:
+    """Write into the state that resources of these kinds are kept, as if the program had said `retain_on_delete`."""
     exported = pulumi.export(stack)
-    hits = [resource for resource in exported["deployment"]["resources"] if resource["type"].endswith(f":{kind}")]
-    assert hits, f"the stack has no {kind}"
-    for hit in hits:
-        hit["retainOnDelete"] = True
+    for kind in kinds:
+        hits = [resource for resource in exported["deployment"]["resources"] if resource["type"].endswith(f":{kind}")]
+        assert hits, f"the stack has no {kind}"
+        for hit in hits:
+            hit["retainOnDelete"] = True
     pulumi.import_state(stack, exported)

@@ -175,7 +175,8 @@ if kind == "Deployment":
 
 def test_servers_that_outlive_the_stack_fail_destroy(running: Stage) -> None:
     running.restore()
-    retain(running.updates.pulumi, running.stack, "Deployment")
+    # With what holds them: the provider waits ten minutes for a claim that a pod uses.
+    retain(running.updates.pulumi, running.stack, "Deployment", "PersistentVolumeClaim", "Namespace")
     with impatient():  # nobody uses this stage afterwards
         result = played(running, "destroy")
     assert failure(result, "replica remains")
