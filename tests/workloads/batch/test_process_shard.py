@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
-
 from lab.simulators.local_server import Answer, Request, served
+
 from tests.support.rows import each_row
 from tests.workloads.batch.server import CRASH, POISON, REFUSED, RESET
 from tests.workloads.batch.world import PREFIX, World, said, wait
