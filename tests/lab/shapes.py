@@ -22,8 +22,8 @@ _TRIAL: dict[str, Any] = {"labels": {"environment": "trial"}}
 SHAPES: dict[str, dict[str, Any]] = {
     "flex-start": {"capacity": {"mode": "flex-start", "runDurationSeconds": 86_400}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "window-1"}},
-    "reservation in blocks": {
-        "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool", "blocks": ["b1"]},
+    "reservation": {
+        "capacity": {"mode": "reservation", "name": "block-7", "project": "capacity-pool"},
         **_TRIAL,
     },
     "compute-class": {

@@ -74,10 +74,10 @@ def longest(own_model: Path, **sections: Any) -> Config:
 LONGEST: Mapping[str, dict[str, Any]] = {
     "spot": {},
     "compute-class": {
-        "namespace": "n" * 51,
+        "namespace": "n" * 58,
         "capacity": {"mode": "compute-class", "reservation": {"name": "r" * 63, "project": "p" * 30}},
     },
-    "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30, "blocks": ["b" * 63]}},
+    "reservation": {"capacity": {"mode": "reservation", "name": "r" * 63, "project": "p" * 30}},
     "calendar": {"capacity": {"mode": "calendar", "reservation": "r" * 63}},
     "keda and spending": {
         "cluster": {"name": "c" * 40, "keda": True},
