@@ -18,12 +18,12 @@ import time
 import pulumi
 
 
-def broken(kind, name, props):
+def broken(kind, name, props, opts):
 {body}
 
 
 def transformed(args):
-    if broken(args.type_.rpartition(":")[2], args.name, args.props):
+    if broken(args.type_.rpartition(":")[2], args.name, args.props, args.opts):
         with open({hits!r}, "a") as hits:
             hits.write(args.name + "\\n")
     return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
@@ -57,7 +57,8 @@ if kind == "Deployment":
 def broken(stage: Stage, *bodies: str) -> Iterator[None]:
     """Whatever the program registers in the block reaches the engine changed.
 
-    `bodies`: of a function of `kind`, `name` and `props`, the properties as the provider gets them, which says whether it changed them.
+    `bodies`: of a function of `kind`, `name`, `props` (the properties as the provider gets them) and `opts`, which says whether it changed
+    one.
     """
     folder = stage.updates.pulumi.project.folder
     program, whole = folder / "__main__.py", folder / PROGRAM
