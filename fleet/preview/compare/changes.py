@@ -5,7 +5,7 @@ Plain data, safe to print: values are redacted when they are compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -147,6 +147,15 @@ class Delta:
     def changed(self) -> bool:
         """Whether value or bound differs."""
         return self.before != self.after or self.before_at_least != self.after_at_least
+
+
+def counterpart(one: ResourceChange, resources: Iterable[ResourceChange]) -> ResourceChange | None:
+    """Of a deleted resource the one of its type that its component creates, and the reverse; None without one. An object of another name
+    is another resource, not a replacement.
+    """
+    other = {"delete": "create", "create": "delete"}.get(one.operation)
+    found = (each for each in resources if (each.operation, each.type, each.parent) == (other, one.type, one.parent))
+    return next(found, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

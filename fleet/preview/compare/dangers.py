@@ -7,7 +7,7 @@ from typing import Final
 
 from facts.names import CANARY_ENDING
 from facts.texts import plural
-from fleet.preview.compare.changes import Changes, Danger, ResourceChange
+from fleet.preview.compare.changes import Changes, Danger, ResourceChange, counterpart
 from fleet.preview.compare.gpu_pods import GpuPods
 from fleet.preview.compare.restarts import CLUSTER, NAMESPACE, Restart
 
@@ -78,10 +78,7 @@ def dangers(
 
 def successor(one: ResourceChange, resources: Sequence[ResourceChange]) -> ResourceChange | None:
     """The new volume of the component whose volume is deleted: another release of the weights is another resource."""
-    if one.type not in VOLUMES or one.operation != "delete":
-        return None
-    made = (new for new in resources if new.operation == "create" and (new.type, new.parent) == (one.type, one.parent))
-    return next(made, None)
+    return counterpart(one, resources) if one.type in VOLUMES and one.operation == "delete" else None
 
 
 def _ending(one: ResourceChange, new: ResourceChange | None) -> Iterator[Danger]:

@@ -10,6 +10,7 @@ from facts.names import APP_LABEL, BENCHMARK_APP, WRITER_APP
 from facts.releases import CHANGES, Release, of_tag
 from facts.upgrades import upgrade
 from fleet.plan.benchmark_price import price_of
+from fleet.preview.compare.changes import counterpart
 from fleet.preview.compare.dangers import ENDS
 from fleet.preview.compare.gpu_pods import scalers
 from fleet.preview.report.resource_facts import at, cloud_name, kind_of
@@ -18,7 +19,7 @@ from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
     from fleet.plan.modelled import Modelled
-    from fleet.preview.compare.changes import Changes, ResourceChange
+    from fleet.preview.compare.changes import Changes
     from fleet.preview.record.recording import RecordedResource, Recording
     from settings.derived.figures import Figures
     from settings.stack import Settings
@@ -89,7 +90,8 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
             continue
         job = recorded[resource.urn]
         app = at(job.inputs, f"metadata.labels.{APP_LABEL}")
-        again = " again" if resource.operation == "replace" or _ran_before(resource, changes) else ""
+        # Another release of the weights is downloaded by a Job of another name.
+        again = " again" if resource.operation == "replace" or counterpart(resource, changes.resources) else ""
         begins = f"`pulumi up` {'may run' if resource.maybe else 'runs'}"
         if app == BENCHMARK_APP:
             yield f"{begins} the benchmark{again}: {price_of(settings).short()}"
@@ -97,13 +99,6 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
             yield f"{begins} the weights download{again}; its machine is not on the bill"
         else:
             yield f"{begins} Job {cloud_name(job)}{again}"
-
-
-def _ran_before(job: ResourceChange, changes: Changes) -> bool:
-    """Whether the Job's component deletes a Job of another name: the download of the last release."""
-    return any(
-        one.operation == "delete" and (one.type, one.parent) == (job.type, job.parent) for one in changes.resources
-    )
 
 
 def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
