@@ -5,8 +5,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STACK  ?= spot
 OUT    ?= out/$(STACK)
-SPEED  ?= 60
-DRILLS ?= --fast
+DRILLS ?=
 PACK   ?= out/policy-pack
 STAMP  := $(VENV)/.installed
 VLLM   := .venv-vllm
@@ -56,8 +55,8 @@ preview: setup ## Offline preview of a stack: resources, price, figures, finding
 doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
 
-rehearse: setup-rehearsal ## A stack on a local control plane, with failure drills (STACK=spot SPEED=60 DRILLS="--drill drain"); minutes to build, once
-	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --speed $(SPEED) --out out/rehearsal/$(STACK)
+rehearse: setup-rehearsal ## A stack on a local control plane, with failure drills (STACK=spot DRILLS="--drill drain"); minutes to build, once
+	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --out out/rehearsal/$(STACK)
 
 test: setup-test ## The fast suite of what is deployed and of the toolbox
 	@$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --ignore=tests/lab
@@ -95,6 +94,7 @@ policy-pack: ## The policy pack with the facts and lessons it needs, as a folder
 dist: setup-lint policy-pack ## Wheel, source distribution and policy pack of this version, as files in out/dist
 	@mkdir -p out/dist
 	@$(BIN)/python -m build --outdir out/dist .
+	@$(BIN)/python -m build --wheel --outdir out/dist lab
 	@tar -czf out/dist/policy-pack-$$($(BIN)/fleet --version | cut -d' ' -f2).tar.gz -C $(PACK) .
 
 lock: $(CHECKS)/.installed ## Update constraints.txt (every package, for every environment) and both requirements.lock (with hashes, for where there are credentials)

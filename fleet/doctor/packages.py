@@ -12,11 +12,11 @@ FOR_BENCHMARKS = frozenset(
     {"aiohttp", "google", "matplotlib", "numpy", "orjson", "prometheus_client", "requests", "tokenizers"}
 )
 """Top-level modules of the extra benchmark."""
-FOR_REHEARSALS = frozenset(
-    {"aiohttp", "cryptography", "googleapiclient", "kubernetes", "prometheus_client", "trustme", "urllib3"}
-)
+FOR_REHEARSALS = frozenset({"cryptography", "googleapiclient", "kubernetes", "trustme", "urllib3"})
 """Modules of the extra rehearsal."""
 _MODULES = {"benchmark": FOR_BENCHMARKS, "rehearsal": FOR_REHEARSALS}
+LAB_INSTALL = "python -m pip install vllm-fleet-lab"
+"""The command that installs the lab beside an installed toolbox; a checkout has it."""
 _TARGETS = {"benchmark": "setup-benchmark", "rehearsal": "setup-rehearsal", "fleet": "setup"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from fleet.doctor.machine import Prerequisite, numbers_of, prerequisite, version_of
 from lab.control_plane import build, modules, toolchain
 from lab.control_plane.build import SYSTEMS
-from lab.engine.installation import users_own
+from lab.engine.installation import users_own, users_provider
 
 
 def system() -> Prerequisite:
@@ -33,7 +33,7 @@ def go() -> Prerequisite:
         found = "not needed: the control plane is built and in the cache"
         missing = (
             *(() if users_own() else ((build.PULUMI, "compiles Pulumi's engine"),)),
-            (build.HELM, "of a gateway compiles Helm"),
+            *(() if users_provider() else ((build.KUBERNETES_PROVIDER, "compiles Pulumi's Kubernetes provider"),)),
         )
         for source, text in missing:
             if not build.is_built(source):

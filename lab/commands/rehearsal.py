@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.preview.offline import open_stack, record_stack
-from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE
-from lab.cloud.chart import Charts
-from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, helm, pulumi
+from lab.charts import keda, pool
+from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI, binaries, pulumi
 from lab.control_plane.custom_resources.definitions import definitions
 from lab.control_plane.modules import module_folders
 from lab.drills.runner import Runner
-from lab.engine.installation import users_own
+from lab.engine.installation import kubernetes_provider, users_own, wanted_provider
 from lab.report.model import RehearsalReport, Versions, redacted
 from lab.stage.stage import Surroundings, recording_key
 
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
     from lab.report.progress import Progress
 
 
-def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, progress: Progress) -> RehearsalReport:
+def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, progress: Progress) -> RehearsalReport:
     """Play the drills on one stack.
 
     Raises SettingsError and ProgramError for the stack, RehearsalError for this machine.
     """
     began = time.monotonic()
     opened = open_stack(root, stack)
-    recording, around = prepared(opened, speed=speed, progress=progress)
+    recording, around = prepared(opened, progress=progress)
     progress.drills(len(drills))
     runner = Runner(
         opened,
@@ -48,12 +47,12 @@ def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, p
         stack=recording.stack,
         versions=Versions(
             pulumi=PULUMI.version if runner.pulumi is None else runner.pulumi.installation.version,
-            required_pulumi=None if runner.pulumi is None else runner.pulumi.project.dropped_version,
+            provider=around.plugin.version,
+            wanted_provider=wanted_provider(),
             kubernetes=runner.kubernetes_version or KUBERNETES.version,
             kwok=KWOK.version,
             etcd=ETCD.version,
         ),
-        speed=speed,
         wall_seconds=time.monotonic() - began,
         drills=results,
         retained=tuple(runner.retained),
@@ -63,8 +62,8 @@ def rehearse(root: Path, stack: str, drills: Sequence[Drill], *, speed: float, p
     return redacted(report, recording.plaintexts)
 
 
-def prepared(opened: OfflineStack, *, speed: float, progress: Progress) -> tuple[Recording, Surroundings]:
-    """The recorded program, and what its stages need. Programs are built now: a drill's clock would run meanwhile.
+def prepared(opened: OfflineStack, *, progress: Progress) -> tuple[Recording, Surroundings]:
+    """The recorded program, and what its stages need; programs are built if they are not in the cache.
 
     Raises ProgramError and RehearsalError.
     """
@@ -74,14 +73,13 @@ def prepared(opened: OfflineStack, *, speed: float, progress: Progress) -> tuple
     programs, modules = binaries(progress.step), module_folders(progress.step)
     if users_own() is None:
         pulumi(progress.step)
-    if any(resource.type == RELEASE_TYPE for resource in recording.resources):
-        helm(progress.step)
     around = Surroundings(
         binaries=programs,
+        plugin=kubernetes_provider(progress.step),
         definitions=tuple(definitions(modules)),
+        modules=modules,
+        charts=(pool.chart(modules), keda.chart(modules)),
         recordings={recording_key(opened): recording},
-        charts=Charts(modules=modules, progress=progress.step),
-        speed=speed,
         progress=progress.step,
     )
     return recording, around

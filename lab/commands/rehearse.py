@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from lab.drills.drill import Drill
     from lab.report.model import RehearsalReport
 
-MAX_SPEED = 600.0
-"""Above it, a second of Kubernetes' controllers counts as more than ten simulated minutes."""
-
 
 @with_fields
 def rehearse(
@@ -33,7 +30,6 @@ def rehearse(
         list[str] | None,
         typer.Option("--drill", "-d", metavar="NAME", help="Run this drill. Repeatable."),
     ] = None,
-    fast: Annotated[bool, typer.Option("--fast", help="Play only the fast drills, as CI does.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the drills and what each proves.")] = False,
     shell: Annotated[
         bool, typer.Option("--shell", help="Open a shell in the rehearsed stack: pulumi, kubectl and fleet work there.")
@@ -47,9 +43,6 @@ def rehearse(
             help="Run this command line in the rehearsed stack, as in --shell. Repeatable; stops at the first that fails.",
         ),
     ] = None,
-    speed: Annotated[
-        float, typer.Option("--speed", min=1.0, max=MAX_SPEED, help="Simulated seconds per wall second.")
-    ] = 60.0,
     format_: Format = "text",
     out: Annotated[
         Path | None,
@@ -64,40 +57,34 @@ def rehearse(
 ) -> int:
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
-    Needs no cloud and no GPU. The first run builds the control plane with Go, which takes minutes. Without --drill, plays every
-    drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended. --shell and --command play none: they let
-    you type what you would type against Google Cloud; the exit code is the shell's or the command's.
+    Needs no cloud and no GPU. The first run builds Pulumi and a control plane with Go, which takes half an hour of a processor. Without
+    --drill, plays every drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended. --shell and
+    --command play none: they let you type what you would type against Google Cloud; the exit code is the shell's or the command's.
     """
-    if drill and fast:
-        raise CommandError("--fast and --drill cannot be combined")
-    if (shell or command) and (drill or fast or list_ or out is not None or format_ != "text"):
-        raise CommandError(
-            "--shell and --command play no drills: leave out --drill, --fast, --list, --out and --format"
-        )
+    if (shell or command) and (drill or list_ or out is not None or format_ != "text"):
+        raise CommandError("--shell and --command play no drills: leave out --drill, --list, --out and --format")
     if shell and command:
         raise CommandError("--shell and --command cannot be combined")
     from lab.drills.catalogue import chosen
 
-    drills = chosen(drill or (), fast_only=fast)
+    drills = chosen(drill or ())
     if list_:
         _print_drills(drills, format_)
         return CLEAN
     folder, name = of.find()
     require_rehearsal_packages()
     if shell or command:
-        return _open_shell(folder, name, tuple(command or ()), speed)
+        return _open_shell(folder, name, tuple(command or ()))
     if out is not None:
         _prepare(out)
-    return _run(folder, name, drills, speed, format_, out)
+    return _run(folder, name, drills, format_, out)
 
 
-def _run(
-    root: Path, stack: str, drills: tuple[Drill, ...], speed: float, format_: Format, out: Path | None
-) -> NoReturn:
+def _run(root: Path, stack: str, drills: tuple[Drill, ...], format_: Format, out: Path | None) -> NoReturn:
     from lab.commands.rehearsal import rehearse as play
     from lab.report.progress import Progress
 
-    report = play(root, stack, drills, speed=speed, progress=Progress(None if format_ == "json" else stdout_paper()))
+    report = play(root, stack, drills, progress=Progress(None if format_ == "json" else stdout_paper()))
     written, trouble = ((), None) if out is None else _written(report, out)
     from lab.report.outline import outline
 
@@ -107,12 +94,12 @@ def _run(
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
 
 
-def _open_shell(root: Path, stack: str, commands: tuple[str, ...], speed: float) -> NoReturn:
+def _open_shell(root: Path, stack: str, commands: tuple[str, ...]) -> NoReturn:
     from lab.commands.shell import open_shell
     from lab.report.progress import Progress
 
     # On stderr: stdout is for the commands.
-    leave(open_shell(root, stack, commands, speed=speed, progress=Progress(stderr_paper())))
+    leave(open_shell(root, stack, commands, progress=Progress(stderr_paper())))
 
 
 def _prepare(out: Path) -> None:
@@ -148,11 +135,9 @@ def _unwritable(out: Path, error: OSError) -> CommandError:
 
 def _print_drills(drills: tuple[Drill, ...], format_: Format) -> None:
     if format_ == "json":
-        listed = [
-            {"name": drill.name, "title": drill.title, "proves": drill.proves, "fast": drill.fast} for drill in drills
-        ]
+        listed = [{"name": drill.name, "title": drill.title, "proves": drill.proves} for drill in drills]
         sys.stdout.write(json.dumps({"drills": listed}, indent=2) + "\n")
         return
     width = max(len(drill.name) for drill in drills)
     for one in drills:
-        sys.stdout.write(f"{one.name:<{width}}  {one.proves}{'' if one.fast else ' (slow)'}\n")
+        sys.stdout.write(f"{one.name:<{width}}  {one.proves}\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -17,15 +16,13 @@ from typing import TYPE_CHECKING, Final
 from fleet.preview.offline import open_stack
 from lab.commands.rehearsal import prepared
 from lab.control_plane.build import KUBERNETES
+from lab.engine.installation import Plugin
 from lab.engine.pulumi import Pulumi
 from lab.stage.start import started
 
 if TYPE_CHECKING:
     from lab.report.progress import Progress
 
-UPSERT: Final = "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"
-"""Variable by which the Kubernetes provider takes over existing objects. Source: pulumi-kubernetes, provider/pkg/provider/provider.go.
-Providers of a rehearsal serve that behaviour on ports of its own, and the shell's `pulumi` picks them."""
 _QUIET: Final[Mapping[str, tuple[str, ...]]] = {
     "bash": ("--noprofile", "--norc"),
     "zsh": ("-f",),
@@ -35,7 +32,7 @@ _QUIET: Final[Mapping[str, tuple[str, ...]]] = {
 _END_SECONDS: Final = 10.0
 
 
-def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float, progress: Progress) -> int:
+def open_shell(root: Path, stack: str, commands: Sequence[str], *, progress: Progress) -> int:
     """Start a control plane and a simulated cloud for the stack, and run the user's shell, or these commands, in it.
 
     Returns the exit code of the shell, or of the first command that fails.
@@ -43,51 +40,39 @@ def open_shell(root: Path, stack: str, commands: Sequence[str], *, speed: float,
     """
     opened = open_stack(root, stack)
     with contextlib.ExitStack() as opening:
-        _, around = prepared(opened, speed=speed, progress=progress)
+        _, around = prepared(opened, progress=progress)
         progress.starts("start the control plane")
         stage = opening.enter_context(started(opened, replace(around, progress=lambda _: None)))
         updates = stage.updates
-        variables = environment(
-            updates.pulumi, kubeconfig=stage.control_plane.kubeconfig, upsert=updates.upsert_variables, stack=stack
-        )
-        sys.stderr.write(banner(updates.pulumi, stack=stack, speed=speed))
+        variables = environment(updates.pulumi, stack=stack)
+        sys.stderr.write(banner(updates.pulumi, around.plugin, stack=stack))
         sys.stderr.flush()
         folder = updates.pulumi.project.folder
         return run_commands(commands, folder, variables) if commands else run_shell(folder, variables)
 
 
-def environment(pulumi: Pulumi, *, kubeconfig: Path, upsert: Mapping[str, str], stack: str) -> dict[str, str]:
-    """The shell's environment. `upsert`: variables of `pulumi` if UPSERT is set."""
-    programs = pulumi.folder / "shell"
-    programs.mkdir()
-    wrapper = programs / "pulumi"
-    chosen = " ".join(f"export {name}={shlex.quote(value)};" for name, value in upsert.items())
-    command = shlex.join([str(pulumi.installation.program)])
-    wrapper.write_text(
-        f'#!/bin/sh\nif [ "${UPSERT}" = true ]; then {chosen or ":;"} fi\nexec {command} "$@"\n', encoding="utf-8"
-    )
-    wrapper.chmod(0o755)
+def environment(pulumi: Pulumi, *, stack: str) -> dict[str, str]:
+    """The shell's environment: `pulumi`, `kubectl` and `fleet` find the rehearsed cluster."""
+    program = str(pulumi.installation.program.parent)
     return pulumi.environment | {
-        "PATH": f"{programs}{os.pathsep}{pulumi.environment['PATH']}",
-        "KUBECONFIG": str(kubeconfig),
+        "PATH": f"{program}{os.pathsep}{pulumi.environment['PATH']}",
         "KUBECACHEDIR": str(pulumi.folder / "kubectl"),
         "PS1": f"(rehearsed {stack}) $ ",
     }
 
 
-def banner(pulumi: Pulumi, *, stack: str, speed: float) -> str:
+def banner(pulumi: Pulumi, provider: Plugin, *, stack: str) -> str:
     """What is simulated, and how to leave."""
     engine = pulumi.installation
     whose = "yours" if engine.is_users_own else "built for rehearsals"
     lines = [
         f"Rehearsed stack {stack}: nothing here costs money or reaches a cloud.",
-        f"  real       Pulumi's engine {engine.version} ({whose}), Kubernetes {KUBERNETES.version}",
-        f"  simulated  Google Cloud, both Pulumi providers, nodes, GPUs, time (times {speed:g})",
+        f"  real       Pulumi's engine {engine.version} ({whose}), its Kubernetes provider {provider.version}",
+        f"             Kubernetes {KUBERNETES.version}",
+        "  simulated  Google Cloud, nodes, disks and GPUs; nothing takes its time",
         "  yours      a copy of the project; your logins are not passed on, and nothing of your checkout changes",
         f"Start with: pulumi stack init {stack}; pulumi config set gcp:project my-project --stack {stack}",
     ]
-    if pulumi.project.dropped_version and not engine.is_users_own:
-        lines.append(f"Pulumi.yaml asks for pulumi {pulumi.project.dropped_version}: the copy leaves that line out.")
     if shutil.which("kubectl", path=pulumi.environment["PATH"]) is None:
         lines.append("kubectl is not on PATH: install it to look into the cluster.")
     lines.append("Leave with: exit. State and cluster go with it.")

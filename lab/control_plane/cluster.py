@@ -14,7 +14,8 @@ from fleet.clients.scratch import scratch
 from lab.control_plane import programs
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 from lab.control_plane.build import Binaries
-from lab.control_plane.credentials import issue
+from lab.control_plane.cluster_side import CONFIG, ClusterSide, egress_config
+from lab.control_plane.credentials import Credentials, issue
 from lab.control_plane.port import HeldPort
 from lab.control_plane.process import Process, last_lines
 from lab.results.result import RehearsalError
@@ -29,7 +30,6 @@ _ETCD: Final = "etcd"
 _API_SERVER: Final = "kube-apiserver"
 _CONTROLLER_MANAGER: Final = "kube-controller-manager"
 _SCHEDULER: Final = "kube-scheduler"
-_KWOK: Final = "kwok"
 _SERVICE_ACCOUNT: Final = Kind("v1", "ServiceAccount")
 
 
@@ -43,16 +43,12 @@ class ControlPlane:
     api: ClusterApi
     kubeconfig: Path
     """For kubectl."""
+    credentials: Credentials
+    cluster_side: ClusterSide
+    """What the API server calls in the cluster."""
 
-    def __init__(
-        self,
-        binaries: Binaries,
-        *,
-        stages: Sequence[Manifest],
-        progress: Progress = lambda _: None,
-    ) -> None:
-        """`stages`: kwok Stages of nodes and pods; without any, kwok is not started."""
-        self._binaries, self._stages, self._progress = binaries, stages, progress
+    def __init__(self, binaries: Binaries, *, progress: Progress = lambda _: None) -> None:
+        self._binaries, self._progress = binaries, progress
         self._processes: dict[str, Process] = {}
         self._stack = contextlib.ExitStack()
         self.folder: Path
@@ -78,7 +74,7 @@ class ControlPlane:
 
     def require_running(self) -> None:
         """Raise RehearsalError, with the end of its log, if a program has died."""
-        for process in self._processes.values():
+        for process in tuple(self._processes.values()):  # `play` may add one meanwhile.
             process.require_running()
 
     def restart_api_server(self, down_seconds: float = 0.0) -> None:
@@ -93,31 +89,39 @@ class ControlPlane:
         self._port = HeldPort()
         self._stack.callback(self._port.release)
         self._run(_ETCD, programs.etcd(self._binaries.etcd))
-        self._credentials = issue(self.folder, self._port.number)
+        self.credentials = issue(self.folder, self._port.number)
+        self.address = f"127.0.0.1:{self._port.number}"
+        (self.folder / CONFIG).write_text(json.dumps(egress_config(self.folder)), encoding="utf-8")
+        self.cluster_side = self._stack.enter_context(ClusterSide(self.folder, self.credentials.signer))
         self._run_api_server()
         # While the server starts: slow steps that do not need it.
-        self.kubeconfig = self._credentials.kubeconfig
+        self.kubeconfig = self.credentials.kubeconfig
         scheduler_config = self.folder / "scheduler.json"
         scheduler_config.write_text(json.dumps(programs.scheduler_config(self.kubeconfig)), encoding="utf-8")
-        kwok_config = self.folder / "kwok.yaml"
-        kwok_config.write_text(programs.kwok_config(self._stages), encoding="utf-8")
         self.api = ClusterApi.from_kubeconfig(self.kubeconfig)
         self._stack.callback(self.api.close)
         self._wait("API server", self.api.is_ready)
         # Not earlier: a controller sleeps for a second if the server is not ready.
         self._run(
             _CONTROLLER_MANAGER,
-            programs.controller_manager(self._binaries.controller_manager, self._credentials),
+            programs.controller_manager(self._binaries.controller_manager, self.credentials),
         )
         self._run(_SCHEDULER, programs.scheduler(self._binaries.scheduler, scheduler_config))
-        if self._stages:
-            self._run(_KWOK, programs.kwok(self._binaries.kwok, self.kubeconfig, kwok_config))
         # The controllers run once they have created a service account, which pods require.
         self._wait("controllers", lambda: self.api.get(_SERVICE_ACCOUNT, "default", "default") is not None)
 
+    def play(self, name: str, stages: Sequence[Manifest], *, nodes: bool = False) -> None:
+        """Start a kwok that plays these Stages, and with `nodes` is the kubelet of simulated nodes.
+
+        Every kind must be served, in discovery and OpenAPI: kwok ends otherwise.
+        """
+        config = self.folder / f"{name}.yaml"
+        config.write_text(programs.kwok_config(stages, nodes=nodes), encoding="utf-8")
+        self._run(name, programs.kwok(self._binaries.kwok, self.kubeconfig, config))
+
     def _run_api_server(self) -> None:
-        command = programs.api_server(self._binaries.api_server, self._credentials, self._port.number)
-        self._run(_API_SERVER, command, {**os.environ, **programs.API_SERVER_ENVIRONMENT})
+        command = programs.api_server(self._binaries.api_server, self.credentials, self._port.number)
+        self._run(_API_SERVER, command, {**os.environ, **programs.api_server_environment(self.credentials)})
 
     def _run(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
         self._processes[name] = Process(

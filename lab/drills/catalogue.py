@@ -12,12 +12,12 @@ from lab.results.result import RehearsalError
 DRILLS: tuple[Drill, ...] = (*bring_up.DRILLS, *disruption.DRILLS, *shortage.DRILLS, *scaling.DRILLS)
 
 
-def chosen(names: Sequence[str], *, fast_only: bool = False) -> tuple[Drill, ...]:
-    """The named drills, or all, or all fast ones, in the catalogue's order. Raises RehearsalError for an unknown name."""
+def chosen(names: Sequence[str]) -> tuple[Drill, ...]:
+    """The named drills, or all, in the catalogue's order. Raises RehearsalError for an unknown name."""
     known = {drill.name: drill for drill in DRILLS}
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "."
             raise RehearsalError(f"--drill {name}: unknown drill{hint} `fleet rehearse --list` lists all drills")
-    return tuple(drill for drill in DRILLS if (drill.name in names if names else drill.fast or not fast_only))
+    return tuple(drill for drill in DRILLS if not names or drill.name in names)

@@ -36,7 +36,7 @@ def no_others(servers: int, gone: int = 1) -> str:
 
 
 def at_most_one_down(stage: Stage, proof: Proof, servers: int, began: float) -> None:
-    """Check that replicas changed one at a time since then."""
+    """Check that replicas changed one at a time since then, a moment of `time.monotonic`."""
     lowest = stage.meter.ready_servers.lowest(began)
     seen = f"at least {lowest} of {servers} Ready"
     proof.check("never more than one replica down", lowest >= servers - 1, seen, empty=no_others(servers))

@@ -42,9 +42,9 @@ class Proof:
         """Check that nothing failed in a `pulumi up` or `pulumi destroy`."""
         self.check(statement, not report.failed, "; ".join(report.failed.values()) or "no failure")
 
-    def figure(self, name: str, value: float | int | str, unit: str = "", note: str = "") -> None:
+    def figure(self, name: str, value: int, note: str = "") -> None:
         """Record a number."""
-        self.figures.append(Figure(name=name, value=value, unit=unit, note=note))
+        self.figures.append(Figure(name=name, value=value, note=note))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,5 @@ class Drill:
     """`running`: on the stack as its file declares it, which is restored afterwards. `empty`: on a separate, empty control plane."""
     spends_stage: bool = False
     """Whether the drill leaves nothing that another one could be played on: such a drill is played last."""
-    fast: bool = True
-    """Whether `--fast` includes it."""
     skip: Callable[[Settings], str] = lambda _: ""
     """Why the drill does not apply under these settings; empty where it does."""

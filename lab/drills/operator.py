@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from lab.control_plane.api import NODE, ApiRefusedError
@@ -9,8 +10,8 @@ from lab.control_plane.api import NODE, ApiRefusedError
 if TYPE_CHECKING:
     from lab.stage.stage import Stage
 
-EVICTION_RETRY_SECONDS: Final = 5.0
-"""From a refused eviction to the next attempt. Source: kubectl, pkg/cmd/drain, EvictErrorRetryDelay."""
+EVICTION_RETRY_SECONDS: Final = 0.5
+"""From a refused eviction to the next attempt. `kubectl drain` waits five (pkg/cmd/drain, EvictErrorRetryDelay)."""
 
 
 def cordon(stage: Stage, node: str) -> None:
@@ -29,11 +30,11 @@ def evict(stage: Stage, name: str) -> None:
             if refusal.status != 429:
                 return _is_gone(refusal)
             refused.append(refusal.message)
-            stage.clock.sleep(EVICTION_RETRY_SECONDS)
+            time.sleep(EVICTION_RETRY_SECONDS)
             return False
         return True
 
-    stage.until(f"the eviction of {name}", is_on_its_way, 900, lambda: refused[-1])
+    stage.until(f"the eviction of {name}", is_on_its_way, why=lambda: refused[-1])
 
 
 def _is_gone(refusal: ApiRefusedError) -> bool:

@@ -118,7 +118,7 @@ class Runner:
         except DrillBrokenOffError as error:
             self._never_came_up = str(error)
             proof = Proof(findings=list(stage.history.first_report.findings))
-            result = result_of(drill, proof, gave_up=str(error), simulated_seconds=stage.clock.now_seconds())
+            result = result_of(drill, proof, gave_up=str(error))
             self._end_stage()
             return result
         return stage
@@ -144,8 +144,6 @@ class Runner:
         proof, gave_up = Proof(), ""
         self.kubernetes_version = self.kubernetes_version or stage.api.version()
         self.pulumi = stage.updates.pulumi
-        # The bring-up drill reports what happened since the clock started.
-        since = 0.0 if drill.name == "bring-up" else stage.clock.now_seconds()
         try:
             with _answering(stage):
                 drill.play(stage, proof)
@@ -156,12 +154,7 @@ class Runner:
                     finding for finding in stage.history.first_report.findings if finding not in proof.findings
                 )
         self.retained.extend(proof.retained)
-        return result_of(
-            drill,
-            proof,
-            gave_up=gave_up,
-            simulated_seconds=stage.clock.now_seconds() - since,
-        )
+        return result_of(drill, proof, gave_up=gave_up)
 
 
 @contextlib.contextmanager
@@ -176,14 +169,7 @@ def _answering(stage: Stage) -> Iterator[None]:
         raise DrillBrokenOffError(f"the API server does not answer: {error}") from error
 
 
-def result_of(
-    drill: Drill,
-    proof: Proof,
-    *,
-    gave_up: str = "",
-    skipped: str = "",
-    simulated_seconds: float = 0.0,
-) -> DrillResult:
+def result_of(drill: Drill, proof: Proof, *, gave_up: str = "", skipped: str = "") -> DrillResult:
     """Result from a proof. A drill whose checks could not fail counts as skipped."""
     if not gave_up and proof.checks and all(check.severity == "note" for check in proof.checks):
         skipped = str(proof.checks[0].found).removeprefix(NOT_APPLICABLE)
@@ -194,7 +180,6 @@ def result_of(
         checks=tuple(replace(check, id=drill.name) for check in proof.checks),
         figures=tuple(proof.figures),
         findings=tuple(proof.findings),
-        simulated_seconds=simulated_seconds,
         gave_up=gave_up,
         skipped=skipped,
     )

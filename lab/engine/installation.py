@@ -1,4 +1,7 @@
-"""The `pulumi` of a rehearsal: the user's own, else one built from its Go module with a language host of ours."""
+"""The `pulumi` of a rehearsal and its Kubernetes provider: the user's own, else built from their Go modules.
+
+The built engine has a language host of ours.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +20,7 @@ from lab.control_plane import build
 from lab.control_plane.cache import Progress
 from lab.results.result import RehearsalError
 
+PROVIDER: Final = "pulumi-resource-kubernetes"
 LANGUAGE_HOST: Final = Path(__file__).with_name("language_host.py")
 _VERSION_SECONDS: Final = 60
 _KEPT: Final = (
@@ -45,15 +50,50 @@ class Installation:
 
     program: Path
     version: str
-    """E.g. "v3.259.0"."""
+    """E.g. "v3.274.1"."""
     is_users_own: bool
     """Whether it is from PATH, with its own language host."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """A Kubernetes provider."""
+
+    program: Path
+    version: str
+    """E.g. "v4.24.0"."""
 
 
 def users_own() -> Path | None:
     """The user's `pulumi`."""
     found = shutil.which("pulumi")
     return Path(found).resolve() if found else None
+
+
+def wanted_provider() -> str:
+    """Version of the Kubernetes provider that the installed SDK asks for, e.g. "v4.34.2"."""
+    return f"v{metadata.version('pulumi-kubernetes')}"
+
+
+def users_provider() -> Plugin | None:
+    """The user's Kubernetes provider, if it has the SDK's version."""
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    program = home / "plugins" / f"resource-kubernetes-{wanted_provider()}" / PROVIDER
+    return Plugin(program=program, version=wanted_provider()) if program.is_file() else None
+
+
+def kubernetes_provider(progress: Progress) -> Plugin:
+    """The Kubernetes provider. Raises RehearsalError."""
+    if (own := users_provider()) is not None:
+        return own
+    return Plugin(program=build.kubernetes_provider(progress), version=build.KUBERNETES_PROVIDER.version)
+
+
+def plug_in(provider: Plugin, home: Path) -> None:
+    """Install a provider where the engine looks for the SDK's version; an older one makes it warn."""
+    folder = home / "plugins" / f"resource-kubernetes-{wanted_provider()}"
+    folder.mkdir(parents=True)
+    (folder / PROVIDER).symlink_to(provider.program)
 
 
 def install(folder: Path, progress: Progress) -> Installation:

@@ -17,7 +17,6 @@ NOT_COPIED: Final = frozenset({"tests", "docs", "fleet", "lab"})
 """Folders with Python files that neither the program nor a policy pack needs."""
 _MOST_BYTES: Final = 2**23
 """Larger files beside Pulumi.yaml are not part of a program. Assumed."""
-_VERSION: Final = re.compile(r"^requiredPulumiVersion:\s*[\"']?(.*?)[\"']?\s*$\n?", re.MULTILINE)
 _INTERPRETER: Final = re.compile(r"^(\s+virtualenv:).*$", re.MULTILINE)
 
 
@@ -38,11 +37,8 @@ class Project:
                 shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns(".*"))
         project_file = folder / "Pulumi.yaml"
         text = project_file.read_text(encoding="utf-8")
-        found = _VERSION.search(text)
-        self.dropped_version = found[1] if found else None
-        """Condition on the version of `pulumi` that the copy leaves out, e.g. ">=3.272.0": an engine that can be built is older."""
         # An installed language host of the user looks here for the interpreter.
-        text = _INTERPRETER.sub(lambda line: f"{line[1]} {json.dumps(sys.prefix)}", _VERSION.sub("", text))
+        text = _INTERPRETER.sub(lambda line: f"{line[1]} {json.dumps(sys.prefix)}", text)
         project_file.write_text(text, encoding="utf-8")
 
     def stage(self, stack: OfflineStack) -> None:

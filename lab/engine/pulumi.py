@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from fleet.preview.offline import OfflineStack
 from lab.control_plane.cache import Progress
 from lab.engine import installation, state
 from lab.engine.events import Outcome
-from lab.engine.installation import Installation
+from lab.engine.installation import Installation, Plugin
 from lab.engine.operation import OnEvent, Operation
 from lab.engine.project import Project
 from lab.engine.state import StackState
@@ -43,25 +44,30 @@ class Pulumi:
         folder: Path,
         *,
         providers: Mapping[str, int],
+        plugin: Plugin | None = None,
         progress: Progress = lambda _: None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """Set everything up in `folder`, which must be private and is the caller's to remove.
 
-        `root`: the user's project. `providers`: port of the running server of each provider. `variables`: more of the environment,
-        e.g. KUBECONFIG. Raises RehearsalError.
+        `root`: the user's project. `providers`: port of the running server of each provider. `plugin`: the Kubernetes provider that
+        the engine starts itself. `variables`: more of the environment, e.g. KUBECONFIG; of PATH, what comes first.
+        Raises RehearsalError.
         """
         self.folder = folder
         self.project = Project(root, folder / "project")
         self.installation: Installation = installation.install(folder, progress)
         home, backend = folder / "home", folder / "state"
         self._logs = folder / "logs"
-        for one in (home, backend, self._logs):
+        temporary = folder / "tmp"
+        for one in (home, backend, self._logs, temporary):
             one.mkdir()
-        self.environment = {
-            **installation.environment(self.installation, home, backend, providers),
-            **(variables or {}),
-        }
+        if plugin is not None:
+            installation.plug_in(plugin, home)
+        usual, more = installation.environment(self.installation, home, backend, providers), dict(variables or {})
+        path = os.pathsep.join(filter(None, (more.pop("PATH", ""), usual["PATH"])))
+        # Plugins that are killed leave files there.
+        self.environment = {**usual, "TMPDIR": str(temporary), **more, "PATH": path}
         self._numbers = itertools.count(1)
         self._made: set[str] = set()
         """Stacks known to exist: asking takes a second on a busy machine."""

@@ -2,7 +2,7 @@
 
 A provider is a server in this process; the engine attaches to it by PULUMI_DEBUG_PROVIDERS. Several operations, stacks and
 configurations share it, so that a request carries all it needs.
-Source: pulumi 3.259.0, proto/pulumi/provider.proto and pkg/resource/plugin/provider_plugin.go.
+Source: pulumi 3.274.1, proto/pulumi/provider.proto and pkg/resource/plugin/provider_plugin.go.
 """
 
 # The protocol gives the methods their names.
@@ -13,15 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent import futures
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]
-from google.protobuf import any_pb2, empty_pb2  # type: ignore[import-untyped]
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
+from google.protobuf import empty_pb2  # type: ignore[import-untyped]
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from fleet.preview.record.wire import decode_struct, encode_struct
 from lab.providers.diff import diff_response
-from lab.providers.observed import Observed
 
 _MOST_BYTES: Final = 400 << 20
 """Of a message, as in the engine. Source: pulumi, sdk/go/common/util/rpcutil, GrpcChannelOptions."""
@@ -30,20 +29,7 @@ _THREADS: Final = 64
 
 
 class RefusedError(Exception):
-    """A provider's refusal. With `half_made`, the resource exists and belongs in the state all the same."""
-
-    def __init__(self, message: str, half_made: provider_pb2.ErrorResourceInitFailed | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.half_made = half_made
-
-
-def half_made(id_: str, outputs: dict[str, Any], inputs: dict[str, Any], reason: str) -> RefusedError:
-    """A refusal of a resource that exists: the engine keeps it with its reason, and updates it the next time."""
-    detail = provider_pb2.ErrorResourceInitFailed(
-        id=id_, properties=encode_struct(outputs), inputs=encode_struct(inputs), reasons=[reason]
-    )
-    return RefusedError(reason, detail)
+    """A provider's refusal."""
 
 
 def type_of(urn: str) -> str:
@@ -63,11 +49,6 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
     package: str
     version: str
     """As the installed SDK's: the engine looks for that one."""
-    makes_objects = False
-    """Whether its resources are in the cluster."""
-
-    def __init__(self, observed: Observed) -> None:
-        self.observed = observed
 
     # For subclasses. Each raises RefusedError.
 
@@ -97,13 +78,6 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
 
     def configured(self, arguments: dict[str, Any]) -> None:
         """The provider has been configured like this; an operation begins."""
-
-    def cancelled(self) -> None:
-        """The operation has been cancelled."""
-
-    def title(self, urn: str, inputs: dict[str, Any]) -> str:
-        """`Kind/name` of a resource."""
-        return f"{type_of(urn).rpartition(':')[2]}/{inputs.get('name', urn.rpartition('::')[2])}"
 
     # The protocol
 
@@ -157,7 +131,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             id_, outputs = self.create(request)
             return provider_pb2.CreateResponse(id=id_, properties=encode_struct(outputs))
 
-        return self._seen(request, request.properties, context, "create", answer)
+        return _answered(context, answer)
 
     def Read(self, request: Any, context: Any) -> Any:
         """Look at a resource, for a refresh or an import."""
@@ -176,7 +150,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         def answer() -> Any:
             return provider_pb2.UpdateResponse(properties=encode_struct(self.update(request)))
 
-        return self._seen(request, request.news, context, "update", answer)
+        return _answered(context, answer)
 
     def Delete(self, request: Any, context: Any) -> Any:
         """Delete a resource."""
@@ -185,7 +159,7 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
             self.delete(request)
             return empty_pb2.Empty()
 
-        return self._seen(request, request.old_inputs, context, "delete", answer)
+        return _answered(context, answer)
 
     def Invoke(self, request: Any, context: Any) -> Any:
         """Answer a data source."""
@@ -197,29 +171,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return _answered(context, answer)
 
     def Cancel(self, _request: Any, _context: Any) -> Any:
-        """Ctrl-C."""
-        self.cancelled()
+        """Ctrl-C: every call ends by itself."""
         return empty_pb2.Empty()
 
     def _diff(self, request: Any) -> Any:
         return diff_response(type_of(request.urn), decode_struct(request.old_inputs), decode_struct(request.news))
-
-    def _seen(self, request: Any, inputs: Any, context: Any, operation: str, answer: Callable[[], Any]) -> Any:
-        """The answer; unless it is a preview's, the call is observed."""
-        if getattr(request, "preview", False):
-            return _answered(context, answer)
-        name = self.title(request.urn, decode_struct(inputs))
-        self.observed.starts(request.urn, name, operation, is_object=self.makes_objects)
-        try:
-            found = answer()
-        except RefusedError as refusal:
-            self.observed.ends(request.urn, name, operation, refusal.message)
-            _refuse(context, refusal)
-        except Exception as error:  # A defect, or the control plane has gone: gRPC tells the engine.
-            self.observed.ends(request.urn, name, operation, str(error))
-            raise
-        self.observed.ends(request.urn, name, operation)
-        return found
 
 
 class Served:
@@ -247,20 +203,9 @@ class Served:
 
 
 def _answered(context: Any, answer: Callable[[], Any]) -> Any:
+    """The answer; a refusal ends the call with an error, as Go's providers do."""
     try:
         return answer()
     except RefusedError as refusal:
-        _refuse(context, refusal)
-
-
-def _refuse(context: Any, refusal: RefusedError) -> NoReturn:
-    """End the call with an error, as Go's providers do: code Unknown, the half-made resource among its details."""
-    details = []
-    if refusal.half_made is not None:
-        packed = any_pb2.Any()
-        packed.Pack(refusal.half_made)
-        details = [packed]
-    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=refusal.message, details=details)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(grpc.StatusCode.UNKNOWN, refusal.message)
-    raise AssertionError("abort raises")
+        context.abort(grpc.StatusCode.UNKNOWN, str(refusal))
+        raise AssertionError("abort raises") from refusal

@@ -9,24 +9,19 @@ from typing import TYPE_CHECKING, Final
 from facts.finding import Finding
 from facts.texts import plural
 from fleet.preview.record.redact import Redactor
-from lab.results.result import DrillResult, Figure
+from lab.results.result import DrillResult
 
 if TYPE_CHECKING:
     from lab.results.result import Retained
 
 LIMITS: Final = (
-    "No GPU, vLLM or Google Cloud was used. Pulumi's engine, the policy pack, and Kubernetes' API server, controllers and "
-    "scheduler are real. Pulumi's providers, Google's API, nodes, disks, Spot notices, capacity and the load balancer are "
-    "simulated, following the providers' source and Google's documentation.",
-    "Simulated times add up assumed durations of each step, such as six minutes for a node. They are not measurements.",
+    "Real are Pulumi's engine and its Kubernetes provider, the policy pack, Helm, and Kubernetes' API server, controllers and "
+    "scheduler. Google's API is simulated after Google's documents; nodes, disks and load balancers are objects with a status, "
+    "written by kwok.",
+    "No GPU and no vLLM ran, and nothing took the time that it takes at Google: a drill tells order and state, never minutes.",
     "Network policies are applied but not enforced: simulated nodes carry no traffic.",
-    "Requests go to stub servers on this machine. They answer as slowly as the published record, or as the planner predicts "
-    "for other machine types, and run no model.",
 )
 """Limits of every rehearsal."""
-
-ADVICE_FROM_CHARACTERS: Final = 60
-"""A figure with a text value at least this long is advice, not a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +29,11 @@ class Versions:
     """Versions of the programs."""
 
     pulumi: str
-    """E.g. "v3.259.0"."""
-    required_pulumi: str | None = None
-    """The project's requiredPulumiVersion, if the rehearsed copy leaves it out."""
-
+    """E.g. "v3.274.1"."""
+    provider: str
+    """Of the Kubernetes provider, e.g. "v4.24.0"."""
+    wanted_provider: str
+    """Of the installed SDK, e.g. "v4.34.2"."""
     kubernetes: str
     """E.g. "v1.36.3", reported by the API server."""
     kwok: str
@@ -71,8 +67,6 @@ class RehearsalReport:
     project: str
     stack: str
     versions: Versions
-    speed: float
-    """Simulated seconds per wall second."""
     wall_seconds: float
     drills: tuple[DrillResult, ...]
     retained: tuple[Retained, ...] = ()
@@ -112,13 +106,12 @@ class RehearsalReport:
     @property
     def limits(self) -> tuple[str, ...]:
         """Limits of this rehearsal."""
-        controllers = (
-            f"Kubernetes' controllers run in wall time: a second of theirs counts as {self.speed:g} simulated seconds. "
-            "A lower --speed makes short times more accurate."
+        versions = self.versions
+        older = (
+            f"The Kubernetes provider is {versions.provider}, the SDK's is {versions.wanted_provider}: docs/rehearsal.md says what "
+            "differs."
         )
-        required = self.versions.required_pulumi
-        older = f"The engine is Pulumi {self.versions.pulumi}, although the project requires {required}: no newer one can be built."
-        return (*LIMITS[:2], controllers, *LIMITS[2:], *((older,) if required else ()))
+        return (*LIMITS, *((older,) if versions.provider != versions.wanted_provider else ()))
 
     def same_abort_as(self, drill: DrillResult) -> str:
         """Name of the first drill aborted for the same reason; empty where this drill is the first."""
@@ -168,20 +161,6 @@ class RehearsalReport:
         if self.stop_code:
             parts.insert(0, f"stopped with {plural(len(self.not_played), 'drill')} not played")
         return ", ".join(parts)
-
-
-def is_advice(figure: Figure) -> bool:
-    """Whether a figure is advice in a sentence."""
-    return isinstance(figure.value, str) and len(figure.value) >= ADVICE_FROM_CHARACTERS
-
-
-def advice(drills: Iterable[DrillResult]) -> tuple[Figure, ...]:
-    """Each piece of advice once."""
-    return tuple(
-        {
-            (figure.name, figure.value): figure for drill in drills for figure in drill.figures if is_advice(figure)
-        }.values()
-    )
 
 
 def redacted(report: RehearsalReport, secrets: Iterable[str]) -> RehearsalReport:

@@ -14,7 +14,6 @@ from fleet.report.outline import (
     Box,
     Element,
     Findings,
-    Items,
     Next,
     Number,
     Outline,
@@ -26,7 +25,6 @@ from fleet.report.outline import (
 from fleet.report.table import Cell, Table, numbers, texts
 from fleet.report.words import format_elapsed, sentence
 from lab.report import wording
-from lab.report.model import advice, is_advice
 
 if TYPE_CHECKING:
     from facts.finding import Finding
@@ -40,11 +38,10 @@ def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
     """The whole report. `written`: paths of files with more detail."""
     versions, found = report.versions, [_told(one.finding, one.drills) for one in report.found]
     said = (
-        f"Pulumi {versions.pulumi} · Kubernetes {versions.kubernetes} · kwok {versions.kwok} · etcd {versions.etcd} · "
-        f"speed {report.speed:g}: a wall second is {report.speed:g} simulated seconds"
+        f"Pulumi {versions.pulumi} · its Kubernetes provider {versions.provider} · Kubernetes {versions.kubernetes} · "
+        f"kwok {versions.kwok} · etcd {versions.etcd}"
     )
     to_fix = Section(title=f"To fix ({len(found)})", body=(Findings(tuple(found)),), id="to-fix") if found else None
-    told = tuple(str(one.value) for one in advice(report.drills))
     return Outline(
         title=f"{report.project} / {report.stack}",
         kind="rehearsal",
@@ -55,7 +52,6 @@ def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
             *some(
                 _drills(report) if report.drills else None,
                 to_fix,
-                Section(title="Advice", body=(Items(told),)) if told else None,
                 _left(report) if report.retained else None,
             ),
             *(_drill(drill) for drill in report.drills if not drill.skipped),
@@ -98,7 +94,7 @@ def _summary(report: RehearsalReport, drill: DrillResult) -> str:
     failed = [f"{check.subject}: {check.found}" for check in drill.checks if check.blocks]
     if failed:
         return f"failed: {'; '.join(failed)}"
-    figures = [wording.format_figure(figure) for figure in drill.figures if not is_advice(figure)]
+    figures = [f"{figure.name} {figure.value:,}" for figure in drill.figures]
     empty = [f"{one.subject}: {one.found}" for one in drill.checks if one.severity == "note"]
     return " · ".join((*empty, *figures[:_SUMMARY_FIGURES])) or wording.first_held(drill)
 
@@ -139,10 +135,9 @@ def _left(report: RehearsalReport) -> Section:
 def _drill(drill: DrillResult) -> Section:
     """In Markdown alone: a terminal shows the table of drills."""
     state = wording.state_of(drill)
-    ran = f"{wording.format_simulated(drill.simulated_seconds)} simulated in {format_elapsed(drill.wall_seconds)} of wall time"
     body: tuple[Element, ...] = (
         Prose(f"Proves that {drill.proves}."),
-        Prose(f"`--drill {drill.name}`, {ran}", "soft"),
+        Prose(f"`--drill {drill.name}`, {format_elapsed(drill.wall_seconds)}", "soft"),
         *some(
             Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
             Findings(drill.checks) if drill.checks else None,
@@ -159,11 +154,7 @@ def _drill(drill: DrillResult) -> Section:
 
 
 def _figures(drill: DrillResult) -> Tiles | None:
-    tiles = tuple(
-        Number(name=one.name, now=wording.format_number(one), unit=wording.format_unit(one), more=one.note)
-        for one in drill.figures
-        if not is_advice(one)
-    )
+    tiles = tuple(Number(name=one.name, now=f"{one.value:,}", unit="", more=one.note) for one in drill.figures)
     return Tiles(tiles) if tiles else None
 
 
@@ -179,11 +170,11 @@ def _data(report: RehearsalReport) -> dict[str, Any]:
         "verdict": report.verdict,
         "versions": {
             "pulumi": versions.pulumi,
+            "kubernetesProvider": versions.provider,
             "kubernetes": versions.kubernetes,
             "kwok": versions.kwok,
             "etcd": versions.etcd,
         },
-        "speed": report.speed,
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill_data(drill) for drill in report.drills],
         "notPlayed": list(report.not_played),
@@ -208,11 +199,9 @@ def _drill_data(drill: DrillResult) -> dict[str, Any]:
             {
                 "name": figure.name,
                 "value": figure.value,
-                "unit": figure.unit,
                 "note": figure.note,
             }
             for figure in drill.figures
         ],
         "wallSeconds": round(drill.wall_seconds, 3),
-        "simulatedSeconds": round(drill.simulated_seconds, 3),
     }

@@ -1,1 +1,1 @@
-"""What a rehearsal yields, in simulated time: the clock, the results of its drills."""
+"""What a rehearsal yields: results of its drills."""

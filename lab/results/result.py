@@ -14,11 +14,10 @@ class RehearsalError(UserError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A number measured by a drill, in simulated time unless its unit says otherwise."""
+    """A number that a drill has counted."""
 
     name: str
-    value: float | int | str
-    unit: str = ""
+    value: int
     note: str = ""
 
 
@@ -35,7 +34,6 @@ class DrillResult:
     findings: tuple[Finding, ...] = ()
     """Defects of the stack that a real `pulumi up` would hit. The subject is a resource's URN or `Kind/name`."""
     wall_seconds: float = 0.0
-    simulated_seconds: float = 0.0
     gave_up: str = ""
     """Why the drill was aborted; empty if it was not."""
     skipped: str = ""

@@ -1,82 +1,52 @@
-"""Numbers of GPU nodes, GPUs and replicas over time."""
+"""Numbers of GPU nodes, GPUs and replicas since a moment: their least and their most."""
 
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
-from typing import Final
 
-from lab.cloud.world import World, has_ended, is_ready
 from lab.control_plane.api import Manifest
-from lab.control_plane.mirror import Change
-
-GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-GPU_COUNT_LABEL: Final = "cloud.google.com/gke-accelerator-count"
+from lab.control_plane.mirror import Change, Mirror
+from lab.nodes.labels import GPU_COUNT_LABEL, GPU_LABEL
 
 
 @dataclass
 class Series:
-    """A number over simulated time, as steps."""
+    """A number over time, as steps."""
 
     steps: list[tuple[float, int]] = field(default_factory=lambda: [(0.0, 0)])
 
-    def add(self, at_seconds: float, value: int) -> None:
+    def add(self, at: float, value: int) -> None:
         """The number is `value` from now on."""
         if value != self.steps[-1][1]:
-            self.steps.append((at_seconds, value))
+            self.steps.append((at, value))
 
     @property
     def now(self) -> int:
         """The latest value."""
         return self.steps[-1][1]
 
-    def at(self, seconds: float) -> int:
-        """The value at that moment."""
-        return next((value for since, value in reversed(self.steps) if since <= seconds), self.steps[0][1])
-
-    def within(self, since_seconds: float) -> list[int]:
+    def within(self, since: float) -> list[int]:
         """Every value held at or after that moment."""
-        before = [value for at, value in self.steps if at <= since_seconds][-1:]
-        return before + [value for at, value in self.steps if at > since_seconds]
+        before = [value for at, value in self.steps if at <= since][-1:]
+        return before + [value for at, value in self.steps if at > since]
 
-    def highest(self, since_seconds: float = 0.0) -> int:
+    def highest(self, since: float = 0.0) -> int:
         """The largest value since."""
-        return max(self.within(since_seconds))
+        return max(self.within(since))
 
-    def lowest(self, since_seconds: float = 0.0) -> int:
+    def lowest(self, since: float = 0.0) -> int:
         """The smallest value since."""
-        return min(self.within(since_seconds))
-
-    def first_at(self, value: int, since_seconds: float = 0.0) -> float | None:
-        """When the number first reached `value` or more at or after that moment; None if it never did."""
-        if self.within(since_seconds)[0] >= value:
-            return since_seconds
-        return next((at for at, step in self.steps if at > since_seconds and step >= value), None)
-
-    def gone_at(self, since_seconds: float) -> float:
-        """When the number fell to zero at or after that moment; that moment, if it was zero then."""
-        return next((at for at, step in self.steps if at >= since_seconds and step == 0), since_seconds)
-
-    def integral(self, since_seconds: float, until_seconds: float) -> float:
-        """Sum of value times seconds over a window: node-seconds, pod-seconds."""
-        total, value, at = 0.0, self.within(since_seconds)[0], since_seconds
-        for step_at, step in self.steps:
-            if step_at <= since_seconds:
-                continue
-            end = min(step_at, until_seconds)
-            total += value * max(0.0, end - at)
-            value, at = step, end
-            if step_at >= until_seconds:
-                return total
-        return total + value * max(0.0, until_seconds - at)
+        return min(self.within(since))
 
 
 class Meter:
-    """Counts nodes and pods. Construct it before the world is entered."""
+    """Counts nodes and pods. Construct it before the mirrors are entered. Moments are of `time.monotonic`."""
 
-    def __init__(self, world: World, server: str) -> None:
+    def __init__(self, nodes: Mirror, pods: Mirror, server: str) -> None:
         """`server`: the value of the server pods' label `app`."""
-        self._world, self._server = world, server
+        self._server = server
         self._gpu_nodes: dict[str, int] = {}
         self._ready: set[str] = set()
         self._alive: set[str] = set()
@@ -89,8 +59,8 @@ class Meter:
         self.servers = Series()
         """Server pods that are neither finished nor being deleted."""
         self._lock = threading.Lock()
-        world.nodes.listen(self._node)
-        world.pods.listen(self._pod)
+        nodes.listen(self._node)
+        pods.listen(self._pod)
 
     def _node(self, change: Change, node: Manifest, _: Manifest | None) -> None:
         name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
@@ -100,7 +70,7 @@ class Meter:
             self._gpu_nodes.pop(name, None)
             if change != "deleted":
                 self._gpu_nodes[name] = int(labels.get(GPU_COUNT_LABEL, 0))
-            now = self._world.clock.now_seconds()
+            now = time.monotonic()
             self.gpu_nodes.add(now, len(self._gpu_nodes))
             self.gpus.add(now, sum(self._gpu_nodes.values()))
 
@@ -111,12 +81,24 @@ class Meter:
         here = change != "deleted"
         over = has_ended(pod) or "deletionTimestamp" in metadata
         key = f"{metadata['namespace']}/{metadata['name']}"
-        now = self._world.clock.now_seconds()
         with self._lock:
             _keep(self._ready, key, here and not over and is_ready(pod))
             _keep(self._alive, key, here and not over)
+            now = time.monotonic()
             self.ready_servers.add(now, len(self._ready))
             self.servers.add(now, len(self._alive))
+
+
+def is_ready(pod: Manifest) -> bool:
+    """Whether a pod has the condition Ready=True and is not being deleted."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and not pod["metadata"].get("deletionTimestamp")
+
+
+def has_ended(pod: Manifest) -> bool:
+    """Whether all containers of a pod have ended for good."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _keep(names: set[str], name: str, there: bool) -> None:

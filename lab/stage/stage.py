@@ -9,54 +9,56 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fleet.preview.offline import OfflineStack, record_stack
 from fleet.preview.record.recording import Recording
-from lab.cloud.chart import Charts
-from lab.cloud.gateway import GatewayController
-from lab.cloud.provisioner import Provisioner
-from lab.cloud.stock import Stock
-from lab.cloud.timings import Timings
-from lab.cloud.world import World, is_ready
+from lab.charts.package import Chart
+from lab.charts.registry import Registry
 from lab.control_plane.api import DEPLOYMENT, ClusterApi, Manifest
 from lab.control_plane.cluster import ControlPlane
-from lab.providers.kubernetes.state import ObjectRef, objects_of
-from lab.results.clock import DEFAULT_SPEED, Clock
+from lab.control_plane.mirror import Mirror
+from lab.engine.options import SKIP_PREVIEW
+from lab.nodes.maker import NodeMaker
 from lab.results.result import DrillBrokenOffError
-from lab.stage.domain import Domain
 from lab.stage.giving_back import forget_scaling
-from lab.stage.meter import Meter
+from lab.stage.meter import Meter, is_ready
+from lab.stage.objects import ObjectRef, objects_of
 from lab.stage.update_report import DestroyReport, UpReport
-from lab.stage.updates import SKIP_PREVIEW, Updates
+from lab.stage.updates import Updates
 from lab.stage.variants import varied
 from settings.derived.scaling import scaling_policy
 
 if TYPE_CHECKING:
     from lab.control_plane.build import Binaries
     from lab.engine.events import Outcome
+    from lab.engine.installation import Plugin
     from settings.stack import Settings
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
 
-LAG_SECONDS: Final = 135.0
-"""Additional wall time for Kubernetes' controllers on a busy machine: a wait ends at its condition, and this limit only where that never
-comes. Assumed: nine times the slowest seen on two cores, for three rehearsals at once."""
+PATIENCE_SECONDS: Final = 150.0
+"""Longest wait for something that Kubernetes' controllers do. It ends at its condition, and here only where that never comes. Assumed:
+ten times the slowest seen on two cores, for three rehearsals at once."""
 POLL_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Shared by all stages of a rehearsal: programs, definitions, speed."""
+    """Shared by all stages of a rehearsal: programs, definitions, charts."""
 
     binaries: Binaries
+    plugin: Plugin
+    """The Kubernetes provider."""
     definitions: tuple[Manifest, ...]
     """CustomResourceDefinitions that GKE preinstalls."""
-    charts: Charts
+    modules: Mapping[str, Path]
+    """Folder of each module of `modules.pinned`."""
+    charts: tuple[Chart, ...]
     recordings: dict[str, Recording] = field(default_factory=dict)
     """Of programs with their settings, by `recording_key`: each takes seconds on a busy machine."""
-    speed: float = DEFAULT_SPEED
     progress: Progress = field(default=lambda _: None)
 
 
@@ -89,16 +91,13 @@ class Stage:
 
     opened: OfflineStack
     around: Surroundings
-    clock: Clock
-    timings: Timings
     control_plane: ControlPlane
-    world: World
+    nodes: Mirror
+    pods_seen: Mirror
     meter: Meter
-    stock: Stock
-    provisioner: Provisioner
-    gateway: GatewayController
-    domain: Domain
-    """Addresses, certificates and public DNS."""
+    maker: NodeMaker
+    """Stands for Google's machines."""
+    registry: Registry
     updates: Updates
     """The Pulumi engine."""
     history: History
@@ -107,11 +106,6 @@ class Stage:
     def api(self) -> ClusterApi:
         """The API server."""
         return self.control_plane.api
-
-    @property
-    def began_seconds(self) -> float:
-        """First call for a Kubernetes object of the bring-up: what the engine needs before is not the cloud's time."""
-        return self.history.first_report.began_seconds
 
     @property
     def settings(self) -> Settings:
@@ -235,14 +229,14 @@ class Stage:
     def applied_share(self) -> float:
         """Completed share of the running `pulumi up`, 0 to 1."""
         total = sum(resource.type.startswith(("gcp:", "kubernetes:")) for resource in self.base.resources)
-        return len(self.updates.observed.finished_seconds) / total
+        return len(self.updates.done) / total
 
     # Reads and waits
 
     def pods(self, app: str | None = None) -> list[Manifest]:
         """Pods with this label `app`, by name; default: the server's."""
         wanted = app or self.server
-        pods = [pod for pod in self.world.pods.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
+        pods = [pod for pod in self.pods_seen.all() if (pod["metadata"].get("labels") or {}).get("app") == wanted]
         return sorted(pods, key=lambda pod: str(pod["metadata"]["name"]))
 
     def ready_pods(self, app: str | None = None) -> list[Manifest]:
@@ -253,36 +247,35 @@ class Stage:
         self,
         what: str,
         condition: Callable[[], T | None],
-        simulated_seconds: float,
-        why: Callable[[], str] | None = None,
+        *,
+        seconds: float | None = None,
+        why: Callable[[], str] = lambda: "",
     ) -> T:
         """Wait for the first truthy result of `condition` and return it.
 
-        Raises DrillBrokenOffError after that much simulated time and the controllers' lag; `why` describes the current state.
+        Raises DrillBrokenOffError after `seconds`, by default PATIENCE_SECONDS; `why` describes the current state.
         """
-        deadline = time.monotonic() + self.clock.wall_seconds(simulated_seconds) + LAG_SECONDS
+        limit = PATIENCE_SECONDS if seconds is None else seconds
+        deadline = time.monotonic() + limit
         while True:
             if result := condition():
                 return result
             if time.monotonic() >= deadline:
-                instead = f"; {why()}" if why else ""
-                raise DrillBrokenOffError(f"waited {simulated_seconds / 60:.0f} simulated minutes for {what}{instead}")
+                instead = why()
+                raise DrillBrokenOffError(f"waited {limit:.0f} s for {what}" + (f"; {instead}" if instead else ""))
             time.sleep(POLL_SECONDS)
 
-    def until_ready(self, servers: int, simulated_seconds: float | None = None) -> float:
-        """Wait until exactly that many replicas are Ready; returns the simulated time."""
-        limit = simulated_seconds or self.timings.whole_start_seconds * 2
+    def until_ready(self, servers: int) -> None:
+        """Wait until exactly that many replicas are Ready."""
         self.until(
             f"{servers} Ready replicas",
             lambda: self.meter.ready_servers.now == servers and self.meter.servers.now == servers,
-            limit,
-            lambda: f"{self.meter.ready_servers.now} of {self.meter.servers.now} are Ready",
+            why=lambda: f"{self.meter.ready_servers.now} of {self.meter.servers.now} are Ready",
         )
-        return self.clock.now_seconds()
 
     def until_empty(self) -> None:
         """Wait until no GPU node is left."""
-        self.until("every GPU node to go", lambda: self.meter.gpu_nodes.now == 0, 4 * self.timings.scale_down_seconds)
+        self.until("every GPU node to go", lambda: self.meter.gpu_nodes.now == 0)
 
     def scale(self, replicas: int, name: str | None = None) -> None:
         """`kubectl scale`."""
@@ -295,7 +288,7 @@ class Stage:
     @contextlib.contextmanager
     def up_in_background(self, sections: Mapping[str, Any] | None = None) -> Iterator[Future[UpReport]]:
         """Run `pulumi up` in a thread while the block runs; wait for it at the end."""
-        self.updates.observed.begin()
+        self.updates.begin()
         with ThreadPoolExecutor(1, thread_name_prefix="pulumi-up") as pool:
             running = pool.submit(self.up, sections)
             try:
@@ -305,18 +298,15 @@ class Stage:
                 raise
 
     def until_applying(self, running: Future[UpReport]) -> None:
-        """Wait until a `pulumi up` in the background calls for its first object, or has ended.
-
-        The time before is the engine's own: of the wall, longer on a busy machine, and no part of a simulated limit.
-        """
-        while not (running.done() or self.updates.observed.has_begun):
+        """Wait until a `pulumi up` in the background works on its first object, or has ended."""
+        while not (running.done() or self.updates.begun.is_set()):
             time.sleep(POLL_SECONDS)
 
     # Life cycle
 
     def restore(self) -> None:
         """Restore the stack as its file declares it, after a drill. Raises DrillBrokenOffError."""
-        self.stock.restore(Stock.for_settings(self.settings))
+        self.maker.gpu_nodes = None
         if isinstance(fixed := self.settings.server.fixed_replicas, int):
             forget_scaling(self.api, self.server, self.namespace, fixed)
         if self.history.as_declared != self.fingerprints():
@@ -330,8 +320,4 @@ class Stage:
             self.until_empty()
             self.up()
             self.until_ready(self.servers)
-        self.until(
-            "unneeded nodes to go",
-            lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers),
-            2 * self.timings.scale_down_seconds,
-        )
+        self.until("unneeded nodes to go", lambda: self.meter.gpu_nodes.now <= self.machines_for(self.servers))

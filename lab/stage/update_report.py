@@ -1,4 +1,4 @@
-"""What one `pulumi up` or `pulumi destroy` did: the engine's events, and what the providers saw."""
+"""What one `pulumi up` or `pulumi destroy` did, from the engine's events."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from facts.finding import Finding
 from fleet.preview.policy import Violation
 from fleet.preview.record.redact import Redactor
+from lab.autopilot.verdicts import verdict
 from lab.engine.events import Events, Outcome, Step
-from lab.providers.observed import Observed
 from lab.results.result import Retained
 
 NO_PROVIDER = "pulumi:"
@@ -27,19 +27,21 @@ class UpReport:
     deleted: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
-    """The engine's error and the cluster's reason; "" for an error of no resource."""
-    began_seconds: float = 0.0
-    """First call for a Kubernetes object, simulated; the end, if there was none."""
-    started_seconds: Mapping[str, float] = field(default_factory=dict)
-    finished_seconds: Mapping[str, float] = field(default_factory=dict)
+    """The engine's error and the provider's reason; "" for an error of no resource."""
+    started: Mapping[str, int] = field(default_factory=dict)
+    finished: Mapping[str, int] = field(default_factory=dict)
+    """Place among the engine's events at which a resource's operation started and ended well."""
     findings: tuple[Finding, ...] = ()
+    """Autopilot's verdicts, in what the API server said."""
+    seconds: float = 0.0
+    """Wall time, the engine's own included."""
 
     @classmethod
-    def of(cls, outcome: Outcome, observed: Observed, redactor: Redactor) -> UpReport:
-        """The report of the operation that `observed` has seen last."""
+    def of(cls, outcome: Outcome, redactor: Redactor) -> UpReport:
+        """The report of an operation that has ended."""
         done = _done(outcome.done)
         violated = {one.urn: one.message for one in _mandatory(outcome)}
-        failed = {**violated, **outcome.failures, **observed.failed}
+        failed = {**violated, **outcome.failures}
         if len(failed) > 1:
             failed.pop("", None)  # "update failed", because of the others
         if outcome.code and not failed:
@@ -51,16 +53,11 @@ class UpReport:
             deleted=done["delete"],
             unchanged=done["same"],
             failed={urn: redactor.text(text) for urn, text in failed.items()},
-            began_seconds=observed.began_seconds,
-            started_seconds=dict(observed.started_seconds),
-            finished_seconds=dict(observed.finished_seconds),
-            findings=tuple(observed.findings),
+            started=_places(outcome.done, "started"),
+            finished=_places(outcome.done, "done"),
+            findings=tuple(dict.fromkeys(_findings(outcome))),
+            seconds=outcome.seconds,
         )
-
-    @property
-    def duration_seconds(self) -> Mapping[str, float]:
-        """Simulated seconds per resource, waiting included."""
-        return {urn: end - self.started_seconds[urn] for urn, end in self.finished_seconds.items()}
 
     @property
     def changed(self) -> bool:
@@ -72,15 +69,12 @@ class UpReport:
 class DestroyReport:
     """Result of one `pulumi destroy`."""
 
-    began_seconds: float = 0.0
-    """As of an `UpReport`."""
     deleted: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     retained: tuple[Retained, ...] = ()
     """What remains because the program retains it."""
     unexpected: tuple[str, ...] = ()
     """What remains unexpectedly: `Kind/name`."""
-    findings: tuple[Finding, ...] = ()
 
 
 def _done(events: Events) -> dict[str, tuple[str, ...]]:
@@ -92,6 +86,17 @@ def _done(events: Events) -> dict[str, tuple[str, ...]]:
         if urn in ended - failed and operation in found:
             found[operation].append(urn)
     return {operation: tuple(urns) for operation, urns in found.items()}
+
+
+def _places(events: Events, phase: str) -> dict[str, int]:
+    return {step.urn: place for place, step in enumerate(events.steps) if step.phase == phase and _is_work(step)}
+
+
+def _findings(outcome: Outcome) -> Iterator[Finding]:
+    for diagnostic in (*outcome.planned.diagnostics, *outcome.done.diagnostics):
+        for line in diagnostic.message.splitlines():
+            if (found := verdict(line)) is not None:
+                yield found.finding(diagnostic.urn)
 
 
 def _mandatory(outcome: Outcome) -> Iterator[Violation]:

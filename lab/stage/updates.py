@@ -1,82 +1,80 @@
-"""`pulumi` on one stage: the real engine, with providers on the stage's cluster and a simulated Google Cloud."""
+"""`pulumi` on one stage: the real engine and the real Kubernetes provider, on the stage's cluster and a simulated Google Cloud."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from facts.names import CREDENTIALS_PLUGIN
 from fleet.preview.record.redact import Redactor
 from lab.control_plane.api import ClusterApi
-from lab.engine.events import Outcome
-from lab.engine.installation import attached
+from lab.engine.events import Event, Outcome, Step, Summary
 from lab.engine.operation import Operation
+from lab.engine.options import SKIP_PREVIEW, UPSERT
 from lab.engine.pulumi import Pulumi
 from lab.engine.state import StackState
 from lab.providers.base import Served
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
-from lab.providers.kubernetes.inventory import account, findings_of
-from lab.providers.kubernetes.operations import Operations
-from lab.providers.kubernetes.provider import Kubernetes
-from lab.providers.kubernetes.releases import Releases
-from lab.providers.kubernetes.waiter import Waiter
-from lab.providers.observed import Observed
-from lab.results.clock import Clock
+from lab.stage.leftovers import account
 from lab.stage.update_report import DestroyReport, UpReport
 
 if TYPE_CHECKING:
     from fleet.preview.offline import OfflineStack
-    from lab.cloud.chart import Release
-    from lab.control_plane.api import Manifest
-
-SKIP_PREVIEW: Final = "--skip-preview"
+    from lab.charts.registry import Registry
+    from lab.control_plane.cluster import ControlPlane
+    from lab.engine.installation import Plugin
 
 
 @contextlib.contextmanager
 def updating(
     root: Path,
-    api: ClusterApi,
-    clock: Clock,
+    control_plane: ControlPlane,
     *,
-    chart_objects: Callable[[Release], list[Manifest]],
-    redactor: Redactor,
-    slack_seconds: float,
-    folder: Path,
-    kubeconfig: Path,
-    progress: Callable[[str], None],
     cloud: SimulatedCloud,
+    plugin: Plugin,
+    registry: Registry,
+    redactor: Redactor,
+    progress: Callable[[str], None],
 ) -> Iterator[Updates]:
-    """The engine with its providers running.
+    """The engine with its providers, on this control plane."""
+    folder = control_plane.folder / "pulumi"
+    tools = control_plane.folder / "tools"
+    tools.mkdir()
+    _write_credentials_plugin(tools, control_plane.credentials.token)
+    with Served(Google(cloud)) as served:
+        variables = {
+            "PATH": str(tools),
+            "KUBECONFIG": str(control_plane.kubeconfig),
+            # The program's kubeconfig names no authority: Google's endpoints have public certificates.
+            "SSL_CERT_FILE": str(control_plane.credentials.authority),
+            "HTTPS_PROXY": f"http://{registry.address}",
+            "NO_PROXY": "127.0.0.1,localhost",
+            # The provider's Helm would keep its index and archives in the user's home.
+            **{
+                f"HELM_{kind}_HOME": str(control_plane.folder / "helm" / kind.lower())
+                for kind in ("CACHE", "CONFIG", "DATA")
+            },
+        }
+        pulumi = Pulumi(root, folder, providers=served.ports, plugin=plugin, progress=progress, variables=variables)
+        yield Updates(api=control_plane.api, cloud=cloud, redactor=redactor, pulumi=pulumi, progress=progress)
 
-    `folder`: new, private, and the caller's to remove. `slack_seconds`: minimum wall time of a wait; see waiter.SLACK_SECONDS.
-    """
-    stop, killed = threading.Event(), threading.Event()
-    observed = Observed(clock, progress)
-    with contextlib.ExitStack() as opened:
-        waiter = opened.enter_context(Waiter(api, clock, stop, slack_seconds))
 
-        def kubernetes(*, upsert: bool) -> Kubernetes:
-            operations = Operations(api, clock, waiter, stop, killed, upsert=upsert)
-            return Kubernetes(observed, api, operations, Releases(operations, chart_objects), redactor, stop)
-
-        plain = opened.enter_context(Served(Google(observed, cloud), kubernetes(upsert=False)))
-        upsert = opened.enter_context(Served(kubernetes(upsert=True)))
-        variables = {"KUBECONFIG": str(kubeconfig)}
-        yield Updates(
-            api=api,
-            waiter=waiter,
-            redactor=redactor,
-            stop=stop,
-            killed=killed,
-            observed=observed,
-            cloud=cloud,
-            pulumi=Pulumi(root, folder, providers=plain.ports, progress=progress, variables=variables),
-            upsert_variables=attached({**plain.ports, **upsert.ports}),
-        )
+def _write_credentials_plugin(folder: Path, token: str) -> None:
+    """What the program's kubeconfig asks for credentials."""
+    answer = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "kind": "ExecCredential",
+        "status": {"token": token},
+    }
+    plugin = folder / CREDENTIALS_PLUGIN
+    plugin.write_text(f"#!/bin/sh\necho '{json.dumps(answer)}'\n", encoding="utf-8")
+    plugin.chmod(0o700)
 
 
 @dataclass(kw_only=True)
@@ -84,16 +82,17 @@ class Updates:
     """Runs the engine. `updating` makes it."""
 
     api: ClusterApi
-    waiter: Waiter
-    redactor: Redactor
-    stop: threading.Event
-    killed: threading.Event
-    observed: Observed
     cloud: SimulatedCloud
+    redactor: Redactor
     pulumi: Pulumi
-    upsert_variables: Mapping[str, str]
-    """Environment of an operation whose creates update existing objects, as with the provider's variable."""
+    progress: Callable[[str], None]
     running: Operation | None = None
+    done: set[str] = field(default_factory=set)
+    """URNs of the latest operation's resources that are done."""
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Set once the latest operation works on an object of the cluster."""
+    _applies: bool = False
+    """Whether the preview of the running operation, if it has one, has ended."""
 
     # What a person types
 
@@ -104,9 +103,7 @@ class Updates:
 
     def up(self, stack: str, *options: str, upsert: bool = False) -> UpReport:
         """`pulumi up` with these options. `upsert`: with the Kubernetes provider's variable set."""
-        variables = self.upsert_variables if upsert else None
-        outcome = self._operate("up", stack, *options, variables=variables)
-        return UpReport.of(outcome, self.observed, self.redactor)
+        return UpReport.of(self._operate("up", stack, *options, upsert=upsert), self.redactor)
 
     def preview(self, stack: str, *options: str) -> Outcome:
         """`pulumi preview`."""
@@ -119,18 +116,10 @@ class Updates:
     def destroy(self, stack: str, *options: str) -> DestroyReport:
         """`pulumi destroy`, and what remains."""
         before = self.pulumi.state(stack)
-        outcome = self._operate("destroy", stack, *options)
-        report = UpReport.of(outcome, self.observed, self.redactor)
+        report = UpReport.of(self._operate("destroy", stack, *options), self.redactor)
         after = self.pulumi.state(stack)
-        retained, unexpected = ((), ()) if not report.deleted else account(self.api, self.waiter, before, after)
-        return DestroyReport(
-            began_seconds=report.began_seconds,
-            deleted=report.deleted,
-            failed=report.failed,
-            retained=retained,
-            unexpected=unexpected,
-            findings=findings_of(unexpected),
-        )
+        retained, unexpected = account(self.api, before, after) if report.deleted else ((), ())
+        return DestroyReport(deleted=report.deleted, failed=report.failed, retained=retained, unexpected=unexpected)
 
     def state(self, stack: str) -> StackState:
         """The stack's state."""
@@ -143,20 +132,33 @@ class Updates:
 
     def kill(self) -> None:
         """`kill -9` of the engine and its plugins: what they were doing stays undone."""
-        self.killed.set()
-        self.stop.set()
         if (running := self.running) is not None:
             running.kill()
-        self.observed.until_idle()
 
-    def _operate(
-        self, operation: str, stack: str, *options: str, variables: Mapping[str, str] | None = None
-    ) -> Outcome:
-        self.stop.clear()
-        self.killed.clear()
-        self.observed.begin()
+    def begin(self) -> None:
+        """Forget the latest operation."""
+        self.done.clear()
+        self.begun.clear()
+
+    def _operate(self, operation: str, stack: str, *options: str, upsert: bool = False) -> Outcome:
+        self.begin()
+        self._applies = SKIP_PREVIEW in options
+        variables = UPSERT if upsert else None
         try:
-            with self.pulumi.start(operation, stack, *options, variables=variables) as self.running:
+            with self.pulumi.start(
+                operation, stack, *options, variables=variables, on_event=self._heard
+            ) as self.running:
                 return self.running.wait()
         finally:
             self.running = None
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, Summary) and event.of_preview:
+            self._applies = True
+        if not self._applies or not isinstance(event, Step) or event.operation == "same" or not event.provider:
+            return
+        if event.phase == "started" and event.type.startswith("kubernetes:"):
+            self.begun.set()
+        if event.phase == "done":
+            self.done.add(event.urn)
+        self.progress(f"{event.type.rpartition(':')[2]} {event.name}: {event.operation}, {event.phase}")

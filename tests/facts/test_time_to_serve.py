@@ -86,24 +86,6 @@ def test_a_volume_shared_by_twelve_readers_gives_each_a_twelfth() -> None:
     assert seconds[1] == pytest.approx(29e9 / 2**20 / 4000)  # a node's own ceiling, not the volume's 4,800
 
 
-def test_the_rehearsals_clock_runs_on_the_same_durations() -> None:
-    from lab.cloud.timings import timings_for
-    from tests.support.settings import make_settings
-
-    settings = make_settings(weights={"sizeGib": 64, "throughputMibps": 4800})
-    clock = timings_for(settings)
-    way = {step.id: step for step in time_to_serve(SPOT).steps}
-    assert clock.gpu_node_start_seconds == (way["gpu-node"].low_seconds, way["gpu-node"].high_seconds)
-    assert clock.large_image_pull_seconds == way["image-pull"].likely_seconds
-    assert clock.weights_read_seconds == way["weights-read"].likely_seconds
-    assert clock.engine_start_seconds == way["engines"].likely_seconds
-    assert clock.image_create_seconds == way["image"].likely_seconds
-    assert clock.disk_restore_seconds == way["volume"].likely_seconds
-    assert clock.writer_seconds == pytest.approx(way["download"].likely_seconds)
-    least, most = clock.cpu_node_start_seconds
-    assert least <= way["writer-node"].likely_seconds <= most
-
-
 def test_an_image_grows_with_its_disk_and_takes_a_minute_at_least() -> None:
     assert image_seconds(4) == 60
     assert image_seconds(100e9 / 2**30) == pytest.approx(180)

@@ -14,8 +14,6 @@ from lab.engine.pulumi import Pulumi, Said
 from lab.providers.base import Served, type_of
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
-from lab.providers.observed import Observed
-from lab.results.clock import Clock
 from tests.guides.lines import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
 
@@ -50,8 +48,8 @@ class Hold:
 
 
 class _Google(Google):
-    def __init__(self, observed: Observed, cloud: SimulatedCloud, hold: Hold) -> None:
-        super().__init__(observed, cloud)
+    def __init__(self, cloud: SimulatedCloud, hold: Hold) -> None:
+        super().__init__(cloud)
         self._hold = hold
 
     def create(self, request: Any) -> tuple[str, dict[str, Any]]:
@@ -60,8 +58,8 @@ class _Google(Google):
 
 
 class _Kubernetes(PlainKubernetes):
-    def __init__(self, observed: Observed, hold: Hold) -> None:
-        super().__init__(observed)
+    def __init__(self, hold: Hold) -> None:
+        super().__init__()
         self._hold = hold
 
     def create(self, request: Any) -> tuple[str, dict[str, Any]]:
@@ -118,8 +116,7 @@ class World:
 @contextmanager
 def world(folder: Path, root: Path = ROOT) -> Iterator[World]:
     """A new world in `folder`, with a copy of the project in `root`."""
-    clock = Clock(60)
-    observed, cloud, hold = Observed(clock), SimulatedCloud(), Hold()
-    with Served(_Google(observed, cloud, hold), _Kubernetes(observed, hold)) as served:
+    cloud, hold = SimulatedCloud(), Hold()
+    with Served(_Google(cloud, hold), _Kubernetes(hold)) as served:
         yield World(Pulumi(root, folder, providers=served.ports, variables=QUICK), cloud, hold)
         hold.release()

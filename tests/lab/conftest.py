@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 if TYPE_CHECKING:
-    from lab.cloud.chart import Charts
     from lab.control_plane.api import Manifest
     from lab.control_plane.build import Binaries
     from lab.control_plane.cluster import ControlPlane
+    from lab.stage.stage import Surroundings
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,8 @@ def control_plane(binaries: Binaries, quick_stages: list[Manifest]) -> Iterator[
     removes what is not namespaced."""
     from lab.control_plane.cluster import ControlPlane
 
-    with ControlPlane(binaries, stages=quick_stages) as running:
+    with ControlPlane(binaries) as running:
+        running.play("kubelets", quick_stages, nodes=True)
         yield running
 
 
@@ -55,9 +56,19 @@ def custom_resources(control_plane: ControlPlane) -> list[Manifest]:
 
 
 @pytest.fixture(scope="session")
-def charts() -> Charts:
-    """The pinned charts, rendered by Helm; it is built, a minute or two, where it is not in the cache."""
-    from lab.cloud.chart import Charts
+def around(binaries: Binaries) -> Surroundings:
+    """Programs, definitions and charts of every stage; Pulumi's are built, half an hour of a processor, where they are not in the cache."""
+    from lab.charts import keda, pool
+    from lab.control_plane.custom_resources.definitions import definitions
     from lab.control_plane.modules import module_folders
+    from lab.engine.installation import kubernetes_provider
+    from lab.stage.stage import Surroundings
 
-    return Charts(modules=module_folders(print), progress=print)
+    modules = module_folders(print)
+    return Surroundings(
+        binaries=binaries,
+        plugin=kubernetes_provider(print),
+        definitions=tuple(definitions(modules)),
+        modules=modules,
+        charts=(pool.chart(modules), keda.chart(modules)),
+    )

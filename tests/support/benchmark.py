@@ -18,10 +18,10 @@ from google.oauth2.credentials import Credentials
 
 from fleet.bench.run.fetching import RUNS
 from fleet.clients.storage import Bucket
-from lab.simulators.bucket import TOKEN, LocalBucket
-from lab.simulators.model_server.listener import LOOPBACK
-from lab.simulators.model_server.node import Node
 from tests.support import word_tokenizer
+from tests.support.simulators.bucket import TOKEN, LocalBucket
+from tests.support.simulators.model_server.listener import LOOPBACK
+from tests.support.simulators.model_server.node import Node
 from workloads.pod_programs import PACKAGE, benchmark_programs
 
 VLLM_PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-vllm" / "bin" / "python"

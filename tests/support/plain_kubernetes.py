@@ -12,8 +12,7 @@ from fleet.preview.record.values import UNKNOWN, merge
 from fleet.preview.record.wire import decode_struct
 from lab.providers.base import Provider, type_of
 from lab.providers.diff import diff_response
-from lab.providers.kubernetes.objects import named, reuses_name
-from lab.providers.observed import Observed
+from tests.support.kubernetes_names import named, reuses_name
 
 
 class PlainKubernetes(Provider):
@@ -21,10 +20,8 @@ class PlainKubernetes(Provider):
 
     package = "kubernetes"
     version = version("pulumi-kubernetes")
-    makes_objects = True
 
-    def __init__(self, observed: Observed) -> None:
-        super().__init__(observed)
+    def __init__(self) -> None:
         self._made: Counter[str] = Counter()
         """How often each object was created: each time it gets another uid."""
 

@@ -11,12 +11,11 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from lab.cloud.machines import smallest
-from lab.cloud.pod_needs import Amounts
 from settings.derived.benchmark_load import MACHINES
 from settings.derived.figures import figures, measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
+from tests.support.c4_machines import smallest
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
@@ -316,10 +315,10 @@ def test_the_pods_requests_leave_its_machine_and_no_smaller_one(each: int, machi
     }
     amounts = spec["containers"][0]["resources"]
     assert amounts["requests"] == amounts["limits"]
-    found = smallest("c4", Amounts.of_resources(amounts["requests"], pods=1))
+    found = smallest(amounts["requests"])
     assert found is not None
     assert found.name == machine
-    assert Amounts.of_resources(amounts["requests"], pods=1).times_in(found.allocatable) == 1
+    assert found.holds(amounts["requests"]) == 1
 
 
 def test_the_weights_are_never_mounted_because_c4_cannot_attach_them() -> None:

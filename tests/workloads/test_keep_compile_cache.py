@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulators.bucket import LocalBucket
-from lab.simulators.local_server import Answer, Request
+from tests.support.simulators.bucket import LocalBucket
+from tests.support.simulators.local_server import Answer, Request
 from workloads.pod_programs import python_program
 from workloads.server import keep_compile_cache as program
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from lab.simulators.local_server import Answer, Request, served
+from tests.support.simulators.local_server import Answer, Request, served
 from workloads import names, vllm_router
 
 PROGRAM = Path(sys.executable).with_name("vllm-router")

@@ -88,7 +88,9 @@ class GoogleError(Exception):
 class SimulatedCloud:
     """One project. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: str = "") -> None:
+        """`endpoint`: where a real control plane answers for the project's cluster, as its DNS endpoint; by default nowhere."""
+        self._endpoint = endpoint
         self._made: dict[tuple[str, str], Made] = {}
         self._lock = threading.Lock()
         self.refusals: list[Refusal] = []
@@ -101,7 +103,7 @@ class SimulatedCloud:
 
     def create(self, type_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> Made:
         """Create a resource. Raises GoogleError: API disabled, refused, or the name is taken."""
-        path, outputs = _described(type_, name, inputs, cloud)
+        path, outputs = self._described(type_, name, inputs, cloud)
         if (why := self._refused(type_, path, cloud)) is not None:
             raise GoogleError(f"Error creating {_title(type_)}: {why}")
         id_ = path or f"{type_.rpartition(':')[2]}/{cloud.uuid(type_, name)}"
@@ -117,7 +119,7 @@ class SimulatedCloud:
         """Change a resource in place. Raises GoogleError if it does not exist."""
         if (why := self._refused(type_, id_, cloud)) is not None:
             raise GoogleError(f"Error updating {_title(type_)} {id_!r}: {why}")
-        _, outputs = _described(type_, name, inputs, cloud)
+        _, outputs = self._described(type_, name, inputs, cloud)
         with self._lock:
             if (type_, id_) not in self._made:
                 raise GoogleError(f"Error updating {_title(type_)} {id_!r}: {_not_found(id_)}")
@@ -148,6 +150,14 @@ class SimulatedCloud:
             return ENABLED_AT_FIRST | {
                 str(one.inputs.get("service")) for one in self._made.values() if one.type == SERVICE
             }
+
+    def _described(self, type_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> tuple[str, dict[str, Any]]:
+        opened = reveal(dict(inputs))
+        path, extra = outputs_of(type_, name, opened, cloud)
+        outputs = merge(opened, {key: value for key, value in extra.items() if value is not UNKNOWN})
+        if type_ == CLUSTER and self._endpoint:
+            outputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["endpoint"] = self._endpoint
+        return path, outputs
 
     def _refused(self, type_: str, path: str, cloud: Cloud) -> str | None:
         for refusal in tuple(self.refusals):
@@ -181,12 +191,6 @@ def _stays(made: Made) -> bool:
     """Whether a deletion by Pulumi leaves it in place."""
     kept = str(made.inputs.get("deletionPolicy", "")) in ("ABANDON", "RETAIN")
     return kept or (made.type == SERVICE and made.inputs.get("disableOnDestroy") is False)
-
-
-def _described(type_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> tuple[str, dict[str, Any]]:
-    opened = reveal(dict(inputs))
-    path, extra = outputs_of(type_, name, opened, cloud)
-    return path, merge(opened, {key: value for key, value in extra.items() if value is not UNKNOWN})
 
 
 def _not_found(id_: str) -> str:

@@ -18,7 +18,6 @@ from lab.providers.diff import drifted
 from lab.providers.google.check import check_inputs
 from lab.providers.google.cloud import GoogleError, Made, SimulatedCloud, protected_by_google
 from lab.providers.google.mapping import table
-from lab.providers.observed import Observed
 
 
 class Google(Provider):
@@ -27,8 +26,7 @@ class Google(Provider):
     package = "gcp"
     version = version("pulumi-gcp")
 
-    def __init__(self, observed: Observed, cloud: SimulatedCloud) -> None:
-        super().__init__(observed)
+    def __init__(self, cloud: SimulatedCloud) -> None:
         self._cloud = cloud
         self._places: dict[str, str] = {}
 

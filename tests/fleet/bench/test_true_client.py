@@ -13,10 +13,10 @@ from fleet.bench.measurement import Check
 from fleet.bench.merge.failures import kind_of
 from fleet.bench.report.outline import Measured
 from fleet.bench.report.outline import measured as measured_of
-from lab.simulators.model_server.engine_server import EngineServer
-from lab.simulators.model_server.in_thread import serving
-from lab.simulators.model_server.node import Cache, Node, Pace
 from tests.support.benchmark import Load, measure, needs_vllm
+from tests.support.simulators.model_server.engine_server import EngineServer
+from tests.support.simulators.model_server.in_thread import serving
+from tests.support.simulators.model_server.node import Cache, Node, Pace
 
 pytestmark = [pytest.mark.slow, needs_vllm]
 STEP_SECONDS = 0.05

@@ -15,10 +15,10 @@ import pytest
 
 from fleet.cli.exits import CommandError
 from fleet.cli.verify import api_key, base_url
-from lab.simulators.model_server.node import Faults
 from tests.fleet.cli.command import ROOT, fleet, project
 from tests.fleet.verify.made_cluster import MadeCluster, outputs_of
 from tests.fleet.verify.stacks import KEY, node_of, served, settings_of
+from tests.support.simulators.model_server.node import Faults
 
 GUARDED = (ROOT / "Pulumi.cud.yaml").read_text().replace("# apiKeySecret:", "apiKeySecret:")
 
@@ -210,7 +210,7 @@ def test_a_server_that_says_nothing_does_not_hold_the_command() -> None:
 @pytest.mark.slow
 def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() -> None:
     """Its engines take an hour for a step."""
-    from lab.simulators.model_server.node import Pace
+    from tests.support.simulators.model_server.node import Pace
 
     settings = settings_of("cud")
     began = time.monotonic()

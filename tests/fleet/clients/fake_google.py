@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
 
 from fleet.clients.google_api import RETRY
-from lab.simulators.bucket import TOKEN, LocalBucket, Stored, of_error
-from lab.simulators.local_server import Answer, Request
+from tests.support.simulators.bucket import TOKEN, LocalBucket, Stored, of_error
+from tests.support.simulators.local_server import Answer, Request
 
 HASTY = RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(0.5)
 """For clients of this server: no long pauses."""

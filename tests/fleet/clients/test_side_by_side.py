@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fleet.clients.side_by_side import side_by_side
-from lab.simulators.local_server import Answer, Request
 from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
+from tests.support.simulators.local_server import Answer, Request
 
 ROOT = Path(__file__).parents[3]
 

@@ -29,8 +29,6 @@ from lab.engine.pulumi import Pulumi
 from lab.providers.base import Served
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
-from lab.providers.observed import Observed
-from lab.results.clock import Clock
 from lab.stage.variants import varied
 from tests.guides.world import QUICK
 from tests.support.plain_kubernetes import PlainKubernetes
@@ -103,10 +101,8 @@ class Bench:
 @pytest.fixture(scope="module", params=(*stack_names(ROOT), CODE))
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
-    clock = Clock(60.0)
-    observed = Observed(clock)
     with ExitStack() as started:
-        served = started.enter_context(Served(Google(observed, SimulatedCloud()), PlainKubernetes(observed)))
+        served = started.enter_context(Served(Google(SimulatedCloud()), PlainKubernetes()))
         pulumi = Pulumi(ROOT, folder / "run", providers=served.ports, variables=QUICK)
         if stack in HOSTS:
             pulumi.stage(opened_stack(HOSTS[stack]))

@@ -23,13 +23,13 @@ from fleet.verify import declared
 from fleet.verify.findings import Check, Report
 from fleet.verify.report import outline
 from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server import routing
-from lab.simulators.model_server.engine_server import EngineServer
-from lab.simulators.model_server.in_thread import serving
-from lab.simulators.model_server.node import Cache, Faults, Node, Pace
 from settings.load import parse
 from settings.stack import Settings
 from settings.stack_file import read
+from tests.support.simulators.model_server import routing
+from tests.support.simulators.model_server.engine_server import EngineServer
+from tests.support.simulators.model_server.in_thread import serving
+from tests.support.simulators.model_server.node import Cache, Faults, Node, Pace
 
 if TYPE_CHECKING:
     from aiohttp import web

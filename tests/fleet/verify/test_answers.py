@@ -12,7 +12,6 @@ from fleet.verify.checks_traffic import answers
 from fleet.verify.facts import Facts, Reply, Server, Told
 from fleet.verify.judgement import LIKELIEST
 from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server.node import Faults, Pace
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
     check_of,
@@ -25,6 +24,7 @@ from tests.fleet.verify.stacks import (
     state_of,
 )
 from tests.support.rows import each_row
+from tests.support.simulators.model_server.node import Faults, Pace
 
 
 def _looked(settings: Settings, faults: Faults | None = None) -> Any:

@@ -20,7 +20,6 @@ from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
-from lab.simulators.model_server.node import Faults, Pace
 from settings.load import parse
 from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
@@ -44,6 +43,7 @@ from tests.fleet.verify.stacks import (
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
+from tests.support.simulators.model_server.node import Faults, Pace
 
 
 @pytest.fixture(scope="module")

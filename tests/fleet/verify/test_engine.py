@@ -10,9 +10,6 @@ from fleet.clients.metrics_text import MetricsText, parse
 from fleet.verify import checks_engine, checks_traffic, declared, questions
 from fleet.verify.facts import Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server.engine_server import EngineServer
-from lab.simulators.model_server.in_thread import serving
-from lab.simulators.model_server.node import Faults
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
     ROOT,
@@ -27,6 +24,9 @@ from tests.fleet.verify.stacks import (
     state_of,
 )
 from tests.support.rows import each_row
+from tests.support.simulators.model_server.engine_server import EngineServer
+from tests.support.simulators.model_server.in_thread import serving
+from tests.support.simulators.model_server.node import Faults
 
 
 def _info(**labels: str) -> str:

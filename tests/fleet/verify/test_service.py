@@ -14,8 +14,6 @@ from fleet.verify.client import Client
 from fleet.verify.facts import Chat, Facts, Reply, Server, Target
 from fleet.verify.findings import Report
 from fleet.verify.verification import Asking, verify
-from lab.simulators.model_server.in_thread import serving
-from lab.simulators.model_server.node import Faults
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
     KEY,
@@ -32,6 +30,8 @@ from tests.fleet.verify.stacks import (
     with_adapters,
 )
 from tests.fleet.verify.stacks import good as good_of
+from tests.support.simulators.model_server.in_thread import serving
+from tests.support.simulators.model_server.node import Faults
 
 if TYPE_CHECKING:
     from aiohttp import web

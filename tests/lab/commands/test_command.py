@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,6 @@ class Played:
     root: Path | None = None
     stack: str = ""
     drills: tuple[str, ...] = ()
-    options: dict[str, Any] = field(default_factory=dict)
 
 
 @pytest.fixture
@@ -49,8 +48,8 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Played:
     """Takes the place of the rehearsal: passes, unless the test says otherwise."""
     here = Played(answer=lambda _: passing())
 
-    def rehearse(root: Path, stack: str, drills: Sequence[Any], *, progress: Any, **options: Any) -> RehearsalReport:
-        here.root, here.stack, here.drills, here.options = root, stack, tuple(one.name for one in drills), options
+    def rehearse(root: Path, stack: str, drills: Sequence[Any], *, progress: Any) -> RehearsalReport:
+        here.root, here.stack, here.drills = root, stack, tuple(one.name for one in drills)
         progress.starts("the control plane")
         return here.answer(progress)
 
@@ -93,19 +92,15 @@ Run = Callable[..., Ended]
 
 
 @pytest.mark.parametrize(
-    ("options", "drills", "speed"),
+    ("options", "drills"),
     [
-        ((), [one.name for one in DRILLS], 60.0),
-        (("--fast",), [one.name for one in DRILLS if one.fast], 60.0),
-        (("--drill", "drain", "-d", "bring-up", "--speed", "240"), ["bring-up", "drain"], 240.0),
+        ((), [one.name for one in DRILLS]),
+        (("--drill", "drain", "-d", "bring-up"), ["bring-up", "drain"]),
     ],
 )
-def test_options_reach_the_rehearsal(
-    stand_in: Played, run: Run, options: tuple[str, ...], drills: list[str], speed: float
-) -> None:
+def test_options_reach_the_rehearsal(stand_in: Played, run: Run, options: tuple[str, ...], drills: list[str]) -> None:
     assert run("--stack", "spot", *options).code == 0
     assert (stand_in.root, stand_in.stack, list(stand_in.drills)) == (ROOT, "spot", drills)
-    assert stand_in.options == {"speed": speed}
 
 
 @pytest.mark.parametrize(
@@ -117,13 +112,13 @@ def test_a_shell_and_commands_play_no_drill_and_give_their_code(
 ) -> None:
     asked: list[Any] = []
 
-    def open_shell(root: Path, stack: str, lines: tuple[str, ...], *, speed: float, **_: Any) -> int:
-        asked.append((root, stack, lines, speed))
+    def open_shell(root: Path, stack: str, lines: tuple[str, ...], **_: Any) -> int:
+        asked.append((root, stack, lines))
         return 7
 
     monkeypatch.setattr(shell, "open_shell", open_shell)
-    assert run("--stack", "dev", "--speed", "120", *options).code == 7
-    assert asked == [(ROOT, "dev", commands, 120.0)]
+    assert run("--stack", "dev", *options).code == 7
+    assert asked == [(ROOT, "dev", commands)]
     assert stand_in.drills == ()
 
 
@@ -132,7 +127,7 @@ def test_a_shell_and_commands_play_no_drill_and_give_their_code(
     [
         ("--shell", "--command", "true"),
         ("--shell", "--drill", "drain"),
-        ("--command", "true", "--fast"),
+        ("--command", "true", "--drill", "drain"),
         ("--shell", "--out", "report"),
         ("--command", "true", "--format", "json"),
         ("--shell", "--list"),
@@ -152,8 +147,6 @@ def test_a_shell_cannot_be_combined(run: Run, options: tuple[str, ...]) -> None:
     ("arguments", "said"),
     [
         (("--drill", "drian"), "--drill drian"),
-        (("--drill", "drain", "--fast"), "--fast and --drill"),
-        (("--speed", "nan"), "--speed"),
         (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
         (("--list", "--drill", "zzz"), "zzz"),
     ],
@@ -174,9 +167,9 @@ def test_wrong_input_is_told_before_anything_is_played(
 
 def test_the_list_names_every_drill_and_plays_none(stand_in: Played, run: Run) -> None:
     assert [line.split()[0] for line in run("--list").out.splitlines()] == [one.name for one in DRILLS]
-    document = json.loads(run("--list", "--fast", "--format", "json").out)
-    assert [(one["name"], one["title"], one["proves"], one["fast"]) for one in document["drills"]] == [
-        (one.name, one.title, one.proves, True) for one in DRILLS if one.fast
+    document = json.loads(run("--list", "--format", "json").out)
+    assert [(one["name"], one["title"], one["proves"]) for one in document["drills"]] == [
+        (one.name, one.title, one.proves) for one in DRILLS
     ]
     assert stand_in.stack == ""
 

@@ -14,6 +14,7 @@ from facts.finding import Finding
 from fleet.preview.offline import open_stack, record_stack
 from lab.control_plane.build import ETCD, KUBERNETES, KWOK, PULUMI
 from lab.drills.catalogue import chosen
+from lab.engine.installation import Plugin, wanted_provider
 from lab.report.model import RehearsalReport
 from lab.report.progress import Progress
 from lab.results.result import DrillResult
@@ -28,7 +29,6 @@ class Parts:
     """What the stand-ins were asked for, and what they answer."""
 
     builds: int = 0
-    helms: int = 0
     around: Any = None
     played: tuple[str, ...] = ()
     steps: list[str] = field(default_factory=list)
@@ -81,36 +81,34 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
         parts.builds += 1
         return SimpleNamespace()
 
-    def helm(_progress: Any) -> None:
-        parts.helms += 1
-
     monkeypatch.setattr(module, "Runner", FakeRunner)
     monkeypatch.setattr(module, "binaries", programs)
 
     def pulumi(_progress: Any) -> None:
         parts.engines += 1
 
-    monkeypatch.setattr(module, "helm", helm)
     monkeypatch.setattr(module, "pulumi", pulumi)
     monkeypatch.setattr(module, "users_own", lambda: None)
     monkeypatch.setattr(module, "module_folders", lambda _: {})
     monkeypatch.setattr(module, "definitions", lambda _: [])
+    monkeypatch.setattr(module, "kubernetes_provider", lambda _: Plugin(program=Path("/nowhere"), version="v4.24.0"))
+    for charts in (module.keda, module.pool):
+        monkeypatch.setattr(charts, "chart", lambda _: None)
     return parts
 
 
-def rehearsed(parts: Parts, stack: str = "dev", **options: Any) -> RehearsalReport:
-    return module.rehearse(ROOT, stack, DRILLS, **{"speed": 60.0, "progress": Steps(parts), **options})
+def rehearsed(parts: Parts, stack: str = "dev") -> RehearsalReport:
+    return module.rehearse(ROOT, stack, DRILLS, progress=Steps(parts))
 
 
 def test_the_report_says_what_was_played_on_what(parts: Parts) -> None:
-    report = rehearsed(parts, speed=240.0)
+    report = rehearsed(parts)
     assert [one.name for one in report.drills] == ["bring-up", "second-up"]
-    assert (report.project, report.stack, report.speed) == ("vllm-fleet", "dev", 240.0)
+    assert (report.project, report.stack) == ("vllm-fleet", "dev")
     assert (report.versions.kubernetes, report.versions.kwok) == ("v1.99.0", KWOK.version)
     assert report.versions.etcd == ETCD.version
-    assert (report.versions.pulumi, report.versions.required_pulumi) == (PULUMI.version, None)
+    assert (report.versions.pulumi, report.versions.provider) == (PULUMI.version, "v4.24.0")
     assert (parts.builds, parts.engines) == (1, 1)
-    assert parts.around.speed == 240.0
 
 
 @pytest.mark.parametrize(("stop", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
@@ -121,21 +119,15 @@ def test_a_stopped_run_names_the_drills_without_a_result(parts: Parts, stop: Bas
     assert (report.not_played, report.stop_code, report.passed) == (("second-up",), code, False)
 
 
-@pytest.mark.parametrize(("stack", "built"), [("dev", 0), ("gateway", 1)])
-def test_helm_is_built_before_the_first_drill_where_the_stack_has_a_chart(parts: Parts, stack: str, built: int) -> None:
-    rehearsed(parts, stack)
-    assert parts.helms == built
-
-
-def test_a_users_own_engine_is_not_built_again_and_an_older_one_than_required_is_told(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_users_own_engine_is_not_built_again(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "users_own", lambda: Path("/usr/bin/pulumi"))
-    installation, project = SimpleNamespace(version="v3.200.0"), SimpleNamespace(dropped_version=">=3.272.0")
-    parts.pulumi = SimpleNamespace(installation=installation, project=project)
-    report = rehearsed(parts)
+    parts.pulumi = SimpleNamespace(installation=SimpleNamespace(version="v3.280.0"))
+    assert rehearsed(parts).versions.pulumi == "v3.280.0"
     assert parts.engines == 0
-    assert any("v3.200.0" in limit and ">=3.272.0" in limit for limit in report.limits)
+
+
+def test_a_provider_older_than_the_sdk_is_told(parts: Parts) -> None:
+    assert any("v4.24.0" in limit and wanted_provider() in limit for limit in rehearsed(parts).limits)
 
 
 def test_where_no_stage_was_needed_the_version_is_the_pinned_one(parts: Parts) -> None:

@@ -15,41 +15,37 @@ from typing import Any
 import pytest
 
 from lab.commands import shell
-from lab.engine.installation import Installation
+from lab.engine.installation import Installation, Plugin
 from tests.fleet.cli.command import ROOT
 from tests.support.stacks import recorded_stack
-
-ENGINE = "PULUMI_DEBUG_PROVIDERS"
 
 
 @pytest.fixture
 def pulumi(tmp_path: Path) -> Any:
-    """A driver whose `pulumi` prints the ports of its providers."""
+    """A driver whose `pulumi` prints its arguments."""
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin" / "pulumi"
-    program.write_text(f'#!/bin/sh\necho "${ENGINE} $@"\n')
+    program.write_text('#!/bin/sh\necho "$@"\n')
     program.chmod(0o755)
     (tmp_path / "project").mkdir()
     return SimpleNamespace(
         folder=tmp_path,
-        installation=Installation(program=program, version="v3.259.0", is_users_own=False),
-        environment={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", ENGINE: "gcp:1,kubernetes:2"},
-        project=SimpleNamespace(folder=tmp_path / "project", dropped_version=">=3.272.0"),
+        installation=Installation(program=program, version="v3.274.1", is_users_own=False),
+        environment={"PATH": "/usr/bin:/bin", "KUBECONFIG": str(tmp_path / "kubeconfig")},
+        project=SimpleNamespace(folder=tmp_path / "project"),
     )
 
 
 @pytest.fixture
-def variables(pulumi: Any, tmp_path: Path) -> dict[str, str]:
-    upsert = {ENGINE: "gcp:1,kubernetes:3"}
-    return shell.environment(pulumi, kubeconfig=tmp_path / "kubeconfig", upsert=upsert, stack="smoke")
+def variables(pulumi: Any) -> dict[str, str]:
+    return shell.environment(pulumi, stack="smoke")
 
 
-def test_pulumi_takes_the_ports_of_the_providers_behaviour(
+def test_the_rehearsals_pulumi_is_first_on_the_path(
     pulumi: Any, variables: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    commands = ("pulumi up --yes 'a b'", f"{shell.UPSERT}=true pulumi up")
-    assert shell.run_commands(commands, pulumi.folder, variables) == 0
-    assert capfd.readouterr().out == "gcp:1,kubernetes:2 up --yes a b\ngcp:1,kubernetes:3 up\n"
+    assert shell.run_commands(("pulumi up --yes 'a b'",), pulumi.folder, variables) == 0
+    assert capfd.readouterr().out == "up --yes a b\n"
 
 
 def test_commands_run_in_the_folder_until_one_fails(
@@ -78,8 +74,8 @@ def test_the_users_shell_runs_without_start_up_files(given: str, expected: list[
 
 def test_the_banner_tells_the_versions_and_what_is_missing(pulumi: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(pulumi.environment, "PATH", "/nowhere")
-    said = shell.banner(pulumi, stack="smoke", speed=60.0)
-    for word in ("v3.259.0", ">=3.272.0", "kubectl", "times 60", "pulumi stack init smoke"):
+    said = shell.banner(pulumi, Plugin(program=Path("/nowhere"), version="v4.24.0"), stack="smoke")
+    for word in ("v3.274.1", "v4.24.0", "kubectl", "pulumi stack init smoke"):
         assert word in said
 
 
@@ -114,7 +110,7 @@ def test_the_first_day_is_typed_into_a_rehearsed_stack(tmp_path: Path) -> None:
     options = [word for line in SMOKE for word in ("--command", line)]
     program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", program, "rehearse", "--stack", "smoke", "--speed", "600", *options],
+        [sys.executable, "-c", program, "rehearse", "--stack", "smoke", *options],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path), "PULUMI_ACCESS_TOKEN": "mine"},
         capture_output=True,

@@ -44,7 +44,7 @@ class FakeGo:
     calls_file: Path
     downloads_file: Path
     version: str = "go1.26.8"
-    says: str = "v1.36.3 v0.8.0 3.6.8 v3.22.0 v0.55.1 v3.259.0"
+    says: str = "v1.36.3 v0.8.0 3.6.8 v3.274.1 v4.24.0"
     """What a built program answers when it is asked for its version."""
     module: Path = Path("/nowhere")
     """Folder of every module."""

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def plane(binaries: Binaries) -> Iterator[ControlPlane]:
     """Without kwok: pods are run."""
-    with ControlPlane(binaries, stages=()) as running:
+    with ControlPlane(binaries) as running:
         yield running
 
 

@@ -14,14 +14,14 @@ import pytest
 
 from lab.control_plane import build
 from lab.control_plane.build import (
-    HELM,
     KUBERNETES,
+    KUBERNETES_PROVIDER,
     KWOK,
     PULUMI,
     SOURCES,
     binaries,
-    helm,
     is_built,
+    kubernetes_provider,
 )
 from lab.control_plane.toolchain import GO_FOLDER
 from lab.results.result import RehearsalError
@@ -30,7 +30,7 @@ from tests.lab.control_plane.conftest import FakeGo
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[3]
-EVERYTHING = {name for source in SOURCES for name in source.packages}
+EVERYTHING = {name for source in SOURCES for name in (*source.packages, *source.scripts)}
 
 
 def cached(tmp_path: Path) -> set[str]:
@@ -38,12 +38,12 @@ def cached(tmp_path: Path) -> set[str]:
 
 
 def test_the_versions_are_those_of_go_mod() -> None:
-    assert [source.version for source in (*SOURCES, HELM, PULUMI)] == [
+    assert [source.version for source in (*SOURCES, PULUMI, KUBERNETES_PROVIDER)] == [
         "v1.36.3",
         "v0.8.0",
         "v3.6.8",
-        "v3.22.0",
-        "v3.259.0",
+        "v3.274.1",
+        "v4.24.0",
     ]
 
 
@@ -55,7 +55,7 @@ def test_every_staging_module_of_kubernetes_has_the_version_of_its_release() -> 
 
 
 def test_the_key_changes_with_whatever_the_programs_depend_on() -> None:
-    assert len({source.key for source in (*SOURCES, HELM, PULUMI)}) == 5
+    assert len({source.key for source in (*SOURCES, PULUMI, KUBERNETES_PROVIDER)}) == 5
     assert dataclasses.replace(KUBERNETES, version_variables=()).key != KUBERNETES.key
     assert KUBERNETES.key == dataclasses.replace(KUBERNETES).key
 
@@ -69,7 +69,7 @@ def test_everything_is_built_once_and_then_taken_from_the_cache_without_go(fake_
     assert fake_go.calls.count("build") == 3
     assert any(KUBERNETES.version in line and "Go 1.26.8" in line for line in said)
     assert is_built(*SOURCES)
-    assert not is_built(*SOURCES, HELM)
+    assert not is_built(*SOURCES, PULUMI)
     (fake_go.folder / "go").unlink()
     said.clear()
     assert binaries(said.append) == first
@@ -162,9 +162,9 @@ def test_versions_nobody_used_for_long_are_removed_and_used_ones_stay(tmp_path: 
 
 @pytest.mark.usefixtures("fake_go")
 def test_using_a_program_counts_as_use() -> None:
-    program = helm(lambda _: None)
+    program = kubernetes_provider(lambda _: None)
     os.utime(program.parent, (0, 0))
-    helm(pytest.fail)
+    kubernetes_provider(pytest.fail)
     assert time.time() - program.parent.stat().st_mtime < 60
 
 

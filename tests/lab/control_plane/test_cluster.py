@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.cloud.world import SIMULATED_NODE, is_ready
 from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.mirror import Mirror
+from lab.control_plane.programs import SIMULATED_NODES
 from lab.results.result import RehearsalError
+from lab.stage.meter import is_ready
 from tests.lab.control_plane.test_process import alive, within
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def simulated_node(name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "annotations": {SIMULATED_NODE: "fake"}},
+        "metadata": {"name": name, "annotations": dict([SIMULATED_NODES.split("=")])},
         "status": {"capacity": size, "allocatable": size},
     }
 
@@ -113,12 +114,17 @@ def test_its_folder_is_closed_to_others_and_it_listens_on_one_loopback_port(cont
 def test_a_restart_of_the_api_server_keeps_data_port_and_the_other_programs(
     binaries: Binaries, quick_stages: list[Manifest]
 ) -> None:
-    with ControlPlane(binaries, stages=quick_stages) as running:
+    with ControlPlane(binaries) as running:
+        running.play("kubelets", quick_stages, nodes=True)
         before = running.kubeconfig.read_bytes()
         running.api.create(config_map("kept"))
         survivors = ("etcd", "kube-controller-manager", "kube-scheduler", "kwok")
-        others = {pid for pid, name in pids_using(folder_of(running)).items() if name in survivors}
-        assert len(others) == 4
+
+        def others_running() -> set[int]:
+            return {pid for pid, name in pids_using(folder_of(running)).items() if name in survivors}
+
+        assert within(5, lambda: len(others_running()) == 4)
+        others = others_running()
         running.restart_api_server(down_seconds=0.5)
         assert running.api.get(CONFIG_MAP, "kept", "default") is not None
         assert running.kubeconfig.read_bytes() == before
@@ -131,7 +137,7 @@ def test_a_restart_of_the_api_server_keeps_data_port_and_the_other_programs(
 
 @pytest.mark.slow
 def test_while_the_api_server_is_down_it_is_unreachable(binaries: Binaries) -> None:
-    with ControlPlane(binaries, stages=[]) as running:
+    with ControlPlane(binaries) as running:
         running._processes["kube-apiserver"].stop()
         with pytest.raises(ApiUnreachableError):
             running.api.version()
@@ -141,21 +147,21 @@ def test_while_the_api_server_is_down_it_is_unreachable(binaries: Binaries) -> N
 
 @pytest.mark.slow
 def test_a_program_that_cannot_start_is_reported_with_its_last_words(
-    binaries: Binaries, quick_stages: list[Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     broken = tmp_path / "kube-apiserver"
     broken.write_text("#!/bin/sh\necho 'listen tcp: address already in use'; exit 1\n")
     broken.chmod(0o755)
     with pytest.raises(RehearsalError, match=r"kube-apiserver ended unexpectedly \(exit code 1\)[\s\S]*already in use"):
-        ControlPlane(dataclasses.replace(binaries, api_server=broken), stages=quick_stages).__enter__()
+        ControlPlane(dataclasses.replace(binaries, api_server=broken)).__enter__()
     assert [path.name for path in tmp_path.iterdir()] == ["kube-apiserver"]
 
 
 @pytest.mark.slow
 def test_an_api_server_that_dies_later_is_the_reason_given(binaries: Binaries) -> None:
     def lose_the_api_server() -> None:
-        with ControlPlane(binaries, stages=[]) as running:
+        with ControlPlane(binaries) as running:
             (pid,) = (pid for pid, name in pids_using(folder_of(running)).items() if name == "kube-apiserver")
             os.kill(pid, signal.SIGKILL)
             assert within(5, lambda: running._processes["kube-apiserver"].exit_code is not None)
@@ -167,7 +173,7 @@ def test_an_api_server_that_dies_later_is_the_reason_given(binaries: Binaries) -
 
 @pytest.mark.slow
 def test_two_side_by_side_know_nothing_of_each_other(binaries: Binaries, control_plane: ControlPlane) -> None:
-    with ControlPlane(binaries, stages=[]) as other:
+    with ControlPlane(binaries) as other:
         other.api.create(config_map("of-the-other"))
         assert control_plane.api.get(CONFIG_MAP, "of-the-other", "default") is None
         folder = folder_of(other)
@@ -182,7 +188,7 @@ PARENT = """
 import sys, time
 from lab.control_plane.build import binaries
 from lab.control_plane.cluster import ControlPlane
-with ControlPlane(binaries(print), stages=[]) as running:
+with ControlPlane(binaries(print)) as running:
     print("up", running.kubeconfig.parent, flush=True)
     time.sleep(600)
 """

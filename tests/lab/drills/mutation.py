@@ -2,51 +2,88 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
-from typing import Any
+import contextlib
+import textwrap
+from collections.abc import Iterator
 
 from lab.engine.pulumi import Pulumi
+from lab.stage.stage import Stage
 
-Inputs = dict[str, Any]
-Mutation = Callable[[str, str, Inputs], bool]
-"""Changes the inputs of a resource of this kind and name in place, and says whether it did."""
+PROGRAM = "whole_program.py"
+HITS = "hits.txt"
+_HEAD = """
+import runpy
+import time
 
-
-def changed(kind: str, change: Callable[[Inputs], None], name: str = "") -> Mutation:
-    """Every resource of this Kubernetes kind (and of this name in the program) with its inputs changed."""
-
-    def mutate(its_kind: str, its_name: str, inputs: Inputs) -> bool:
-        if its_kind != kind or name not in ("", its_name):
-            return False
-        before = copy.deepcopy(inputs)
-        change(inputs)
-        assert inputs != before, f"the change leaves {its_name} as it is"
-        return True
-
-    return mutate
+import pulumi
 
 
-def unlimited(inputs: Inputs) -> None:
-    """A ResourceQuota that refuses nothing."""
-    inputs["spec"]["hard"] = dict.fromkeys(inputs["spec"]["hard"], "10000")
+def broken(kind, name, props, opts):
+{body}
 
 
-def both(*mutations: Mutation) -> Mutation:
-    """One after the other."""
-
-    def mutate(kind: str, name: str, inputs: Inputs) -> bool:
-        hits = [mutation(kind, name, inputs) for mutation in mutations]
-        return any(hits)
-
-    return mutate
+def transformed(args):
+    if broken(args.type_.rpartition(":")[2], args.name, args.props, args.opts):
+        with open({hits!r}, "a") as hits:
+            hits.write(args.name + "\\n")
+    return pulumi.ResourceTransformResult(props=args.props, opts=args.opts)
 
 
-def retain(pulumi: Pulumi, stack: str, kind: str) -> None:
-    """Write into the state that resources of this kind are kept, as if the program had said `retain_on_delete`."""
+pulumi.runtime.register_resource_transform(transformed)
+runpy.run_path({program!r}, run_name="__main__")
+"""
+
+STAMPED = """
+if kind == "ConfigMap":
+    props["data"] = {**props["data"], "at": str(time.time())}
+    return True
+"""
+"""A program that is never the same twice."""
+UNLIMITED = """
+if kind == "ResourceQuota":
+    props["spec"]["hard"] = dict.fromkeys(props["spec"]["hard"], "10000")
+    return True
+"""
+"""A quota that refuses nothing."""
+PRIVILEGED = """
+if kind == "Deployment":
+    props["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    return True
+"""
+"""A server that Autopilot refuses."""
+
+
+@contextlib.contextmanager
+def broken(stage: Stage, *bodies: str) -> Iterator[None]:
+    """Whatever the program registers in the block reaches the engine changed.
+
+    `bodies`: of a function of `kind`, `name`, `props` (the properties as the provider gets them) and `opts`, which says whether it changed
+    one.
+    """
+    folder = stage.updates.pulumi.project.folder
+    program, whole = folder / "__main__.py", folder / PROGRAM
+    program.rename(whole)
+    found = ["hit = False"]
+    for number, body in enumerate(bodies):
+        found += [f"def one_{number}():", textwrap.indent(body.strip(), "    "), f"hit = bool(one_{number}()) or hit"]
+    found.append("return hit")
+    program.write_text(
+        _HEAD.format(body=textwrap.indent("\n".join(found), "    "), hits=str(folder / HITS), program=PROGRAM)
+    )
+    try:
+        yield
+        assert (folder / HITS).is_file(), "the stack has nothing to break like this"
+    finally:
+        (folder / HITS).unlink(missing_ok=True)
+        whole.replace(program)
+
+
+def retain(pulumi: Pulumi, stack: str, *kinds: str) -> None:
+    """Write into the state that resources of these kinds are kept, as if the program had said `retain_on_delete`."""
     exported = pulumi.export(stack)
-    hits = [resource for resource in exported["deployment"]["resources"] if resource["type"].endswith(f":{kind}")]
-    assert hits, f"the stack has no {kind}"
-    for hit in hits:
-        hit["retainOnDelete"] = True
+    for kind in kinds:
+        hits = [resource for resource in exported["deployment"]["resources"] if resource["type"].endswith(f":{kind}")]
+        assert hits, f"the stack has no {kind}"
+        for hit in hits:
+            hit["retainOnDelete"] = True
     pulumi.import_state(stack, exported)

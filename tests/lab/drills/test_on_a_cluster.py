@@ -1,163 +1,123 @@
-"""Drills on a real control plane: each holds for the stack as it is, and fails for a stack that is broken where it looks."""
+"""Drills on a real control plane with the real Kubernetes provider: each holds for the stack as it is, and fails for a broken one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from fleet.preview.offline import open_stack
-from lab.drills import runner
-from lab.drills.catalogue import chosen
+from lab.control_plane.api import PERSISTENT_VOLUME
 from lab.drills.disruption import OTHER_REVISION
-from lab.stage.stage import Stage, Surroundings
+from lab.stage.stage import Stage
 from lab.stage.start import started
 from lab.stage.variants import varied
-from tests.lab.drills.mutation import Inputs, both, changed, retain, unlimited
-from tests.lab.drills.played import (
-    REPORTS,
-    broken,
-    errors,
-    failure,
-    failures,
-    patient,
-    played,
-    restore,
-    without_policies,
-)
+from tests.lab.drills.mutation import PRIVILEGED, STAMPED, UNLIMITED, broken, retain
+from tests.lab.drills.played import failure, failures, impatient, played, without_policies
 
 if TYPE_CHECKING:
-    from lab.cloud.chart import Charts
-    from lab.control_plane.build import Binaries
+    from lab.stage.stage import Surroundings
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
 SERVERS = 2
 """The dev stack with a second server: with one, a budget of two and an update one by one mean nothing."""
-SPEED = 240.0
-LAG_SECONDS = 8.0
-
-
-@pytest.fixture(scope="module")
-def around(binaries: Binaries, charts: Charts) -> Surroundings:
-    """Programs, definitions and speed of every stage here."""
-    from lab.control_plane.custom_resources.definitions import definitions
-
-    found = tuple(definitions(charts.modules))
-    return Surroundings(binaries=binaries, definitions=found, charts=charts, speed=SPEED)
 
 
 @pytest.fixture(scope="module")
 def running(around: Surroundings) -> Iterator[Stage]:
     """One stage for the module, brought up."""
     opened = varied(open_stack(ROOT, "dev"), {"server": {"replicas": SERVERS}})
-    with without_policies(LAG_SECONDS), started(opened, around) as stage:
-        with patient():
-            stage.bring_up()
+    with without_policies(), started(opened, around) as stage:
+        stage.bring_up()
         yield stage
 
 
 @pytest.fixture
 def stage(running: Stage) -> Stage:
     """The stage, set right as a runner does between two drills."""
-    restore(running)
+    running.restore()
     return running
 
 
-def holds(stage: Stage, name: str) -> None:
-    with patient():
-        result = played(stage, name)
-    assert result.passed, (result.gave_up, failures(result), result.findings)
-    assert result.checks
-
-
-def edited(change: str) -> Any:
-    """The server's Deployment with one thing changed in its spec."""
-
-    def surge(inputs: Inputs) -> None:
-        inputs["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": 1, "maxUnavailable": 0}
-
-    def grace(inputs: Inputs) -> None:
-        inputs["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 900
-
-    def privileged(inputs: Inputs) -> None:
-        inputs["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
-
-    return changed("Deployment", {"surge": surge, "grace": grace, "privileged": privileged}[change])
+@pytest.fixture
+def empty(around: Surroundings) -> Iterator[Stage]:
+    """A stage that has not been applied yet."""
+    with without_policies(), started(open_stack(ROOT, "dev"), around) as stage:
+        yield stage
 
 
 # The stack as it is: what no rehearsal of CI plays, and what one server cannot show
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "over-quota",
-        "drain",
-        "rolling-update",
-        "to-zero",
-    ],
-)
+@pytest.mark.parametrize("name", ["over-quota", "drain", "rolling-update", "to-zero"])
 def test_the_sample_stack_holds(stage: Stage, name: str) -> None:
-    holds(stage, name)
+    result = played(stage, name)
+    assert result.passed, (result.gave_up, failures(result), result.findings)
+    assert result.checks
 
 
 # Broken stacks
 
 
 def test_a_program_that_is_never_the_same_twice_fails_second_up(stage: Stage) -> None:
-    def stamped(inputs: Inputs) -> None:
-        inputs["data"] = {**inputs["data"], "at": str(stage.clock.now_seconds())}
-
-    with broken(changed("ConfigMap", stamped)):
+    with broken(stage, STAMPED):
         result = played(stage, "second-up")
-    assert list(failures(result).values()) == ["ConfigMap/weights-qwen3-5-27b-fp8-2e1b213-64gib-script"]
+    assert "ConfigMap/" in failure(result, "changes nothing")
 
 
 def test_a_privileged_container_is_refused_as_autopilot_does_and_the_drill_says_so(stage: Stage) -> None:
-    with broken(edited("privileged")):
+    with broken(stage, PRIVILEGED):
         result = played(stage, "rolling-update")
-    refused = failure(result, "pulumi up")
-    assert refused.startswith("Deployment vllm-dev/qwen35-server: ")
-    assert "privileged" in refused
+    assert "privileged" in failure(result, "pulumi up")
     assert failure(result, "every replica is new") == "0 new"
-    (finding,) = errors(REPORTS[-1].findings)
-    assert "securityContext.privileged" in finding.write
+
+
+def test_servers_in_another_zone_fail_bring_up(stage: Stage) -> None:
+    elsewhere = """
+if kind == "Deployment":
+    pod = props["spec"]["template"]["spec"]
+    pod["nodeSelector"] = {**pod["nodeSelector"], "topology.kubernetes.io/zone": "us-central1-c"}
+    return True
+"""
+    with broken(stage, elsewhere):
+        assert not stage.up().failed
+        stage.until_ready(SERVERS)
+        result = played(stage, "bring-up")
+    assert "us-central1-c" in failure(result, "zones")
 
 
 def test_an_update_to_another_revision_that_fails_half_way_can_be_taken_back(stage: Stage) -> None:
     served = stage.settings.serving.model
     other = {"model": {"id": served.id, "revision": OTHER_REVISION, "sizeGb": served.size_gb}}
-    volumes = {volume["metadata"]["name"] for volume in stage.world.volumes.all()}
-    with broken(edited("privileged")):
+    volumes = {volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)}
+    with broken(stage, PRIVILEGED):
         failed = stage.up(other)
     assert [urn.rpartition("::")[2] for urn in failed.failed] == ["server-deployment"]
     back = stage.up()
     assert back.failed == {}
     assert not [urn for urn in (*back.created, *back.replaced) if "Weights$" in urn]
-    assert {volume["metadata"]["name"] for volume in stage.world.volumes.all()} == volumes
+    assert {volume["metadata"]["name"] for volume in stage.api.list_all(PERSISTENT_VOLUME)} == volumes
     again = stage.up()
     assert not again.changed
 
 
 def test_without_a_quota_a_server_too_many_is_caught(stage: Stage) -> None:
-    with broken(changed("ResourceQuota", unlimited)):
+    with broken(stage, UNLIMITED), impatient():
         stage.up()
         result = played(stage, "over-quota")
-    assert not result.passed
     assert "the refusal" in result.gave_up
-    restore(stage)
-    holds(stage, "over-quota")
 
 
 def test_a_budget_of_two_fails_the_drain(stage: Stage) -> None:
-    def two(inputs: Inputs) -> None:
-        inputs["spec"]["maxUnavailable"] = 2
-
-    with broken(changed("PodDisruptionBudget", two)):
+    two = """
+if kind == "PodDisruptionBudget":
+    props["spec"]["maxUnavailable"] = 2
+    return True
+"""
+    with broken(stage, two):
         stage.up()
         result = played(stage, "drain")
     assert failure(result, "disruption budget") == "disruptionsAllowed was 2"
@@ -166,57 +126,107 @@ def test_a_budget_of_two_fails_the_drain(stage: Stage) -> None:
 
 
 def test_a_quota_that_stays_behind_the_replicas_fails_the_stock_out(stage: Stage) -> None:
-    def pinned(inputs: Inputs) -> None:
-        hard = inputs["spec"]["hard"]
-        hard["requests.nvidia.com/gpu"] = "16"
-        hard["count/pods"] = "1000"
-
-    with broken(changed("ResourceQuota", pinned)):
+    pinned = """
+if kind == "ResourceQuota":
+    props["spec"]["hard"]["requests.nvidia.com/gpu"] = "16"
+    return True
+"""
+    with broken(stage, pinned), impatient():
         result = played(stage, "stock-out")
     assert "a pending replica" in result.gave_up
 
 
-def test_a_surge_pays_for_machines_too_many_and_an_extended_duration_is_warned_of(stage: Stage) -> None:
-    with broken(changed("ResourceQuota", unlimited)):
+def test_a_surge_pays_for_machines_too_many(stage: Stage) -> None:
+    surge = """
+if kind == "Deployment":
+    props["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": 1, "maxUnavailable": 0}
+    return True
+"""
+    with broken(stage, UNLIMITED):
         stage.up()  # apart: Pulumi deletes at the end, and until then the quota would refuse the surge
-    with broken(both(changed("ResourceQuota", unlimited), edited("surge"), edited("grace"))):
+    with broken(stage, UNLIMITED, surge):
         result = played(stage, "rolling-update")
-    # The second surge pod starts while the first pod that it replaces still drains: two machines too many.
-    assert failure(result, f"{8 * SERVERS} GPUs").endswith(str(8 * SERVERS + 16))
-    (warned,) = REPORTS[-1].findings
-    assert warned.severity == "warning"
-    assert warned.found.startswith("terminationGracePeriodSeconds 900 ")
-    assert "600" in warned.found
+    assert failure(result, "GPUs at the same time")
+
+
+def test_a_program_that_holds_its_replicas_fails_pause(stage: Stage) -> None:
+    held = """
+if kind == "Deployment":
+    props["spec"]["replicas"] = 2
+    return True
+"""
+    with broken(stage, held), impatient():
+        result = played(stage, "pause")
+    assert "every replica to go" in result.gave_up
+
+
+def test_a_program_that_writes_its_replicas_each_time_fails_to_zero(stage: Stage) -> None:
+    written = """
+if kind == "Deployment":
+    metadata = props["metadata"]
+    props["metadata"] = {**metadata, "annotations": {**(metadata.get("annotations") or {}), "at": str(time.time())}}
+    props["spec"]["replicas"] = 2
+    opts.ignore_changes = []
+    return True
+"""
+    with broken(stage, written), impatient():
+        result = played(stage, "to-zero")
+    assert result.gave_up or failures(result)
 
 
 def test_servers_that_outlive_the_stack_fail_destroy(running: Stage) -> None:
-    restore(running)
-    retain(running.updates.pulumi, running.stack, "Deployment")
-    # How long the drill waits for machines that never go; nobody uses this stage afterwards.
-    timings = replace(running.timings, scale_down_seconds=60.0)
-    result = played(replace(running, timings=timings), "destroy")
+    running.restore()
+    # With what holds them: the provider waits ten minutes for a claim that a pod uses.
+    retain(running.updates.pulumi, running.stack, "Deployment", "PersistentVolumeClaim", "Namespace")
+    with impatient():  # nobody uses this stage afterwards
+        result = played(running, "destroy")
     assert failure(result, "replica remains")
     assert "every GPU node to go" in result.gave_up
 
 
-def test_a_server_that_downloads_more_than_it_may_write_never_comes_up_and_each_drill_says_so(
-    around: Surroundings,
-) -> None:
-    def small(inputs: Inputs) -> None:
-        amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
-        for part in ("requests", "limits"):
-            amounts[part]["ephemeral-storage"] = "20Gi"
+# Stages of their own
 
-    opened = varied(open_stack(ROOT, "dev"), {"weights": {"source": "huggingface"}})
-    with without_policies(LAG_SECONDS), broken(changed("Deployment", small)):
-        first, second = runner.Runner(opened, around).play(chosen(["bring-up", "over-quota"]))
-    assert first.gave_up == second.gave_up != ""
-    assert second.findings == ()
-    assert not first.passed
-    assert not second.passed
-    (finding,) = errors(first.findings)
-    assert finding.subject.endswith("::server-deployment")
-    assert "storage usage exceeds the total limit of containers 20Gi" in finding.found
+
+@pytest.mark.parametrize("drill", ["killed-up", "restarted-api-server"])
+def test_a_program_that_is_never_the_same_twice_never_recovers(empty: Stage, drill: str) -> None:
+    with broken(empty, STAMPED):
+        result = played(empty, drill)
+    assert failure(result, "another pulumi up changes nothing")
+
+
+@pytest.mark.parametrize("drill", ["killed-up", "late-compute-class"])
+def test_what_an_empty_cluster_shows_holds(empty: Stage, drill: str) -> None:
+    result = played(empty, drill)
+    assert result.passed, (result.gave_up, failures(result))
+
+
+def test_a_second_fault_beside_the_late_kind_fails_the_drill(empty: Stage) -> None:
+    wrong = """
+if kind == "PodDisruptionBudget":
+    props["spec"]["maxUnavailable"] = "two"
+    return True
+"""
+    with broken(empty, wrong):
+        result = played(empty, "late-compute-class")
+    assert failure(result, "fails only at the ComputeClass")
+
+
+def test_a_quota_below_the_replicas_leaves_a_preempted_fleet_incomplete(around: Surroundings) -> None:
+    short = """
+if kind == "ResourceQuota":
+    props["spec"]["hard"]["requests.nvidia.com/gpu"] = "1"
+    return True
+"""
+    opened = varied(open_stack(ROOT, "spot"), {"server": {"replicas": 4}})
+    with without_policies(), started(opened, around) as stage:
+        stage.bring_up()
+        whole = played(stage, "preempt-four")
+        assert whole.passed, (whole.gave_up, failures(whole))
+        stage.restore()
+        with broken(stage, short), impatient():
+            stage.up()
+            result = played(stage, "preempt-four")
+    assert "Ready replicas" in result.gave_up
 
 
 # Servers that share a machine
@@ -229,48 +239,27 @@ def sharing(around: Surroundings) -> Iterator[Stage]:
     server = {"profile": "serve-chat", "replicas": 2, "gpus": 1, "engine": engine}
     machine = {"machine": "g2-standard-24", "capacity": {"mode": "on-demand"}, "model": {"id": "Qwen/Qwen3.5-4B"}}
     opened = varied(open_stack(ROOT, "dev"), {**machine, "server": server})
-    with without_policies(LAG_SECONDS), started(opened, around) as stage:
-        with patient():
-            stage.bring_up()
+    with without_policies(), started(opened, around) as stage:
+        stage.bring_up()
         yield stage
 
 
-@pytest.mark.parametrize("name", ["bring-up", "drain", "stock-out"])
+@pytest.mark.parametrize("name", ["bring-up", "stock-out"])
 def test_servers_that_share_a_machine_hold(sharing: Stage, name: str) -> None:
-    restore(sharing)
-    holds(sharing, name)
+    sharing.restore()
+    result = played(sharing, name)
+    assert result.passed, (result.gave_up, failures(result))
 
 
 def test_three_gpus_are_refused_as_autopilot_does(sharing: Stage) -> None:
-    def three(inputs: Inputs) -> None:
-        amounts = inputs["spec"]["template"]["spec"]["containers"][0]["resources"]
-        for part in ("requests", "limits"):
-            amounts[part]["nvidia.com/gpu"] = "3"
-
-    restore(sharing)
-    with broken(changed("Deployment", three)):
-        result = played(sharing, "rolling-update")
-    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up")
-
-
-def test_without_the_number_of_gpus_each_server_gets_a_machine_of_its_own_and_bring_up_says_so(
-    sharing: Stage,
-) -> None:
-    def unshared(inputs: Inputs) -> None:
-        del inputs["spec"]["template"]["spec"]["nodeSelector"]["cloud.google.com/gke-accelerator-count"]
-
-    restore(sharing)
-    with broken(changed("Deployment", unshared)):
-        sharing.up({"server": {"replicas": 0}})
-        sharing.until("every machine to go", lambda: sharing.meter.gpu_nodes.now == 0, 3600)
-        sharing.up()
-        sharing.until_ready(2)
-        result = played(sharing, "bring-up")
-    assert failure(result, "2 replicas on 1 node").startswith("2 replicas, 2 nodes")
-    assert failure(result, "machine type, g2-standard-24") == "g2-standard-12"
-
-
-def test_a_kind_that_comes_late_costs_a_second_pulumi_up_and_no_download(around: Surroundings) -> None:
-    (result,) = runner.Runner(open_stack(ROOT, "dev"), around).play(chosen(["late-compute-class"]))
-    assert failures(result) == {}
-    assert result.passed
+    three = """
+if kind == "Deployment":
+    amounts = props["spec"]["template"]["spec"]["containers"][0]["resources"]
+    for part in ("requests", "limits"):
+        amounts[part]["nvidia.com/gpu"] = "3"
+    return True
+"""
+    sharing.restore()
+    with broken(sharing, three):
+        result = played(sharing, "second-up")
+    assert "3 GPUs of nvidia-l4 are not allowed: a pod may request 1, 2, 4, 8" in failure(result, "pulumi up succeeds")

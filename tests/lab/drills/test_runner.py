@@ -16,7 +16,6 @@ from lab.control_plane.api import ApiRefusedError, ApiUnreachableError
 from lab.drills import runner as runner_module
 from lab.drills.drill import Drill, Proof
 from lab.drills.runner import Runner
-from lab.results.clock import Clock
 from lab.results.result import DrillBrokenOffError, DrillResult, RehearsalError
 from lab.stage.update_report import UpReport
 
@@ -42,7 +41,6 @@ def fake_stage(script: Script) -> type:
         def __init__(self, _opened: Any, _around: Any) -> None:
             script.stages += 1
             self.number = script.stages
-            self.clock = Clock(60)
             self.api = SimpleNamespace(version=lambda: "v1.36.3")
             self.control_plane = SimpleNamespace(require_running=self.require_running)
             self.updates = SimpleNamespace(pulumi="the engine")
@@ -240,7 +238,7 @@ def test_a_drill_that_could_show_nothing_is_skipped_and_one_that_could_show_some
 def test_results_carry_what_the_proof_has(script: Script) -> None:
     def play(_: Any, proof: Proof) -> None:
         proof.check("it does not hold", False, "17")
-        proof.figure("time", 4, "min", "simulated")
+        proof.figure("servers", 4, "ready")
         proof.findings.append(FOUND)
         proof.retained.append("a disk")  # type: ignore[arg-type]
 
@@ -248,7 +246,7 @@ def test_results_carry_what_the_proof_has(script: Script) -> None:
     (result,) = played.play([drill(script, "a", play)])
     first = result.checks[0]
     assert (first.id, first.subject, first.severity, first.found) == ("a", "it does not hold", "error", "17")
-    assert [(one.name, one.value, one.unit, one.note) for one in result.figures] == [("time", 4, "min", "simulated")]
+    assert [(one.name, one.value, one.note) for one in result.figures] == [("servers", 4, "ready")]
     assert result.findings == (FOUND,)
     assert not result.passed
     assert played.retained == ["a disk"]

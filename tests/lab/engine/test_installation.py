@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from lab.control_plane import build
-from lab.engine.installation import environment, install
+from lab.engine.installation import (
+    PROVIDER,
+    environment,
+    install,
+    kubernetes_provider,
+    plug_in,
+    wanted_provider,
+)
 from lab.results.result import RehearsalError
 
 
@@ -66,3 +73,27 @@ def test_nothing_of_the_users_logins_reaches_it(tmp_path: Path, monkeypatch: pyt
     assert found["PULUMI_BACKEND_URL"] == (tmp_path / "state").as_uri()
     assert found["PULUMI_DEBUG_PROVIDERS"] == "gcp:1,kubernetes:2"
     assert found["PATH"].split(":")[0] == str(own.parent)
+
+
+def test_the_users_provider_is_used_if_it_is_the_sdks_and_found_where_the_engine_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "own" / "plugins" / f"resource-kubernetes-{wanted_provider()}"
+    folder.mkdir(parents=True)
+    (folder / PROVIDER).touch()
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "own"))
+    found = kubernetes_provider(pytest.fail)
+    assert (found.program, found.version) == (folder / PROVIDER, wanted_provider())
+    plug_in(found, tmp_path / "home")
+    (plugged,) = (tmp_path / "home" / "plugins").glob(f"*/{PROVIDER}")
+    assert plugged.resolve() == folder / PROVIDER
+
+
+def test_another_provider_of_the_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "own" / "plugins" / "resource-kubernetes-v4.0.0"
+    folder.mkdir(parents=True)
+    (folder / PROVIDER).touch()
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "own"))
+    monkeypatch.setattr(build, "kubernetes_provider", lambda _: tmp_path / "built")
+    found = kubernetes_provider(pytest.fail)
+    assert (found.program, found.version) == (tmp_path / "built", build.KUBERNETES_PROVIDER.version)

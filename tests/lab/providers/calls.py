@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import grpc
-from pulumi.runtime.proto import provider_pb2, status_pb2
+from pulumi.runtime.proto import provider_pb2
 
-from fleet.preview.record.redact import Redactor
 from fleet.preview.record.wire import decode_struct, encode_struct
-from lab.cloud.chart import Release
-from lab.control_plane.api import ClusterApi, Manifest
 from lab.providers.base import Provider
-from lab.providers.kubernetes.operations import Operations
-from lab.providers.kubernetes.provider import Kubernetes
-from lab.providers.kubernetes.releases import Releases
-from lab.providers.kubernetes.waiter import Waiter
-from lab.providers.observed import Observed
-from lab.results.clock import Clock
-from tests.lab.providers.kubernetes.fake_cluster import FakeCluster
 
-SPEED = 60_000.0
-"""Ten simulated minutes in ten milliseconds."""
 Diff = provider_pb2.DiffResponse
 Kind = provider_pb2.PropertyDiff.Kind
 
 
 class RefusedCallError(Exception):
-    """The provider refused; `half_made` is what the engine keeps all the same."""
+    """The provider refused."""
 
-    def __init__(self, message: str, half_made: Any) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.message, self.half_made = message, half_made
+        self.message = message
 
 
 class Context:
     """Of a call: an abort is an exception of the caller's."""
 
-    def __init__(self) -> None:
-        self.trailer: dict[str, bytes] = {}
-
-    def set_trailing_metadata(self, pairs: Any) -> None:
-        self.trailer = dict(pairs)
-
     def abort(self, code: grpc.StatusCode, message: str) -> None:
         assert code is grpc.StatusCode.UNKNOWN
-        status = status_pb2.Status.FromString(self.trailer["grpc-status-details-bin"])
-        assert status.message == message
-        half_made = provider_pb2.ErrorResourceInitFailed()
-        raise RefusedCallError(
-            message, half_made if [detail for detail in status.details if detail.Unpack(half_made)] else None
-        )
+        raise RefusedCallError(message)
 
 
 class Resource:
@@ -72,18 +47,13 @@ class Resource:
         return decode_struct(answer.inputs), [failure.reason for failure in answer.failures]
 
     def create(self, inputs: dict[str, Any], *, preview: bool = False, timeout: float = 0) -> dict[str, Any]:
-        """Check and create; outputs. What the provider left half made is kept, too."""
+        """Check and create; outputs."""
         checked, wrong = self.check(inputs)
         assert not wrong, wrong
         request = provider_pb2.CreateRequest(
             urn=self.urn, name=self.name, properties=encode_struct(checked), preview=preview, timeout=timeout
         )
-        try:
-            answer = self.provider.Create(request, Context())
-        except RefusedCallError as refusal:
-            if refusal.half_made is not None:
-                self._keep(refusal.half_made.id, checked, decode_struct(refusal.half_made.properties))
-            raise
+        answer = self.provider.Create(request, Context())
         if preview:
             assert not answer.id
             return decode_struct(answer.properties)
@@ -142,20 +112,3 @@ class Resource:
     def _keep(self, id_: str, inputs: dict[str, Any], outputs: dict[str, Any]) -> dict[str, Any]:
         self.id, self.inputs, self.outputs = id_, inputs, outputs
         return outputs
-
-
-def kubernetes(
-    cluster: FakeCluster | ClusterApi,
-    *,
-    charts: Callable[[Release], list[Manifest]] = lambda _: [],
-    speed: float = SPEED,
-    slack_seconds: float = 0.05,
-    upsert: bool = False,
-    secrets: tuple[str, ...] = (),
-) -> Kubernetes:
-    """The provider on a cluster, by default one in memory. Its watches end with the process."""
-    clock, stop, killed = Clock(speed), threading.Event(), threading.Event()
-    api: Any = cluster
-    operations = Operations(api, clock, Waiter(api, clock, stop, slack_seconds), stop, killed, upsert=upsert)
-    observed = Observed(clock)
-    return Kubernetes(observed, api, operations, Releases(operations, charts), Redactor(secrets), stop)

@@ -6,7 +6,7 @@ import pytest
 
 from facts.finding import Finding
 from fleet.report.as_json import json_text
-from lab.report.model import RehearsalReport, advice, redacted
+from lab.report.model import RehearsalReport, redacted
 from lab.report.outline import outline
 from lab.results.result import DrillResult
 from tests.lab.report.samples import (
@@ -15,7 +15,6 @@ from tests.lab.report.samples import (
     late_class,
     preempt_four,
     sample_report,
-    stock_out,
     to_zero,
 )
 
@@ -55,11 +54,6 @@ def test_a_finding_of_several_drills_is_listed_once_with_all_of_them_and_errors_
         (ERROR, ("preempt-four",)),
         (WARNING, ("bring-up", "preempt-four")),
     ]
-
-
-def test_sentences_among_the_figures_are_told_once() -> None:
-    found = advice((preempt_four(), preempt_four(), stock_out()))
-    assert [one.name for one in found] == ["advice to clients"]
 
 
 def test_no_secret_survives_wherever_it_stood() -> None:

@@ -393,7 +393,7 @@ def main() -> int:
                 of_shard=given.of_shard or 128,
             )
     else:
-        with ControlPlane(binaries(lambda _: None), stages=()) as plane:
+        with ControlPlane(binaries(lambda _: None)) as plane:
             found = under_faults(
                 plane,
                 given.documents,

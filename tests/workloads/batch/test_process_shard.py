@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from lab.simulators.local_server import Answer, Request, served
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request, served
 from tests.workloads.batch.server import CRASH, POISON, REFUSED, RESET
 from tests.workloads.batch.world import PREFIX, World, said, wait
 from workloads.batch.pods.process_shard import SHARD_FAILED, TERMINATED, TIME_OVER, WRONG_SETUP, line_number, numbers_of

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from fleet import CODE
-from lab.simulators.bucket import TOKEN_PATH, LocalBucket, is_state_of_a_batch, of_error
-from lab.simulators.local_server import Answer, Request
-from lab.simulators.model_server.node import Evenly
 from settings.derived.batch_pods import BatchPods
+from tests.support.simulators.bucket import TOKEN_PATH, LocalBucket, is_state_of_a_batch, of_error
+from tests.support.simulators.local_server import Answer, Request
+from tests.support.simulators.model_server.node import Evenly
 from tests.workloads.batch.server import READY
 from workloads.batch.job import PROGRAM, Work, job_manifest
 from workloads.batch.pods.process_shard import line_number

@@ -17,7 +17,7 @@ def bare_control_plane() -> Iterator[object]:
     from lab.control_plane.build import binaries
     from lab.control_plane.cluster import ControlPlane
 
-    with ControlPlane(binaries(print), stages=[]) as running:
+    with ControlPlane(binaries(print)) as running:
         yield running
 
 

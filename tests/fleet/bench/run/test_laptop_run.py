@@ -17,9 +17,6 @@ import pytest
 
 from fleet.bench.report.outline import measured
 from lab.control_plane.api import CONFIG_MAP, JOB, ClusterApi
-from lab.simulators.model_server.engine_server import EngineServer
-from lab.simulators.model_server.in_thread import serving
-from lab.simulators.model_server.node import Node, Pace
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.laptop import NAMESPACE, Laptop, laptop
@@ -27,6 +24,9 @@ from tests.fleet.bench.run.real_pod import run_pod
 from tests.fleet.cli.command import ROOT, fleet
 from tests.fleet.clients.fake_google import FakeGoogle
 from tests.support.benchmark import needs_vllm
+from tests.support.simulators.model_server.engine_server import EngineServer
+from tests.support.simulators.model_server.in_thread import serving
+from tests.support.simulators.model_server.node import Node, Pace
 
 pytestmark = [
     pytest.mark.slow,

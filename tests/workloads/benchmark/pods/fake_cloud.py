@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lab.simulators.local_server import Answer, Request
 from tests.fleet.clients.fake_google import FakeGoogle
+from tests.support.simulators.local_server import Answer, Request
 
 
 class FakeCloud(FakeGoogle):

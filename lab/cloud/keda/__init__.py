@@ -1,1 +1,0 @@
-"""Simulated KEDA operator, with real CRDs and the real HPA controller."""
