@@ -20,7 +20,7 @@ from fleet.bench.run.fetching import RUNS
 from fleet.clients.storage import Bucket
 from tests.support import word_tokenizer
 from tests.support.simulators.bucket import TOKEN, LocalBucket
-from tests.support.simulators.model_server.listener import LOOPBACK
+from tests.support.simulators.model_server.engine_server import LOOPBACK
 from tests.support.simulators.model_server.node import Node
 from workloads.pod_programs import PACKAGE, benchmark_programs
 
