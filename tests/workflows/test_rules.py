@@ -53,13 +53,11 @@ def test_an_action_has_one_version_everywhere() -> None:
     assert {action: len(versions) for action, versions in pins.items()} == dict.fromkeys(pins, 1)
 
 
-def test_no_workflow_reads_a_secret_or_runs_a_strangers_code_with_rights() -> None:
+def test_no_workflow_reads_a_secret() -> None:
     for file in FILES:
         text = file.read_text()
         assert "secrets." not in text, file
         assert "secrets:" not in text, file
-    for name, one in ALL.items():
-        assert {"pull_request_target", "workflow_run"}.isdisjoint(one["on"]), name
 
 
 def test_rights_are_given_job_by_job() -> None:
@@ -109,13 +107,6 @@ def test_no_expression_reaches_a_shell() -> None:
             assert "${{" not in step.get("run", ""), name
     for step in read(ACTION)["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
-
-
-def test_no_checkout_leaves_its_token_behind() -> None:
-    for name, job in jobs():
-        for step in job.get("steps", []):
-            if step.get("uses", "").startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False, name
 
 
 def test_every_job_ends_by_itself() -> None:
