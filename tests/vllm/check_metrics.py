@@ -8,7 +8,6 @@ buckets are read from its registry.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from facts.signals.catalogue import Watched, catalogue
 from facts.signals.series import NIXL, SERVER, SLEEP, STEPS, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from fleet.clients.metrics_text import parse
 from tests.facts.signals.names import matchers, metrics
-from tests.vllm.check_parser import Check, _equal, report
+from tests.vllm.check_parser import Check, _equal, run
 
 COUNTED = ("stop", "length", "abort", "error", "repetition")
 
@@ -163,17 +162,5 @@ def checks() -> Iterator[Check]:
     yield "the web server counts requests by groups of status", web_server
 
 
-def main() -> int:
-    """Run every check. 2 without vLLM."""
-    write = sys.stdout.write
-    if importlib.util.find_spec("vllm") is None:
-        sys.stderr.write("vLLM is not installed here: see tests/vllm/check_parser.py\n")
-        return 2
-    from tests.vllm.stand_in import pretend_b200
-
-    pretend_b200()
-    return report(checks(), lambda line: write(f"{line}\n"))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(checks))

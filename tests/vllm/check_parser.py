@@ -615,17 +615,23 @@ def _line(text: str, to: typing.TextIO | None = None) -> None:
     (to or sys.stdout).write(f"{text}\n")
 
 
-def main() -> int:
-    """Run every check on the stand-in node."""
+def run(checks: Callable[[], Iterable[Check]]) -> int:
+    """Run every check on the stand-in node. 2 without vLLM."""
     if importlib.util.find_spec("vllm") is None:
         _line(f"vLLM is not installed here: pip install --no-deps -r tests/vllm/{VERSIONS[-1]}.txt", sys.stderr)
         return 2
-    from tests.vllm.stand_in import pretend_b200, write_model
+    from tests.vllm.stand_in import pretend_b200
 
     pretend_b200()
+    return report(checks(), _line)
+
+
+def _with_a_model() -> Iterator[Check]:
+    from tests.vllm.stand_in import write_model
+
     with tempfile.TemporaryDirectory() as folder:
-        return report(checks(Vllm(write_model(Path(folder) / "model"))), _line)
+        yield from checks(Vllm(write_model(Path(folder) / "model")))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(_with_a_model))
