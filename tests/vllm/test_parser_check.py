@@ -1,4 +1,4 @@
-"""The check against the real parser, as far as it can be tested without vLLM: its verdicts, its samples, its stand-in."""
+"""The check against the real parser, as far as it can be tested without vLLM: its verdicts, its samples, its environment."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from facts.engines import LONGEST_CONTEXT_TOKENS, VERSIONS
-from facts.memory import QWEN3_5_27B
+from facts.engines import VERSIONS
 from settings.sections.engine import Engine, flag_fields
 from tests.support.rows import each_row
 from tests.vllm.check_parser import Check, RefusedError, report, samples
-from tests.vllm.stand_in import ARCHITECTURE
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,24 +86,6 @@ modules = {name.partition(".")[0] for name in set(sys.modules) - before}
 packages = importlib.metadata.packages_distributions()
 print(*sorted({one.lower().replace("_", "-") for module in modules for one in packages.get(module, ())}))
 """
-
-
-def test_the_stand_in_model_has_the_shape_the_planner_computes_with() -> None:
-    text = ARCHITECTURE["text_config"]
-    full = text["num_hidden_layers"] // text["full_attention_interval"]
-    assert (full, text["num_hidden_layers"] - full) == (
-        QWEN3_5_27B.full_attention_layers,
-        QWEN3_5_27B.linear_attention_layers,
-    )
-    assert (text["num_key_value_heads"], text["head_dim"]) == (QWEN3_5_27B.kv_heads, QWEN3_5_27B.head_size)
-    assert (text["linear_num_key_heads"], text["linear_num_value_heads"]) == (
-        QWEN3_5_27B.linear_key_heads,
-        QWEN3_5_27B.linear_value_heads,
-    )
-    assert text["linear_value_head_dim"] == QWEN3_5_27B.linear_value_size
-    assert text["linear_conv_kernel_dim"] == QWEN3_5_27B.convolution_kernel
-    assert text["mtp_num_hidden_layers"] == QWEN3_5_27B.mtp_layers
-    assert text["max_position_embeddings"] == LONGEST_CONTEXT_TOKENS
 
 
 @pytest.mark.parametrize(("version", "torch"), [("0.18.1", "2.10.0"), ("0.33.0", "2.14.0")])
