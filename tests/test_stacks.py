@@ -29,10 +29,6 @@ STACKS = stack_names(ROOT)
 RECORDED = (*STACKS, CODE)
 
 
-def test_there_are_the_stacks_that_the_documentation_promises() -> None:
-    assert set(STACKS) == {"smoke", "dev", "spot", "cud", "batch", "gateway", "prod"}
-
-
 def test_the_first_stack_needs_nothing_but_a_project() -> None:
     settings = parse("smoke", {**read(ROOT, "smoke").config, "gcp:project": "fleet-tests"})
     assert {problem.id for problem in check(settings) if problem.severity != "note"} == set()

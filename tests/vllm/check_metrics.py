@@ -10,14 +10,16 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from facts.releases import at, find
-from facts.signals.catalogue import Watched, catalogue
+from facts.signals.catalogue import catalogue
 from facts.signals.series import NIXL, SERVER, SLEEP, STEPS, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from fleet.clients.metrics_text import parse
+from tests.facts.signals.fleets import EVERYTHING
 from tests.facts.signals.names import matchers, metrics
 from tests.vllm.check_parser import Check, _equal, run
 
@@ -70,17 +72,7 @@ def checks() -> Iterator[Check]:
         _equal(own - at(release).series, set(), "series that facts/data/vllm-series.txt has not")
 
     def same_labels() -> None:
-        every = catalogue(
-            Watched(
-                server="server",
-                namespace="namespace",
-                stack="stack",
-                engines_per_pod=2,
-                release=release,
-                speculative=True,
-                prefix_caching=True,
-            )
-        )
+        every = catalogue(replace(EVERYTHING, release=release))
         queries = [one.expr for one in (*every.recordings, *every.alerts)]
         queries += [query.expr for panel in every.panels for query in panel.queries]
         for query in queries:
