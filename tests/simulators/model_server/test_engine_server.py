@@ -33,7 +33,7 @@ def post(url: str, headers: dict[str, str] | None = None, **body: Any) -> tuple[
 
 def test_a_streams_chunks_are_steps_and_its_usage_counts_tokens_not_chunks() -> None:
     with serving(lambda: server(ranks=1, speculative_tokens=3, acceptance=1.0)) as one:
-        options = {"stream": True, "stream_options": {"include_usage": True}}
+        options: Any = {"stream": True, "stream_options": {"include_usage": True}}
         _, text = post(one.url + COMPLETIONS, prompt="one two three four", max_tokens=9, ignore_eos=True, **options)
     *events, end, nothing = text.split("\n\n")
     *chunks, last = (json.loads(event.removeprefix("data: ")) for event in events)

@@ -106,8 +106,9 @@ def _prompt(api: Api, fields: Mapping[str, Any]) -> str | tuple[int, ...]:
     if not fields.get("stream"):
         raise bad_request("stream: only streams of chats are answered here")
     messages = fields.get("messages")
-    texts = [one.get("content") for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
-    if not texts or not all(isinstance(text, str) for text in texts):
+    given = [one.get("content") for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+    texts = [text for text in given if isinstance(text, str)]
+    if not texts or len(texts) < len(given):
         raise bad_request("messages: a list with at least one message is required, each with a text as its content")
     return "".join(texts)
 
