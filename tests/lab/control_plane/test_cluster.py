@@ -88,11 +88,6 @@ def test_pods_of_a_deployment_get_ready_on_simulated_nodes(control_plane: Contro
 
 
 @pytest.mark.slow
-def test_it_reports_its_kubernetes_version(control_plane: ControlPlane) -> None:
-    assert control_plane.api.version() == "v1.36.3"
-
-
-@pytest.mark.slow
 def test_its_folder_is_closed_to_others_and_it_listens_on_one_loopback_port(control_plane: ControlPlane) -> None:
     folder = folder_of(control_plane)
     assert folder.stat().st_mode & 0o777 == 0o700
