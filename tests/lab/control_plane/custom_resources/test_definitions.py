@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from lab.control_plane.custom_resources.definitions import (
-    INFERENCE_EXTENSION,
     KEDA,
     MODULES,
     gke_definitions,
@@ -67,21 +66,6 @@ def test_a_module_that_was_not_fetched_is_named() -> None:
 def test_a_module_of_another_shape_is_named(tmp_path: Path) -> None:
     with pytest.raises(RehearsalError, match=r"0 files for gatewayclasses, expected one"):
         module_definitions(empty_modules(tmp_path))
-
-
-def test_only_definitions_are_taken_and_only_those_that_gke_has(tmp_path: Path) -> None:
-    folders = empty_modules(tmp_path)
-    expected = []
-    for module, (inside, names) in MODULES.items():
-        for name in names:
-            stem = name if "_" in name else f"group.example_{name}"
-            expected.append(stem)
-            for written in (stem, f"{stem}extra"):
-                text = f"kind: Policy\n---\nkind: CustomResourceDefinition\nmetadata: {{name: {written}}}\n"
-                (folders[module] / inside / f"{written}.yaml").write_text(text)
-    alpha = folders[INFERENCE_EXTENSION] / "config/crd/bases/inference.networking.x-k8s.io_inferencepools.yaml"
-    alpha.write_text("kind: CustomResourceDefinition\nmetadata: {name: alpha}\n")
-    assert [definition["metadata"]["name"] for definition in module_definitions(folders)] == expected
 
 
 @pytest.mark.slow
