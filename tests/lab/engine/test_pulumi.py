@@ -24,7 +24,7 @@ import pulumi
 
 config = pulumi.Config()
 first = pulumi.CustomResource(
-    "sample:index:Thing", "first", {"size": config.get("size") or "1", "keys": [{"of": pulumi.Output.secret("hush")}]}
+    "sample:index:Thing", "first", {"size": config.get("size") or "1", "key": pulumi.Output.secret("hush")}
 )
 pulumi.CustomResource(
     "sample:index:Thing", "second", {"of": first.id, "fixed": config.get("fixed") or "a"},
@@ -75,11 +75,10 @@ def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
     assert second is not None
     assert (first.id, first.inputs, first.type, first.name) == (
         "id-of-first",
-        {"size": "1", "keys": [{"of": "[secret]"}]},
+        {"size": "1", "key": "[secret]"},
         "sample:index:Thing",
         "first",
     )
-    assert first.outputs["keys"] == [{"of": "[secret]"}]
     assert second.dependencies == (FIRST,)
     assert second.property_dependencies == {"of": (FIRST,), "fixed": ()}
     assert second.provider.startswith("urn:pulumi:dev::sample::pulumi:providers:sample::default")
