@@ -1,18 +1,16 @@
 """Restores a release's compile caches in a server pod, and stores them once. A standalone program for pods.
 
-`restore OPTIONS -- PROGRAM [ARGUMENT ...]` runs before the server: it fetches the archive of this key, verifies it, unpacks it
-and becomes the program. Any error or timeout leaves an empty cache: a cold start.
+`restore OPTIONS -- PROGRAM [ARGUMENT ...]` runs before the server: it fetches the archive of this key, unpacks it and becomes the
+program. Any error or timeout leaves an empty cache: a cold start.
 `save OPTIONS` runs beside the server: when the server is healthy and before the pod is ready, it stores the archive under this key
 unless one exists. It never stores a cache after the pod's first request. docs/decisions/07-server.md gives the reasons.
 
-An archive is a 256-byte header with key, size and SHA-256, then an uncompressed tar file of regular files, so that
-the checked size bounds the disk space.
+An archive is an uncompressed tar file of regular files, so that its size bounds the disk space. Its object's name has the key.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import http.client
 import json
 import os
@@ -27,17 +25,16 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO
 
 FOLDERS = ("vllm", "inductor", "triton", "flashinfer", "cute-dsl", "tvm-ffi", "cuda")
-HEADER_BYTES = 256
 MAX_BYTES = 8 * 2**30
 CHUNK = 2**20
 STEP_SECONDS = 20.0
-PAUSES = (1.0, 2.0, 4.0)
+TOKEN_PAUSES = (1.0, 2.0, 4.0)
 TOKEN_PATH = "/computeMetadata/v1/instance/service-accounts/default/token"  # noqa: S105 - a path
 
 Listing = dict[str, tuple[int, float, int]]
@@ -62,23 +59,19 @@ class Store:
         self.storage, self.through, self.metadata = options.storage, options.through, options.metadata
         self.bucket, self.name = options.bucket, f"{options.key}/compile-cache.tar"
 
-    def has(self) -> bool:
-        """Whether the key has an archive."""
-        try:
-            with closing(self._get({})):
-                return True
-        except AbsentError:
-            return False
+    def find(self) -> None:
+        """Raises AbsentError unless the key has an archive."""
+        self._get({}).close()
 
     def fetch(self, file: IO[bytes]) -> int:
-        """Writes the archive to `file` and returns its size."""
+        """Writes the archive to `file`, rewinds it and returns its size."""
         with closing(self._get({"alt": "media"})) as answer:
-            size = 0
-            while chunk := answer.read(CHUNK):
-                size += len(chunk)
-                if size > MAX_BYTES:
-                    raise CacheError(f"the archive is larger than {MAX_BYTES} bytes")
-                file.write(chunk)
+            size = bounded(int(answer.headers.get("Content-Length", -1)))
+            shutil.copyfileobj(answer, file, CHUNK)
+        # http.client takes a connection that ends early for an answer's end, and tarfile a file that ends between two others.
+        if file.tell() != size:
+            raise CacheError(f"received {file.tell()} of {size} bytes")
+        file.seek(0)
         return size
 
     def create(self, file: IO[bytes], size: int) -> bool:
@@ -99,22 +92,15 @@ class Store:
 
     def _get(self, query: dict[str, str]) -> http.client.HTTPResponse:
         path = f"/storage/v1/b/{self.bucket}/o/{urllib.parse.quote(self.name, safe='')}"
-        problem = ""
-        for pause in (*PAUSES, None):
-            try:
-                answer = self._request("GET", f"{path}?{urllib.parse.urlencode(query)}")
-                if answer.status == 200:
-                    return answer
-                problem = f"HTTP {answer.status}: {answer.read(300).decode(errors='replace')}"
-                answer.close()
-                # 403 also means "absent" without permission to list the bucket.
-                if answer.status in (403, 404):
-                    raise AbsentError(problem)
-            except (OSError, http.client.HTTPException) as error:
-                problem = str(error) or type(error).__name__
-            if pause is not None:
-                time.sleep(pause)
-        raise CacheError(f"gs://{self.bucket}/{self.name}: {problem}")
+        answer = self._request("GET", f"{path}?{urllib.parse.urlencode(query)}")
+        if answer.status == 200:
+            return answer
+        with closing(answer):
+            problem = (
+                f"gs://{self.bucket}/{self.name}: HTTP {answer.status}: {answer.read(300).decode(errors='replace')}"
+            )
+        # 403 also means "absent" without permission to list the bucket.
+        raise (AbsentError if answer.status in (403, 404) else CacheError)(problem)
 
     def _request(
         self, method: str, path: str, body: IO[bytes] | None = None, headers: dict[str, str] | None = None
@@ -130,30 +116,30 @@ class Store:
         return connection.getresponse()
 
     def _token(self) -> str:
+        """Asked again: the metadata server answers some seconds after a pod's start.
+
+        Source: GKE docs, "About Workload Identity Federation for GKE", limitations.
+        """
         request = urllib.request.Request(f"{self.metadata}{TOKEN_PATH}", headers={"Metadata-Flavor": "Google"})  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:  # noqa: S310
-                return str(json.load(answer)["access_token"])
-        except (ValueError, KeyError, TypeError):
-            raise OSError("the metadata server's answer holds no token") from None
+        for pause in (*TOKEN_PAUSES, None):
+            try:
+                with urllib.request.urlopen(request, timeout=STEP_SECONDS) as answer:  # noqa: S310
+                    return str(json.load(answer)["access_token"])
+            except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+                problem = str(error) or type(error).__name__
+            if pause is not None:
+                time.sleep(pause)
+        raise CacheError(f"the metadata server gives no token: {problem}")
 
 
 # The archive
 
 
-class Hashing:
-    """A writable file that tracks SHA-256 and size."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file, self.sha256, self.size = file, hashlib.sha256(), 0
-
-    def write(self, data: bytes) -> int:
-        """Writes `data`."""
-        self.size += len(data)
-        if self.size > MAX_BYTES - HEADER_BYTES:
-            raise CacheError(f"the caches are larger than {MAX_BYTES} bytes")
-        self.sha256.update(data)
-        return self.file.write(data)
+def bounded(size: int) -> int:
+    """The size. Raises CacheError if it is above the limit."""
+    if size > MAX_BYTES:
+        raise CacheError(f"{size} bytes are more than {MAX_BYTES}")
+    return size
 
 
 def files_of(cache: Path) -> Listing:
@@ -170,69 +156,40 @@ def files_of(cache: Path) -> Listing:
     return found
 
 
-def pack(cache: Path, key: str, file: IO[bytes]) -> int:
-    """Writes the archive of `cache` to `file` and returns its size. Raises CacheError if a file changes meanwhile."""
+def pack(cache: Path, file: IO[bytes]) -> int:
+    """Writes the archive of `cache` to `file`, rewinds it and returns its size. Raises CacheError if a file changes meanwhile."""
     listing = files_of(cache)
     if not listing:
         raise CacheError(f"{cache} holds no compiled file")
-    file.write(b" " * HEADER_BYTES)
-    body = Hashing(file)
-    with tarfile.open(fileobj=cast(IO[bytes], body), mode="w|", format=tarfile.PAX_FORMAT) as tar:
-        for name, (size, changed, mode) in sorted(listing.items()):
-            entry = tarfile.TarInfo(name)
-            # With fractions of a second: ninja, under FlashInfer, recompiles files older than their source.
-            entry.size, entry.mode, entry.mtime = size, mode, changed
-            with (cache / name).open("rb") as content:
-                tar.addfile(entry, content)
+    bounded(sum(size for size, _, _ in listing.values()))
+    # PAX has times with fractions of a second: ninja, under FlashInfer, recompiles files older than their source.
+    # With `dereference`, a file of two names is two files and no link.
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT, dereference=True) as tar:
+        for name in sorted(listing):
+            tar.add(cache / name, name, recursive=False)
     if files_of(cache) != listing:
         raise CacheError(f"{cache} changed while it was read")
-    about = json.dumps({"key": key, "bytes": body.size, "sha256": body.sha256.hexdigest()}).encode()
-    if len(about) > HEADER_BYTES:
-        raise CacheError(f"the key is too long: {key}")
+    size = bounded(file.tell())
     file.seek(0)
-    file.write(about.ljust(HEADER_BYTES))
-    file.seek(0)
-    return HEADER_BYTES + body.size
-
-
-def checked(file: IO[bytes], key: str, size: int) -> None:
-    """Positions `file` at the tar data. Raises CacheError unless it is a complete archive of this key."""
-    file.seek(0)
-    try:
-        about = json.loads(file.read(HEADER_BYTES))
-        said = (about["key"], about["bytes"] + HEADER_BYTES, about["sha256"])
-    except (ValueError, KeyError, TypeError):
-        raise CacheError("it does not begin as an archive does") from None
-    sha256 = hashlib.sha256()
-    while chunk := file.read(CHUNK):
-        sha256.update(chunk)
-    for what, is_, says in zip(("key", "size", "SHA-256"), (key, size, sha256.hexdigest()), said, strict=True):
-        if is_ != says:
-            raise CacheError(f"its {what} is {is_}, it says {says}")
-    file.seek(HEADER_BYTES)
+    return size
 
 
 def unpack(file: IO[bytes], into: Path) -> int:
-    """Unpacks a verified archive below `into` and returns the number of files. Raises CacheError for anything but a regular
-    file in a known folder.
+    """Unpacks an archive below `into` and returns the number of files. Raises CacheError for anything but a regular file in a
+    known folder, and for a second file of one name.
     """
-    count = 0
-    with tarfile.open(fileobj=file, mode="r:") as tar:
-        for entry in tar:
-            path = PurePosixPath(entry.name)
-            inside = not path.is_absolute() and ".." not in path.parts and len(path.parts) > 1
-            if not entry.isreg() or entry.issparse() or not inside or path.parts[0] not in FOLDERS:
-                raise CacheError(f"it holds {entry.name!r}, which is no file of the caches")
-            target = into / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            content = cast(IO[bytes], tar.extractfile(entry))
-            # Fails if a file or link of this name exists.
-            with target.open("xb") as written:
-                shutil.copyfileobj(content, written, CHUNK)
-            target.chmod(entry.mode & 0o755 | 0o600)
-            os.utime(target, (entry.mtime, entry.mtime))
-            count += 1
-    return count
+
+    def caches_only(entry: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+        path = PurePosixPath(entry.name)
+        known = len(path.parts) > 1 and path.parts[0] in FOLDERS and ".." not in path.parts
+        if not known or not entry.isreg() or entry.issparse() or (into / path).exists():
+            raise CacheError(f"it holds {entry.name!r}, which is no file of the caches")
+        return tarfile.data_filter(entry, folder)
+
+    # With 2, a time or mode that cannot be set is an error, too.
+    with tarfile.open(fileobj=file, mode="r:", errorlevel=2) as tar:
+        tar.extractall(into, filter=caches_only)  # noqa: S202 - the filter refuses what does not belong there
+        return len(tar.getmembers())
 
 
 # The two programs
@@ -278,7 +235,6 @@ def restore(options: argparse.Namespace) -> None:
         # Unlinked: nothing remains if the container is killed.
         with tempfile.TemporaryFile(dir=cache) as file:
             size = Store(options).fetch(file)
-            checked(file, options.key, size)
             return f"{unpack(file, staging)} files, {size / 1e6:.0f} MB restored"
 
     try:
@@ -296,19 +252,18 @@ def save(options: argparse.Namespace) -> None:
 
     def store() -> str:
         with tempfile.TemporaryFile(dir=state) as file:
-            size = pack(Path(options.cache), options.key, file)
+            size = pack(Path(options.cache), file)
             return f"{size / 1e6:.0f} MB " + (
                 "stored" if Store(options).create(file, size) else "not stored, there is one"
             )
 
     def needed() -> str:
-        if Store(options).has():
-            return "stored already, found"
-        raise AbsentError("once the server is healthy")
+        Store(options).find()
+        return "stored already, found"
 
     # After a restart of this container, the server may have answered requests: store nothing.
-    if not begun.exists() and not attempt(options.limit_seconds, needed, "to be stored"):
-        for _ in unhealthy(options.health):
+    if not begun.exists() and not attempt(options.limit_seconds, needed, "to be stored once the server is healthy"):
+        while not healthy(options.health):
             time.sleep(1)
         begun.touch()
         attempt(options.limit_seconds, store, "not stored")
@@ -316,16 +271,13 @@ def save(options: argparse.Namespace) -> None:
     done.touch()
 
 
-def unhealthy(url: str) -> Iterator[None]:
-    """Yields until the server answers."""
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - the pod's own server
-                if answer.status == 200:
-                    return
-        except (OSError, http.client.HTTPException):
-            pass
-        yield
+def healthy(url: str) -> bool:
+    """Whether the server answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - the pod's own server
+            return bool(answer.status == 200)
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
