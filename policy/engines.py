@@ -19,7 +19,8 @@ from facts.lessons.words import (
     TENSOR_PARALLEL_REASON_ANNOTATION,
 )
 from facts.machines import Gpu
-from pods import Server, quantity, servers
+from facts.quantities import quantity
+from pods import Server, servers
 from rule import Resource, ResourceRule, Settings, dig, finding
 
 MODEL_ANNOTATION: Final = "vllm-fleet.dev/model"

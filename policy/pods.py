@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, isfinite
+from math import ceil
 from typing import Any, Final
 
 from facts import engines, node_room
 from facts.lessons.deliberate import exception_for
 from facts.machines import MACHINES, Gpu, Machine, of_accelerator
+from facts.quantities import quantity
 from rule import Resource, dig, has, listed, mapped
 from server_command import Started, is_server_image, server_arguments
 from tokens import ACCELERATOR, ACCELERATOR_COUNT, COMPUTE_CLASS, GPU, INSTANCE_TYPE, ON_PURPOSE, REPRODUCES
@@ -31,24 +32,6 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
 }
 """Path of the pod template of each kind."""
-
-_QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
-_UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
-    f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTP", start=1)
-}
-
-
-def quantity(value: Any) -> float | None:
-    """A Kubernetes quantity ("500m", "64Gi", 8) as a number in its base unit; None if it is not a quantity."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        amount = float(value)
-    elif isinstance(value, str) and (match := _QUANTITY.fullmatch(value.strip())):
-        amount = float(match[1]) * _UNITS.get(match[2] or "", 1.0)
-    else:
-        return None
-    return amount if isfinite(amount) else None
 
 
 def _whole(value: Any) -> int:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import money
+from facts.quantities import quantity
 from objects import all_pods, by_key, namespace_of, number, of_kind, own_name, selects
-from pods import Pod, Server, quantity, servers
+from pods import Pod, Server, servers
 from rule import Resource, dig, listed, mapped
 from tokens import GATEWAY_API, GKE_API, PICKER_CHART, RELEASE, ROUTES
 

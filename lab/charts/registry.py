@@ -10,7 +10,6 @@ import hashlib
 import json
 import socket
 import ssl
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ import yaml
 
 from lab.charts.package import Chart
 from lab.control_plane.credentials import Authority
+from lab.control_plane.listener import Listener
 
 _MOST_BYTES: Final = 1 << 16
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
@@ -27,32 +27,17 @@ Answer = tuple[str, bytes]
 """Content type and body."""
 
 
-class Registry:
+class Registry(Listener):
     """Serves charts. A context manager."""
 
     def __init__(self, charts: Sequence[Chart], authority: Authority) -> None:
         self._authority = authority
         self._answers = dict(answer for chart in charts for answer in (_of_oci if chart.is_oci else _of_index)(chart))
         self._hosts = {chart.host for chart in charts}
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        super().__init__(socket.create_server(("127.0.0.1", 0)), "chart-registry")
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
         self.refused: list[str] = []
         """Hosts that somebody asked for and that the lab does not have."""
-
-    def __enter__(self) -> Registry:
-        threading.Thread(target=self._accept, name="chart-registry", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:  # Closed.
-                return
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, IndexError), connection:

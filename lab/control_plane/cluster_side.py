@@ -14,11 +14,11 @@ import re
 import socket
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any, Final
 
 from lab.control_plane.credentials import Authority
+from lab.control_plane.listener import Listener
 
 SOCKET: Final = "cluster.sock"
 """Without its folder, which is the API server's working folder: a socket's path may have some hundred bytes, and folders for temporary
@@ -42,32 +42,17 @@ def egress_config() -> dict[str, Any]:
     }
 
 
-class ClusterSide:
+class ClusterSide(Listener):
     """Answers on the socket. A context manager."""
 
     def __init__(self, folder: Path, authority: Authority) -> None:
         """`authority`: signs for every name that is called, as the API server's trusted one."""
         self._authority = authority
-        self._socket = _listening(folder)
+        super().__init__(_listening(folder), "cluster-side")
         self.asked: list[str] = []
         """Addresses that the API server wanted to dial, in order."""
 
-    def __enter__(self) -> ClusterSide:
-        threading.Thread(target=self._accept, name="cluster-side", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._socket.accept()
-            except OSError:  # Closed.
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:
             asked = _CONNECT.match(connection.recv(_MOST_BYTES))
             if asked is None:

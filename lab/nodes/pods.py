@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from facts import quantities
+
 GPU: Final = "nvidia.com/gpu"
-_QUANTITY: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
-_UNITS: Final = {"": 1.0, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
-    f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTP", start=1)
-}
 
 
 def quantity(value: Any) -> float:
-    """A Kubernetes quantity ("500m", "64Gi", 8) in its base unit. Raises ValueError."""
-    match = _QUANTITY.fullmatch(str(value))
-    if match is None:
+    """A Kubernetes quantity in its base unit. Raises ValueError."""
+    found = quantities.quantity(value)
+    if found is None:
         raise ValueError(f"{value!r} is not a supported quantity")
-    return float(match[1]) * _UNITS[match[2] or ""]
+    return found
 
 
 def requests(pod: Mapping[str, Any]) -> dict[str, float]:

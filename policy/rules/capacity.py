@@ -9,9 +9,10 @@ from facts.capacity import FLEX_START_MAX_SECONDS, FLEX_START_MIN_SECONDS, MAX_G
 from facts.finding import Finding
 from facts.machines import DEFAULT_MACHINE, MACHINES, Machine, of_accelerator
 from facts.node_labels import BUILT_IN_CLASSES
+from facts.quantities import quantity
 from facts.texts import plural
 from money import is_spot
-from pods import Pod, pods, quantity
+from pods import Pod, pods
 from rule import Resource, ResourceRule, Setting, Settings, dig, finding, has, listed, mapped
 from tokens import (
     ACCELERATOR,

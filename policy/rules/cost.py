@@ -12,8 +12,9 @@ from environment import ENVIRONMENT, why_production
 from facts import ledger
 from facts.finding import Finding
 from facts.names import APP_LABEL, BATCH_MAX_USD, SPENDING_APP
+from facts.quantities import quantity
 from objects import all_pods, named, namespace_of, number, of_kind, shown
-from pods import Pod, fixes_replicas, pods, quantity, servers
+from pods import Pod, fixes_replicas, pods, servers
 from rule import Resource, Setting, Settings, StackRule, dig, finding
 from scalers import most_replicas, scalers
 from tokens import GPU, STACK

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from facts.finding import Finding
+from facts.quantities import quantity
 from objects import named, namespace_of, number, of_kind, shown
-from pods import fixes_replicas, quantity
+from pods import fixes_replicas
 from rule import Resource, Settings, StackRule, dig
 from scalers import scalers
 from tokens import GPU
