@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from facts import ledger
 from facts.engines import Scalar, normalise_environment, normalise_flags
-from facts.ledger import Dispute, Source
+from facts.ledger import Source
 
 Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
 """`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker.
@@ -69,13 +69,9 @@ class Figure:
     shape: ServingShape
     shape_is_complete: bool
     """False if the article does not state all settings of the run."""
-    left_open: tuple[str, ...]
-    """What the article does not state about the run."""
     source: Source
     approximate: bool = False
     """Whether the article rounds it."""
-    client_bound: bool = False
-    """Whether the load generator limited the rate, not the servers."""
     outcome: str | None = None
     """Result of a run without a rate."""
     note: str | None = None
@@ -84,11 +80,6 @@ class Figure:
     dispute_ids: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further published metrics of the run: latency tables, power, utilization."""
-
-    @property
-    def disputed(self) -> tuple[Dispute, ...]:
-        """Contradictions of the sources about this row."""
-        return tuple(ledger.dispute(id_) for id_ in self.dispute_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,10 +235,8 @@ def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str
             workload=raw["workload"],
         ),
         shape_is_complete=raw["complete"],
-        left_open=(*raw["left_open"], *content.get("left_open", ())),
         source=ledger.source(content["source"]),
         approximate=fields.get("approximate", False),
-        client_bound=content.get("client_bound", False),
         outcome=fields.get("outcome"),
         note=fields.get("note"),
         also_published=tuple(fields.get("also_published", ())),

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from fleet.plan.stack_file import POLICY_CONFIG_FOLDER, write_files, wrong_project, wrong_stack
+from fleet.plan.stack_file import POLICY_CONFIG_FOLDER, write_files
 from fleet.plan.stack_text import StackText
 from settings.neighbours import beside_others
-from settings.problems import ArgumentsError, SettingsError
+from settings.problems import SettingsError
 from settings.stack_file import read
 
 _OWN: Final = (
@@ -28,8 +28,6 @@ def copy_stack(root: Path, source: str, stack: str, *, project: str | None) -> t
 
     Raises SettingsError for a source that does not exist or cannot be edited, an existing file, or what `fleet check` refuses.
     """
-    if problems := (*wrong_stack(stack), *wrong_project(project)):
-        raise ArgumentsError(stack, problems)
     found = read(root, source)
     edited = StackText(found.path.read_bytes().decode(), name=found.path.name, stack=source)
     secrets = tuple(sorted(found.secret_keys & {*(edited.get(("config",)) or ())}))

@@ -37,10 +37,6 @@ class Step:
     """Of the new state; of the old one if the resource goes. Secrets are `[secret]`."""
     provider: str
     protect: bool
-    diffs: tuple[str, ...]
-    """Top-level properties that differ."""
-    detailed_diff: Mapping[str, str]
-    """Kind of change by property path, e.g. `update-replace`."""
 
     @property
     def type(self) -> str:
@@ -211,8 +207,6 @@ def _step(metadata: Mapping[str, Any], phase: Phase) -> Step:
         inputs=state.get("inputs") or {},
         provider=metadata["provider"],
         protect=state.get("protect", False),
-        diffs=tuple(metadata.get("diffs") or ()),
-        detailed_diff={path: value["diffKind"] for path, value in (metadata["detailedDiff"] or {}).items()},
     )
 
 
