@@ -51,8 +51,8 @@ EPP_CPU = 10
 EPP_CONNECTIONS = 8_000
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
-# Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
-BENCHMARK_MACHINES = {"c4-standard-16": 16, "c4-standard-32": 32, "c4-standard-48": 48}
+# vCPU and GiB. Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
+BENCHMARK_MACHINES = {"c4-standard-16": (16, 60), "c4-standard-32": (32, 120), "c4-standard-48": (48, 180)}
 # Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, 28,232 ports of a pod to one address. Measured: 24,000 connections of 24
 # clients on loopback (docs/decisions/14-benchmark.md); the rest is for connections that a run before it closed, and others.
 BENCHMARK_CONNECTIONS = 25_000
@@ -163,7 +163,9 @@ def benchmark_clients(
 
 def benchmark_machine(clients: int) -> str:
     """The smallest machine type with a vCPU for every client; the largest where there is none."""
-    return next((name for name, vcpus in BENCHMARK_MACHINES.items() if clients <= vcpus), [*BENCHMARK_MACHINES][-1])
+    return next(
+        (name for name, (vcpus, _) in BENCHMARK_MACHINES.items() if clients <= vcpus), [*BENCHMARK_MACHINES][-1]
+    )
 
 
 def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 from facts import figures, routers
+from facts.capacity import FLEX_START_MAX_SECONDS
 from facts.cost import SECONDS_PER_HOUR
 from facts.machines import DEFAULT_MACHINE
 from facts.routers import RouterSize
@@ -45,6 +46,7 @@ BYTES_PER_TOKEN = 4
 """Of a prompt. Assumed: English text; other languages and code differ by half."""
 _KIB = 1024
 _ALL_OF = 0.999
+_FLEX_START_HOURS = FLEX_START_MAX_SECONDS / SECONDS_PER_HOUR
 # For a missed deadline, suggest the fewest nodes within this factor of the shortest time.
 _WORTH_A_NODE = 1.1
 
@@ -168,8 +170,8 @@ class _Planner:
                 return self._rate(nodes) >= rate / share
             case TokensPerSecond(total_tokens_per_s=tokens):
                 return self._rate(nodes) >= tokens / self.workload.tokens_per_request / share
-            case Batch(deadline_hours=hours):
-                return hours is None or self._hours(nodes) <= hours
+            case Batch():
+                return self._hours(nodes) <= self._most_hours
             case Budget():
                 raise AssertionError("a budget has no capacity to reach")
 
@@ -186,6 +188,14 @@ class _Planner:
         rate = self._rate(nodes, min(self.full * nodes, float(batch.documents)))
         work = batch.documents / (rate * self.question.load_share)
         return (time_to_serve(_first_start(self.question, nodes)).likely_seconds + work) / SECONDS_PER_HOUR
+
+    @property
+    def _most_hours(self) -> float:
+        """Hours that a batch may take: to its deadline, or until flex-start ends its nodes."""
+        batch = self.question.goal
+        assert isinstance(batch, Batch)
+        deadline = inf if batch.deadline_hours is None else batch.deadline_hours
+        return min(deadline, _FLEX_START_HOURS) if self.question.capacity == "flex-start" else deadline
 
     def _affordable(self) -> int:
         """The most nodes within the budget, infrastructure included."""
@@ -286,10 +296,10 @@ class _Planner:
             start = time_to_serve(_first_start(self.question, nodes)).likely_seconds
             hours, count = self._hours(nodes), plural(nodes, "node")
             return PlanImpossibleError(
-                f"{goal.documents:,} documents in {_format_hours(goal.deadline_hours or 0)}: with {count}, start-up takes "
+                f"{goal.documents:,} documents in {_format_hours(self._most_hours)}: with {count}, start-up takes "
                 f"{format_duration(start)} and processing {format_duration(hours * SECONDS_PER_HOUR - start)}; more nodes save little",
                 f"{_format_hours(hours)} with {count}; with cluster and weights in place start-up is shorter",
-                hours / goal.deadline_hours if goal.deadline_hours else None,
+                hours / self._most_hours,
             )
         if self._reaches(most):
             miss = self._missed_on(most)[0]

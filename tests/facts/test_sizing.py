@@ -89,13 +89,6 @@ def test_every_client_has_a_vcpu_as_far_as_machines_have_them() -> None:
     ]
 
 
-def test_the_machines_are_those_that_the_job_asks_for() -> None:
-    from facts.sizing import BENCHMARK_MACHINES
-    from workloads.benchmark.job import MACHINES
-
-    assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES
-
-
 def test_no_node_is_no_fleet() -> None:
     with pytest.raises(ValueError, match="nodes must be 1 or more"):
         sized(nodes=0)

@@ -48,12 +48,12 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 
 
-def outline(plan: Plan, *, written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
-    """The plan. `written`: the files that `--write` created from it; `commands`: what to type next."""
+def outline(plan: Plan, *, command: str = "add", written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
+    """The plan. `command`: what takes `--write`; `written`: the files that it created; `commands`: what to type next instead."""
     question = plan.question
-    ending: tuple[Element, ...] = (Next("add --write STACK", "to write the stack file"),)
-    if written:
-        ending = (Prose(f"Written: {', '.join(written)}"), *map(Next, commands))
+    ending: tuple[Element, ...] = (Next(f"{command} --write STACK", "to write the stack file"),)
+    if commands:
+        ending = some(Prose(f"Written: {', '.join(written)}") if written else None, *map(Next, commands))
     count = len(plan.performance.reasons)
     differences = f", {plural(count, 'difference')}" if plan.performance.factor is None and count else ""
     about = [
