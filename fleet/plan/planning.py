@@ -357,23 +357,14 @@ class _Planner:
     def _sizing(self, fleet: Deployment, maximum: Performance, offered: OfferedLoad) -> Sizing:
         question = self.question
         assert question.profile.weights_gb is not None
-        gateway = question.routing == "inference-gateway"
-        loss = None
-        if gateway:
-            plain = estimate(
-                replace(fleet, routing="cluster-ip"), self.workload, OfferedLoad(in_flight=maximum.in_flight)
-            )
-            loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
         return size(
             nodes=fleet.nodes,
             machine=question.machine,
             weights_gb=question.profile.weights_gb,
-            requests_per_s=maximum.requests_per_s.value,
             output_tokens_per_s=maximum.output_tokens_per_s.value,
             tokens_per_chunk=maximum.tokens_per_chunk,
             in_flight=max(maximum.in_flight, offered.in_flight or 0.0),
-            gateway=gateway,
-            loss_per_token_with_gateway=loss,
+            gateway=question.routing == "inference-gateway",
         )
 
 
@@ -459,7 +450,6 @@ def _size_of(question: PlanQuestion, nodes: int) -> Sizing:
         nodes=nodes,
         machine=question.machine,
         weights_gb=question.profile.weights_gb,
-        requests_per_s=0.0,
         output_tokens_per_s=0.0,
         tokens_per_chunk=1.0,
         in_flight=0.0,
