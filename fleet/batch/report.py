@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -97,9 +97,9 @@ def planned_on(fleets: Machines | OfStack, load: Load) -> tuple[Outline, bool]:
     return _planned(question, command=f"{_command(asked, question)} {choice}")
 
 
-def _planned(question: PlanQuestion, **ending: Any) -> tuple[Outline, bool]:
+def _planned(question: PlanQuestion, *, command: str = "add", commands: Sequence[str] = ()) -> tuple[Outline, bool]:
     try:
-        return plan_outline(plan(question), **ending), True
+        return plan_outline(plan(question), command=command, commands=commands), True
     except PlanImpossibleError as error:
         return impossible(error, question, None), False
 

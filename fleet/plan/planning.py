@@ -8,11 +8,10 @@ from dataclasses import replace
 from math import ceil, inf
 from typing import Literal
 
-from facts import figures, routers
+from facts import figures
 from facts.capacity import FLEX_START_MAX_SECONDS
 from facts.cost import SECONDS_PER_HOUR
 from facts.machines import DEFAULT_MACHINE
-from facts.routers import RouterSize
 from facts.sizing import Sizing, size
 from facts.texts import plural
 from facts.time_to_serve import Start, TimeToServe, time_to_serve
@@ -42,9 +41,6 @@ from fleet.plan.remarks import remarks
 from fleet.plan.search import lowest
 from fleet.report.words import format_duration, format_usd
 
-BYTES_PER_TOKEN = 4
-"""Of a prompt. Assumed: English text; other languages and code differ by half."""
-_KIB = 1024
 _ALL_OF = 0.999
 _FLEX_START_HOURS = FLEX_START_MAX_SECONDS / SECONDS_PER_HOUR
 # For a missed deadline, suggest the fewest nodes within this factor of the shortest time.
@@ -350,7 +346,6 @@ class _Planner:
             maximum=maximum,
             money=money(question, bill, performance, maximum),
             sizing=sizing,
-            routers=_routers(question, maximum),
             time_to_serve=way,
             restart=_restart(question, 1),
             published=_published(question, nodes),
@@ -362,23 +357,14 @@ class _Planner:
     def _sizing(self, fleet: Deployment, maximum: Performance, offered: OfferedLoad) -> Sizing:
         question = self.question
         assert question.profile.weights_gb is not None
-        gateway = question.routing == "inference-gateway"
-        loss = None
-        if gateway:
-            plain = estimate(
-                replace(fleet, routing="cluster-ip"), self.workload, OfferedLoad(in_flight=maximum.in_flight)
-            )
-            loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
         return size(
             nodes=fleet.nodes,
             machine=question.machine,
             weights_gb=question.profile.weights_gb,
-            requests_per_s=maximum.requests_per_s.value,
             output_tokens_per_s=maximum.output_tokens_per_s.value,
             tokens_per_chunk=maximum.tokens_per_chunk,
             in_flight=max(maximum.in_flight, offered.in_flight or 0.0),
-            gateway=gateway,
-            loss_per_token_with_gateway=loss,
+            gateway=question.routing == "inference-gateway",
         )
 
 
@@ -398,16 +384,6 @@ def _verdicts(question: PlanQuestion, performance: Performance) -> Iterator[Verd
         if limit is not None:
             found = getattr(performance, reading)
             yield Verdict(name=name, limit_ms=limit, expected_ms=found.value, high_ms=found.high)
-
-
-def _routers(question: PlanQuestion, full: Performance) -> RouterSize | None:
-    requests_per_s, after_first = full.requests_per_s.value, max(0.0, question.workload.output_tokens.mean - 1)
-    return routers.size(
-        requests_per_s=requests_per_s,
-        prompt_kib=question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
-        chunks_per_s=requests_per_s * (1 + after_first / full.tokens_per_chunk),
-        in_flight=full.in_flight,
-    )
 
 
 def _published(question: PlanQuestion, nodes: int) -> figures.Match:
@@ -474,7 +450,6 @@ def _size_of(question: PlanQuestion, nodes: int) -> Sizing:
         nodes=nodes,
         machine=question.machine,
         weights_gb=question.profile.weights_gb,
-        requests_per_s=0.0,
         output_tokens_per_s=0.0,
         tokens_per_chunk=1.0,
         in_flight=0.0,

@@ -111,7 +111,7 @@ def plan(
     from fleet.doctor.packages import require_batch_packages
 
     require_batch_packages()
-    if wanted.region not in (None, *(known := regions())):
+    if wanted.region is not None and wanted.region not in (known := regions()):
         raise CommandError(f"--region {wanted.region} is not known; {hint(wanted.region, sorted(known))}")
     settings = None
     if wanted.stack is None:

@@ -238,11 +238,6 @@ def _around(plan: Plan) -> Iterator[str]:
         f"network: nodes /{sizing.ranges.nodes_prefix}, pods /{sizing.ranges.pods_prefix}, services /{sizing.ranges.services_prefix}, "
         f"{sizing.nat_ports_per_vm:,} NAT ports per VM"
     )
-    found = plan.routers
-    if found is None:
-        yield "routers: more than a stack may have; plan several stacks"
-    else:
-        yield f"routers, with endpoint.kind leastRequest: {found.replicas} of {found.cpu} vCPU and {found.memory_gib} GiB"
     yield f"to verify the plan: {plural(sizing.benchmark_clients, 'benchmark client')}"
 
 
