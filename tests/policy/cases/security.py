@@ -12,6 +12,7 @@ from tests.policy.case import (
     NODES_GRANT,
     Edit,
     Props,
+    Rule,
     append,
     broken,
     drop,
@@ -54,30 +55,27 @@ def _made(kind: str, props: Props) -> Edit:
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
 _BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
 
+_PLAIN = Rule("secret-in-plain-text")
+_BROAD = Rule("broad-roles")
+_GRANT = Rule("public-grant", stack="spot")
+
 SECRETS = (
-    broken(
-        "secret-in-plain-text",
+    _PLAIN.broken(
         "a token in an annotation",
         put(DEPLOYMENT, "metadata.annotations.note", value=f"download with {_TOKEN}"),
         stack="cud",
         unspeakable=_TOKEN,
     ),
-    broken(
-        "secret-in-plain-text",
-        "a key in a variable of its name",
-        variable(DEPLOYMENT, "VLLM_API_KEY", _KEY),
-        stack="spot",
-        unspeakable=_KEY,
+    _PLAIN.broken(
+        "a key in a variable of its name", variable(DEPLOYMENT, "VLLM_API_KEY", _KEY), stack="spot", unspeakable=_KEY
     ),
-    broken(
-        "secret-in-plain-text",
+    _PLAIN.broken(
         "a key as a word of its own",
         flag(DEPLOYMENT, "--api-key"),
         append(DEPLOYMENT, f"{CONTAINER}.args", _KEY),
         unspeakable=_KEY,
     ),
-    broken(
-        "secret-in-plain-text",
+    _PLAIN.broken(
         "the key in the header of a probe",
         put(
             DEPLOYMENT,
@@ -87,15 +85,14 @@ SECRETS = (
         stack="gateway",
         unspeakable=_KEY,
     ),
-    broken(
-        "secret-in-plain-text",
+    _PLAIN.broken(
         "a password in the address of a mirror",
         put("Job/weights", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
         stack="cud",
         unspeakable=_PASSWORD,
     ),
     *(
-        broken("secret-in-plain-text", what, edit, unspeakable=secret)
+        _PLAIN.broken(what, edit, unspeakable=secret)
         for what, edit, secret in (
             ("a token in an option", _args(f"--hf={_TOKEN}"), _TOKEN),
             ("a key behind =", _args(f"--api-key={_KEY}"), _KEY),
@@ -119,7 +116,7 @@ SECRETS = (
         )
     ),
     *(
-        sound("secret-in-plain-text", what, edit)
+        _PLAIN.sound(what, edit)
         for what, edit in (
             ("a variable in place of a key", _args("--api-key=$(KEY)", "--max-num-batched-tokens=8192")),
             ("a shell's variable", _args("--api-key", "$KEY")),
@@ -142,37 +139,28 @@ _RESULTS = "BucketIAMMember/results"
 _POOLS = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools"
 
 ACCESS = (
-    broken("broad-roles", "nodes that read every bucket", put(NODES_GRANT, "role", value="roles/storage.admin")),
-    broken("broad-roles", "a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
-    broken(
-        "broad-roles",
+    _BROAD.broken("nodes that read every bucket", put(NODES_GRANT, "role", value="roles/storage.admin")),
+    _BROAD.broken("a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
+    _BROAD.broken(
         "a workload that edits the project",
         _made(
             "projects/iAMBinding:IAMBinding",
             {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
         ),
     ),
-    broken(
-        "broad-roles",
-        "a benchmark that may delete its bucket",
-        put(_RESULTS, "role", value="roles/storage.admin"),
-        stack="spot",
+    _BROAD.broken(
+        "a benchmark that may delete its bucket", put(_RESULTS, "role", value="roles/storage.admin"), stack="spot"
     ),
-    sound("broad-roles", "a person", _OWNER, put(NODES_GRANT, "member", value="user:a@b.c")),
-    sound(
-        "broad-roles",
+    _BROAD.sound("a person", _OWNER, put(NODES_GRANT, "member", value="user:a@b.c")),
+    _BROAD.sound(
         "a role of nodes, agreed",
         put(NODES_GRANT, "role", value="roles/storage.admin"),
         nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
     ),
-    sound(
-        "broad-roles",
-        "a machine's role, agreed",
-        _OWNER,
-        put(NODES_GRANT, "member", value=_BOT),
-        agreed=[f"roles/owner {_BOT}"],
+    _BROAD.sound(
+        "a machine's role, agreed", _OWNER, put(NODES_GRANT, "member", value=_BOT), agreed=[f"roles/owner {_BOT}"]
     ),
-    sound("broad-roles", "another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
+    _BROAD.sound("another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
     broken("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
     broken("long-lived-key", "a key for every API", _made("projects/apiKey:ApiKey", {"name": "a"})),
     broken("long-lived-key", "a token", new("t", SECRET, {"type": "kubernetes.io/service-account-token"})),
@@ -181,15 +169,10 @@ ACCESS = (
     broken("node-account-default", "the default one", put(CLUSTER, f"{_DEFAULTS}.serviceAccount", value="default")),
     broken("node-account-default", "a pool", _made("container/nodePool:NodePool", {"nodeConfig": {}})),
     sound("node-account-default", "pools say it", _made("container/cluster:Cluster", {"removeDefaultNodePool": True})),
-    broken(
-        "public-grant",
-        "every pod of the project",
-        put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*"),
-        stack="spot",
-    ),
-    broken("public-grant", "any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers"), stack="spot"),
+    _GRANT.broken("every pod of the project", put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*")),
+    _GRANT.broken("any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers")),
     *(
-        broken("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props))
+        _GRANT.broken(f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props), stack="dev")
         for kind, props in (
             ("storage/bucketIAMBinding:BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
             ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}),
@@ -197,16 +180,11 @@ ACCESS = (
             ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
         )
     ),
-    sound(
-        "public-grant",
-        "one repository's pipeline",
-        put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b"),
-        stack="spot",
-    ),
-    sound(
-        "public-grant",
+    _GRANT.sound("one repository's pipeline", put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b")),
+    _GRANT.sound(
         "a company, behind Identity-Aware Proxy",
         _made("iap/webIamMember:WebIamMember", {"role": "roles/iap.httpsResourceAccessor", "member": "domain:a.b"}),
+        stack="dev",
     ),
 )
 
