@@ -13,37 +13,20 @@ import yaml
 
 from docs.generate import provenance
 from facts import figures, ledger
-from facts.figures import Match, ServingShape, match
+from facts.figures import Match, match
 from facts.ledger import LedgerError
 from fleet.plan.model import calibration
+from tests.facts.test_figures import ARTICLE, ARTICLE_FLAGS
 from tests.fleet.plan.model.published import rows
 
 FLAGS: Mapping[str, Any] = {
-    "data-parallel-size": 8,
-    "max-model-len": 2560,
-    "max-num-batched-tokens": 16384,
-    "kv-cache-dtype": "fp8_e4m3",
-    "gpu-memory-utilization": 0.92,
-    "enable-prefix-caching": True,
-    "enable-chunked-prefill": True,
-    "attention-backend": "FLASHINFER",
-    "optimization-level": 3,
+    **{name: value for name, value in ARTICLE_FLAGS.items() if name != "speculative-config"},
     "speculative-config.method": "mtp",
     "speculative-config.num_speculative_tokens": 1,
     "mamba-cache-mode": "align",
     "mamba-block-size": 8,
 }
-STACK = ServingShape(
-    model="Qwen/Qwen3.5-27B-FP8",
-    engine_version="0.18.0",
-    machine_type="a4-highgpu-8g",
-    replicas=12,
-    gpus_per_replica=8,
-    flags=FLAGS,
-    env={"VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS": "1"},
-    routing="cluster-ip",
-    workload="article",
-)
+STACK = replace(ARTICLE, flags=FLAGS)
 """What the published record is equivalent to, with differences."""
 
 
