@@ -13,14 +13,11 @@ from tests.policy.case import (
     Edit,
     Props,
     Rule,
-    append,
     broken,
     drop,
-    flag,
     new,
     put,
     sound,
-    variable,
 )
 from tokens import SECRET
 
@@ -28,7 +25,6 @@ _DEFAULTS = "clusterAutoscaling.autoProvisioningDefaults"
 # Put together here: a checker of the repository must not take them for real ones.
 _TOKEN = "hf_" + "aBcDeFgH" * 5
 _KEY = "correct-horse-" + "battery-staple"
-_PASSWORD = "swordfish" + "-17"
 
 
 def _in_server(path: str, value: Any) -> Edit:
@@ -65,31 +61,6 @@ SECRETS = (
         put(DEPLOYMENT, "metadata.annotations.note", value=f"download with {_TOKEN}"),
         stack="cud",
         unspeakable=_TOKEN,
-    ),
-    _PLAIN.broken(
-        "a key in a variable of its name", variable(DEPLOYMENT, "VLLM_API_KEY", _KEY), stack="spot", unspeakable=_KEY
-    ),
-    _PLAIN.broken(
-        "a key as a word of its own",
-        flag(DEPLOYMENT, "--api-key"),
-        append(DEPLOYMENT, f"{CONTAINER}.args", _KEY),
-        unspeakable=_KEY,
-    ),
-    _PLAIN.broken(
-        "the key in the header of a probe",
-        put(
-            DEPLOYMENT,
-            f"{CONTAINER}.readinessProbe.httpGet.httpHeaders",
-            value=[{"name": "Authorization", "value": f"Bearer {_KEY}"}],
-        ),
-        stack="gateway",
-        unspeakable=_KEY,
-    ),
-    _PLAIN.broken(
-        "a password in the address of a mirror",
-        put("Job/weights", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
-        stack="cud",
-        unspeakable=_PASSWORD,
     ),
     *(
         _PLAIN.broken(what, edit, unspeakable=secret)
