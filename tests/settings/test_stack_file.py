@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from facts.names import stack_names
 from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.inventory import ROOT
 from tests.support.rows import each_row
 
 
@@ -297,3 +300,20 @@ def test_stacks_are_listed_by_their_files(root: Path) -> None:
     (root / "Pulumi.a.b.yaml").write_text("")
     (root / "Pulumi.x.esc-offline.yaml").write_text("")
     assert stack_names(root) == ("a.b", "x")
+
+
+DECLARED: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+
+
+def test_the_project_file_declares_no_key_of_a_stack_and_makes_no_provider_of_the_ambient_kubeconfig() -> None:
+    """The engine fills in defaults of declared keys, so the program would take an empty key for one that was left out.
+
+    Source: pulumi, sdk/go/common/workspace/config.go (mergeConfig). `value:` of a key of another namespace reaches every stack that does
+    not set it itself.
+    """
+    assert DECLARED == {
+        "pulumi:disable-default-providers": {"value": ["kubernetes"]},
+        "pulumi:tags": {"value": {"workload": "llm-inference", "runs-on": "gke-autopilot"}},
+    }
+    for stack in stack_names(ROOT):
+        assert json.loads(read(ROOT, stack).config["pulumi:disable-default-providers"]) == ["kubernetes"]
