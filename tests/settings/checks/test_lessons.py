@@ -208,23 +208,23 @@ def test_the_mixture_of_experts_runs_kernels_that_write_nothing_into_the_image(
         assert (problem.severity, write in problem.write) == ("error", True)
 
 
-def test_a_gateway_without_its_subnet_is_refused() -> None:
-    problems = found(gateway={"enabled": True}, network={"proxyOnly": {"enabled": False}})
-    assert problems["gateway-without-proxy-only-subnet"].severity == "error"
-    assert "gateway-without-proxy-only-subnet" not in found(gateway={"enabled": True})
+def behind(**epp: int) -> dict[str, Any]:
+    return {"gateway": {"enabled": True, **({"epp": epp} if epp else {})}}
 
 
-@pytest.mark.parametrize(("replicas", "cpu", "level"), [(4, 4, "error"), (3, 4, None), (4, 10, None)])
-def test_a_small_endpoint_picker_is_judged_by_its_connections(replicas: int, cpu: int, level: str | None) -> None:
-    gateway = {"enabled": True, "epp": {"cpu": cpu}}
-    problem = found(gateway=gateway, server={"replicas": replicas}).get("epp-undersized")
+@each_row(
+    ("sections", "id_", "level"),
+    [
+        ({**behind(), "network": {"proxyOnly": {"enabled": False}}}, "gateway-without-proxy-only-subnet", "error"),
+        (behind(), "gateway-without-proxy-only-subnet", None),
+        # A picker is judged by its connections.
+        ({**behind(cpu=4), "server": {"replicas": 4}}, "epp-undersized", "error"),
+        ({**behind(cpu=4), "server": {"replicas": 3}}, "epp-undersized", None),
+        ({**behind(cpu=10), "server": {"replicas": 4}}, "epp-undersized", None),
+        (behind(replicas=2), "epp-replicas-are-standby", "warning"),
+        ({"benchmark": {"enabled": True, "connectionsPerClient": 4000}}, "client-saturates", "error"),
+    ],
+)
+def test_lessons_around_the_servers_are_told(sections: dict[str, Any], id_: str, level: str | None) -> None:
+    problem = found(**sections).get(id_)
     assert (problem and problem.severity) == level
-
-
-def test_endpoint_picker_replicas_are_standby_and_said_to_be() -> None:
-    assert found(gateway={"enabled": True, "epp": {"replicas": 2}})["epp-replicas-are-standby"].severity == "warning"
-
-
-def test_a_benchmark_client_that_saturates_is_refused() -> None:
-    problem = found(benchmark={"enabled": True, "connectionsPerClient": 4000})["client-saturates"]
-    assert problem.severity == "error"

@@ -89,7 +89,7 @@ def test_there_is_one_api_server_per_rank_unless_their_number_is_given() -> None
 
 
 @each_row(
-    ("argument", "reason"),
+    ("extra", "reason"),
     [
         ("-O2", "must be one string"),
         ("--long-prefill-token-threshold 4", "must be one string"),
@@ -105,10 +105,16 @@ def test_there_is_one_api_server_per_rank_unless_their_number_is_given() -> None
         ("--model=other/model", "vllm-fleet:model"),
         ("--config=/tmp/flags.yaml", "would not be checked"),
         ("--enable-auto-tool-choice", "toolCallParser"),
+        ({"HF_TOKEN": "hunter2"}, "looks like a secret"),
+        ({"HOME": "x"}, "set by the server"),
+        ({"VLLM_USE_DEEP_GEMM": "1"}, "a field of the engine"),
+        ({"NOT-A-NAME": "x"}, "not a valid name"),
     ],
 )
-def test_an_extra_flag_that_has_a_place_elsewhere_is_refused_with_that_place(argument: str, reason: str) -> None:
-    assert reason in refusal(extraArgs=(argument,))
+def test_an_extra_flag_or_variable_that_has_a_place_elsewhere_is_refused_with_that_place(
+    extra: str | dict[str, str], reason: str
+) -> None:
+    assert reason in refusal(**{"extraArgs": (extra,)} if isinstance(extra, str) else {"extraEnv": extra})
 
 
 @pytest.mark.parametrize(
@@ -117,20 +123,6 @@ def test_an_extra_flag_that_has_a_place_elsewhere_is_refused_with_that_place(arg
 )
 def test_an_extra_flag_without_a_field_is_taken(argument: str) -> None:
     assert Engine.model_validate({"extraArgs": (argument,)}).extra_args == (argument,)
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("HF_TOKEN", "looks like a secret"),
-        ("HOME", "set by the server"),
-        ("VLLM_USE_DEEP_GEMM", "a field of the engine"),
-        ("NOT-A-NAME", "not a valid name"),
-    ],
-)
-def test_an_extra_variable_that_is_secret_or_set_elsewhere_is_refused(name: str, reason: str) -> None:
-    message = refusal(extraEnv={name: "hunter2"})
-    assert reason in message
 
 
 def test_every_variable_the_pod_sets_is_refused_as_an_extra_one() -> None:
