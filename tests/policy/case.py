@@ -231,6 +231,12 @@ def new(name: str, type_: str, inputs: Props) -> Edit:
     return edit
 
 
+def google(kind: str, **props: Any) -> Edit:
+    """One more resource of Google Cloud, by module and kind: `compute/Disk`."""
+    module, _, name = kind.partition("/")
+    return new("by-hand", f"gcp:{module}/{name[0].lower()}{name[1:]}:{name}", props)
+
+
 # Properties.
 
 

@@ -13,6 +13,7 @@ from tests.policy.case import (
     Rule,
     broken,
     drop,
+    google,
     new,
     put,
     sound,
@@ -68,10 +69,6 @@ def _class(*priorities: dict[str, Any], name: str = "b200", **spec: Any) -> Edit
     return new("class-by-hand", f"kubernetes:{_GKE}/v1:ComputeClass", made)
 
 
-def _google(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props)
-
-
 _NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}
 _ZONES = {"zones": ["europe-west4-b"]}
 _FLEX_PRIORITY = {"flexStart": {"enabled": True}}
@@ -113,8 +110,8 @@ CASES = (
     ),
     broken("reservation-not-specific", "no name", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-name"), stack="cud"),
     broken("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
-    broken("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
-    sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
+    broken("reservation-not-specific", "machines for anybody", google("compute/Reservation", name="b200")),
+    sound("reservation-not-specific", "machines kept", google("compute/Reservation", specificReservationRequired=True)),
     _LIMITS.broken("one minute", _lasting("60", {**_B200, f"{_GKE}/gke-provisioning": "flex-start"}), stack="spot"),
     *(_LIMITS.broken(seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
     _LIMITS.broken("a long priority", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604801))),

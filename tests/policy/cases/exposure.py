@@ -15,6 +15,7 @@ from tests.policy.case import (
     broken,
     delete,
     drop,
+    google,
     new,
     options,
     put,
@@ -35,10 +36,6 @@ def _networks(*cidrs: str, **more: Any) -> Edit:
 
 def _from(*peers: Any) -> Edit:
     return put(_POLICY, "spec.ingress.0.from", value=list(peers))
-
-
-def _compute(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props)
 
 
 _OPEN = Rule("cluster-open")
@@ -99,15 +96,17 @@ CASES = (
     sound("firewall-open", "a ping", append(FIREWALL, "allows", {"protocol": "icmp"}), stack="gateway"),
     broken("service-open", "a port of each node", put(SERVICE, "spec.type", value="NodePort")),
     broken("service-open", "an external load balancer", put(SERVICE, "spec.type", value="LoadBalancer")),
-    broken("service-open", "a forwarding rule", _compute("ForwardingRule", target="t")),
-    broken("service-open", "an address", _compute("Instance", networkInterfaces=[{"accessConfigs": [{}]}])),
+    broken("service-open", "a forwarding rule", google("compute/ForwardingRule", target="t")),
+    broken("service-open", "an address", google("compute/Instance", networkInterfaces=[{"accessConfigs": [{}]}])),
     broken(
         "service-open",
         "any customer's project",
         new("a", SERVICE_ATTACHMENT, {"connectionPreference": "ACCEPT_AUTOMATIC"}),
     ),
     sound("service-open", "an address for each pod", put(SERVICE, "spec.clusterIP", value="None")),
-    sound("service-open", "a rule of the VPC", _compute("ForwardingRule", loadBalancingScheme="INTERNAL_MANAGED")),
+    sound(
+        "service-open", "a rule of the VPC", google("compute/ForwardingRule", loadBalancingScheme="INTERNAL_MANAGED")
+    ),
     _SPACE.broken("the default deny deleted", delete(_DENY), stack="cud"),
     _SPACE.broken("one that lets all in", put(_DENY, "spec.ingress", value=[{}])),
     _SPACE.broken("a policy for some pods", put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}})),

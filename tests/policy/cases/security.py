@@ -11,10 +11,10 @@ from tests.policy.case import (
     DEPLOYMENT,
     NODES_GRANT,
     Edit,
-    Props,
     Rule,
     broken,
     drop,
+    google,
     new,
     put,
     sound,
@@ -41,11 +41,6 @@ def _env(name: str, value: Any) -> Edit:
 
 def _annotated(text: str) -> Edit:
     return put(DEPLOYMENT, "metadata.annotations.note", value=text)
-
-
-def _made(kind: str, props: Props) -> Edit:
-    """One more resource of Google Cloud."""
-    return new("by-hand", f"gcp:{kind}", props)
 
 
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
@@ -99,7 +94,7 @@ SECRETS = (
             ("an image's digest", _annotated("oci://registry.k8s.io/a/b:v1@sha256:0")),
             ("a repository", _annotated("git@github.com:a/b")),
             ("a Secret", new("s", SECRET, {"stringData": {"t": _TOKEN}})),
-            ("a version of a secret", _made("secretmanager/secretVersion:SecretVersion", {"secretData": _TOKEN})),
+            ("a version of a secret", google("secretmanager/SecretVersion", secretData=_TOKEN)),
             ("a provider", new("k", "pulumi:providers:kubernetes", {"kubeconfig": _PEM})),
         )
     ),
@@ -114,9 +109,10 @@ ACCESS = (
     _BROAD.broken("a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
     _BROAD.broken(
         "a workload that edits the project",
-        _made(
-            "projects/iAMBinding:IAMBinding",
-            {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
+        google(
+            "projects/IAMBinding",
+            role="roles/editor",
+            members=["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"],
         ),
     ),
     _BROAD.broken(
@@ -132,29 +128,29 @@ ACCESS = (
         "a machine's role, agreed", _OWNER, put(NODES_GRANT, "member", value=_BOT), agreed=[f"roles/owner {_BOT}"]
     ),
     _BROAD.sound("another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
-    broken("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
-    broken("long-lived-key", "a key for every API", _made("projects/apiKey:ApiKey", {"name": "a"})),
+    broken("long-lived-key", "a key", google("serviceaccount/Key", serviceAccountId="a")),
+    broken("long-lived-key", "a key for every API", google("projects/ApiKey", name="a")),
     broken("long-lived-key", "a token", new("t", SECRET, {"type": "kubernetes.io/service-account-token"})),
-    sound("long-lived-key", "an account", _made("serviceaccount/account:Account", {"accountId": "a"})),
+    sound("long-lived-key", "an account", google("serviceaccount/Account", accountId="a")),
     broken("node-account-default", "the account removed", drop(CLUSTER, f"{_DEFAULTS}.serviceAccount"), stack="spot"),
     broken("node-account-default", "the default one", put(CLUSTER, f"{_DEFAULTS}.serviceAccount", value="default")),
-    broken("node-account-default", "a pool", _made("container/nodePool:NodePool", {"nodeConfig": {}})),
-    sound("node-account-default", "pools say it", _made("container/cluster:Cluster", {"removeDefaultNodePool": True})),
+    broken("node-account-default", "a pool", google("container/NodePool", nodeConfig={})),
+    sound("node-account-default", "pools say it", google("container/Cluster", removeDefaultNodePool=True)),
     _GRANT.broken("every pod of the project", put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*")),
     _GRANT.broken("any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers")),
     *(
-        _GRANT.broken(f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props), stack="dev")
+        _GRANT.broken(f"{kind.rpartition('/')[2]} of {', '.join(props)}", google(kind, **props), stack="dev")
         for kind, props in (
-            ("storage/bucketIAMBinding:BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
-            ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}),
-            ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}),
-            ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
+            ("storage/BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
+            ("storage/BucketACL", {"roleEntities": ["READER:allUsers"]}),
+            ("storage/BucketACL", {"predefinedAcl": "publicRead"}),
+            ("storage/BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
         )
     ),
     _GRANT.sound("one repository's pipeline", put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b")),
     _GRANT.sound(
         "a company, behind Identity-Aware Proxy",
-        _made("iap/webIamMember:WebIamMember", {"role": "roles/iap.httpsResourceAccessor", "member": "domain:a.b"}),
+        google("iap/WebIamMember", role="roles/iap.httpsResourceAccessor", member="domain:a.b"),
         stack="dev",
     ),
 )
