@@ -6,8 +6,7 @@ The fields that replace are those of the offline preview (fleet/preview/compare)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pulumi.runtime.proto import provider_pb2
@@ -20,15 +19,16 @@ _PLAIN: Final = re.compile(r"[\w-]+")
 _KINDS: Final[Mapping[str, str]] = {"added": "ADD", "removed": "DELETE", "changed": "UPDATE", "may change": "UPDATE"}
 
 
-def diff_response(type_: str, old: dict[str, Any], new: dict[str, Any], *, reuses_name: bool | None = None) -> Any:
-    """The answer for a resource of the type.
-
-    `reuses_name`: whether a replacement has the old one's name, so that the old one must go first; by default the inputs tell.
-    """
+def diff_response(type_: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
+    """The answer for a resource of the type."""
     found = list(differences(old, new))
-    deciding = decisive(type_, old, new, found)
-    if type_.startswith("kubernetes:"):
-        deciding = [_bare(one) for one in deciding]
+    return answer(type_, old, new, found, decisive(type_, old, new, found))
+
+
+def answer(
+    type_: str, old: dict[str, Any], new: dict[str, Any], found: Sequence[Difference], deciding: Sequence[Difference]
+) -> Any:
+    """The answer with these differences, of which some decide whether the resource is replaced."""
     replacing = {reason.path for reason in reasons(type_, deciding)}
     detailed = {property_path(one.path): _kind(one, path_text(one.path) in replacing) for one in found}
     replaces = sorted({str(one.path[0]) for one in found if path_text(one.path) in replacing})
@@ -37,7 +37,7 @@ def diff_response(type_: str, old: dict[str, Any], new: dict[str, Any], *, reuse
         changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,
         diffs=sorted({str(one.path[0]) for one in found}),
         replaces=replaces,
-        deleteBeforeReplace=bool(replaces) and deletes_first(type_, old, new, reuses_name),
+        deleteBeforeReplace=bool(replaces) and deletes_first(type_, old, new, None),
         detailedDiff=detailed,
         hasDetailedDiff=True,
     )
@@ -75,16 +75,6 @@ def property_path(path: Path) -> str:
             quoted = step.replace('"', '\\"')
             text += f'["{quoted}"]'
     return text
-
-
-def _bare(difference: Difference) -> Difference:
-    """An unknown value without what it may hold: it replaces a resource if its own path does, not by a path below it. Otherwise a
-    replaced Secret would delete and create each Deployment whose `spec` depends on it.
-
-    Source: pulumi-kubernetes, provider/pkg/provider/provider.go (addPatchValueToDiff: unknown values are null in the patch) and
-    provider/pkg/openapi/match.go (a path below null is not found).
-    """
-    return replace(difference, before=None, after=None) if difference.kind == "may change" else difference
 
 
 def _kind(difference: Difference, replaces: bool) -> Any:

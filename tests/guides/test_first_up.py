@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.providers.google.cloud import CLUSTER, SERVICE, Kind, Refusal
+from lab.providers.google.cloud import CLUSTER, SERVICE
 from tests.guides.lines import ROOT
 from tests.guides.world import World, world
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "first-up.md").read_text(encoding="utf-8")
 NETWORK, NAMESPACE = "gcp:compute/network:Network", "kubernetes:core/v1:Namespace"
 UP = "pulumi up --stack dev"
-REFUSALS: list[tuple[Kind, str, str]] = [
-    ("permission", SERVICE, "Error 403: Required"),
-    ("taken", NETWORK, "already exists"),
-    ("api", "gcp:compute/subnetwork:Subnetwork", "has not been used in project"),
-    ("quota", CLUSTER, "Error 403: Quota"),
-]
-"""Each depends on the one before, so that every `pulumi up` comes further."""
+REFUSALS = {
+    SERVICE: "Error 403: Required 'serviceusage.services.enable' permission for 'projects/my-project', forbidden",
+    NETWORK: "Error 409: The resource 'projects/my-project/global/networks/dev' already exists, alreadyExists",
+    "gcp:compute/subnetwork:Subnetwork": "Error 403: compute.googleapis.com has not been used in project 1 before or it is disabled",
+    CLUSTER: "Error 403: Quota 'CPUS_ALL_REGIONS' exceeded. Limit: 0.0 in region europe-west4., quotaExceeded",
+}
+"""Google's words. Each depends on the one before, so that every `pulumi up` comes further."""
 
 
 def typed(here: World, line: str, *says: str, code: int = 0, names: dict[str, str] | None = None) -> None:
@@ -46,10 +46,10 @@ def killed_while_creating(here: World, type_: str) -> None:
 def test_an_update_that_google_refuses_is_repeated_when_it_may(tmp_path: Path) -> None:
     with world(tmp_path / "run") as here:
         here.provide("dev", up=False)
-        for kind, types, message in REFUSALS:
-            here.cloud.refusals[:] = [Refusal(kind=kind, types=types)]
+        for type_, message in REFUSALS.items():
+            here.cloud.refused = {type_: message}
             typed(here, UP, message, code=1)
-        here.cloud.refusals.clear()
+        here.cloud.refused = {}
         typed(here, UP, " created")
         typed(here, UP, " unchanged")
 

@@ -16,6 +16,7 @@ from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from tests.guides.lines import ROOT
 from tests.support.plain_kubernetes import PlainKubernetes
+from tests.support.refusing_cloud import RefusingCloud
 
 
 class Hold:
@@ -76,7 +77,7 @@ SECONDS = 240
 class World:
     """What a reader of a guide has: a shell, the project, a Google Cloud project."""
 
-    def __init__(self, pulumi: Pulumi, cloud: SimulatedCloud, hold: Hold) -> None:
+    def __init__(self, pulumi: Pulumi, cloud: RefusingCloud, hold: Hold) -> None:
         self.pulumi = pulumi
         self.cloud = cloud
         self.hold = hold
@@ -116,7 +117,7 @@ class World:
 @contextmanager
 def world(folder: Path, root: Path = ROOT) -> Iterator[World]:
     """A new world in `folder`, with a copy of the project in `root`."""
-    cloud, hold = SimulatedCloud(), Hold()
+    cloud, hold = RefusingCloud(), Hold()
     with Served(_Google(cloud, hold), _Kubernetes(hold)) as served:
         yield World(Pulumi(root, folder, providers=served.ports, variables=QUICK), cloud, hold)
         hold.release()

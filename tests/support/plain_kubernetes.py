@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
+from fleet.preview.compare.replacement import decisive
+from fleet.preview.compare.structural_diff import Difference, differences
 from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE, kubernetes_outputs
 from fleet.preview.record.values import UNKNOWN, merge
 from fleet.preview.record.wire import decode_struct
 from lab.providers.base import Provider, type_of
+from lab.providers.diff import answer
 
 
 class PlainKubernetes(Provider):
@@ -25,6 +29,10 @@ class PlainKubernetes(Provider):
     def __init__(self) -> None:
         self._made: Counter[str] = Counter()
         """How often each object was created: each time it gets another uid."""
+
+    def _diff(self, request: Any) -> Any:
+        """As every provider, but that an unknown value replaces an object by its own path alone."""
+        return diff_of(type_of(request.urn), decode_struct(request.old_inputs), decode_struct(request.news))
 
     def check(self, request: Any) -> tuple[dict[str, Any], list[str]]:
         """The inputs; those of a release with a name."""
@@ -54,6 +62,25 @@ class PlainKubernetes(Provider):
 
     def delete(self, request: Any) -> None:
         """Nothing is left."""
+
+
+def diff_of(type_: str, old: dict[str, Any], new: dict[str, Any]) -> Any:
+    """The answer to `Diff` for an object or the provider itself."""
+    found = list(differences(old, new))
+    deciding = decisive(type_, old, new, found)
+    if type_.startswith("kubernetes:"):
+        deciding = [_bare(one) for one in deciding]
+    return answer(type_, old, new, found, deciding)
+
+
+def _bare(difference: Difference) -> Difference:
+    """An unknown value without what it may hold: it replaces a resource if its own path does, not by a path below it. Otherwise a
+    replaced Secret would delete and create each Deployment whose `spec` depends on it.
+
+    Source: pulumi-kubernetes, provider/pkg/provider/provider.go (addPatchValueToDiff: unknown values are null in the patch) and
+    provider/pkg/openapi/match.go (a path below null is not found).
+    """
+    return replace(difference, before=None, after=None) if difference.kind == "may change" else difference
 
 
 def _object(urn: str, inputs: dict[str, Any], before: int) -> tuple[str, dict[str, Any]]:

@@ -6,11 +6,10 @@ would at Google. Nothing takes time in it, and nothing runs.
 
 from __future__ import annotations
 
-import fnmatch
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from fleet.preview.record.synthesis import Cloud, outputs_of
 from fleet.preview.record.values import UNKNOWN, merge, reveal
@@ -38,38 +37,6 @@ ENABLED_AT_FIRST: Final = frozenset(
 _SHARED: Final = ("IamMember:", "IAMMember:", "/service:", "/serviceIdentity:", "/projectUsageExportBucket:")
 """Parts of types whose creation adds to what is there: making one twice is no conflict."""
 
-Kind = Literal["quota", "permission", "api", "taken"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """What Google refuses until it is taken back."""
-
-    kind: Kind
-    types: str = "gcp:*"
-    """Pulumi types, as a shell pattern."""
-    what: str = ""
-    """The quota or permission that is missing."""
-
-    def message(self, type_: str, path: str, cloud: Cloud) -> str:
-        """Google's words."""
-        if self.kind == "quota":
-            quota = self.what or "CPUS_ALL_REGIONS"
-            return (
-                f"googleapi: Error 403: Quota '{quota}' exceeded. Limit: 0.0 in region {cloud.region}., quotaExceeded"
-            )
-        if self.kind == "permission":
-            permission = self.what or f"{service_of(type_).partition('.')[0]}.{_plural(type_)}.create"
-            return f"googleapi: Error 403: Required '{permission}' permission for '{path or cloud.project}', forbidden"
-        if self.kind == "taken":
-            return f"googleapi: Error 409: The resource '{path}' already exists, alreadyExists"
-        service = service_of(type_)
-        return (
-            f"googleapi: Error 403: {service} has not been used in project {cloud.project_number} before or it is disabled. "
-            "Enable it, then retry. If you enabled this API recently, wait a few minutes for the action to propagate to our "
-            "systems and retry., accessNotConfigured"
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
@@ -93,8 +60,6 @@ class SimulatedCloud:
         self._endpoint = endpoint
         self._made: dict[tuple[str, str], Made] = {}
         self._lock = threading.Lock()
-        self.refusals: list[Refusal] = []
-        """What is refused now, by a drill or a shell."""
 
     def all(self) -> tuple[Made, ...]:
         """What exists."""
@@ -102,22 +67,21 @@ class SimulatedCloud:
             return tuple(self._made.values())
 
     def create(self, type_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> Made:
-        """Create a resource. Raises GoogleError: API disabled, refused, or the name is taken."""
+        """Create a resource. Raises GoogleError: API disabled, or the name is taken."""
         path, outputs = self._described(type_, name, inputs, cloud)
-        if (why := self._refused(type_, path, cloud)) is not None:
+        if (why := self._refused(type_, cloud)) is not None:
             raise GoogleError(f"Error creating {_title(type_)}: {why}")
         id_ = path or f"{type_.rpartition(':')[2]}/{cloud.uuid(type_, name)}"
         made = Made(type=type_, id=id_, inputs=inputs, outputs=outputs)
         with self._lock:
             if (type_, id_) in self._made and not any(part in type_ for part in _SHARED):
-                taken = Refusal(kind="taken").message(type_, id_, cloud)
-                raise GoogleError(f"Error creating {_title(type_)}: {taken}")
+                raise GoogleError(f"Error creating {_title(type_)}: {_taken(id_)}")
             self._made[type_, id_] = made
         return made
 
     def update(self, type_: str, id_: str, name: str, inputs: Mapping[str, Any], cloud: Cloud) -> Made:
         """Change a resource in place. Raises GoogleError if it does not exist."""
-        if (why := self._refused(type_, id_, cloud)) is not None:
+        if (why := self._refused(type_, cloud)) is not None:
             raise GoogleError(f"Error updating {_title(type_)} {id_!r}: {why}")
         _, outputs = self._described(type_, name, inputs, cloud)
         with self._lock:
@@ -138,12 +102,6 @@ class SimulatedCloud:
             if made is not None and not _stays(made):
                 del self._made[type_, id_]
 
-    def change(self, type_: str, id_: str, **inputs: Any) -> None:
-        """Change a resource behind Pulumi's back. Raises KeyError."""
-        with self._lock:
-            made = self._made[type_, id_]
-            self._made[type_, id_] = replace(made, inputs={**made.inputs, **inputs}, outputs={**made.outputs, **inputs})
-
     def enabled(self) -> frozenset[str]:
         """The enabled APIs."""
         with self._lock:
@@ -159,14 +117,9 @@ class SimulatedCloud:
             outputs["controlPlaneEndpointsConfig"]["dnsEndpointConfig"]["endpoint"] = self._endpoint
         return path, outputs
 
-    def _refused(self, type_: str, path: str, cloud: Cloud) -> str | None:
-        for refusal in tuple(self.refusals):
-            if fnmatch.fnmatchcase(type_, refusal.types):
-                return refusal.message(type_, path, cloud)
+    def _refused(self, type_: str, cloud: Cloud) -> str | None:
         needed = service_of(type_)
-        if needed and needed not in self.enabled():
-            return Refusal(kind="api").message(type_, path, cloud)
-        return None
+        return _disabled(needed, cloud) if needed and needed not in self.enabled() else None
 
 
 def service_of(type_: str) -> str:
@@ -190,14 +143,21 @@ def _stays(made: Made) -> bool:
     return made.type == SERVICE and made.inputs.get("disableOnDestroy") is False
 
 
+def _disabled(service: str, cloud: Cloud) -> str:
+    return (
+        f"googleapi: Error 403: {service} has not been used in project {cloud.project_number} before or it is disabled. "
+        "Enable it, then retry. If you enabled this API recently, wait a few minutes for the action to propagate to our "
+        "systems and retry., accessNotConfigured"
+    )
+
+
+def _taken(id_: str) -> str:
+    return f"googleapi: Error 409: The resource '{id_}' already exists, alreadyExists"
+
+
 def _not_found(id_: str) -> str:
     return f"googleapi: Error 404: The resource '{id_}' was not found, notFound"
 
 
 def _title(type_: str) -> str:
     return type_.rpartition(":")[2]
-
-
-def _plural(type_: str) -> str:
-    title = _title(type_)
-    return title[:1].lower() + title[1:] + "s"

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lab.engine.pulumi import Pulumi
 from lab.providers.base import Served
-from lab.providers.google.cloud import CLUSTER, SimulatedCloud
+from lab.providers.google.cloud import CLUSTER
 from lab.providers.google.provider import Google
+from tests.support.driven_pulumi import DrivenPulumi
+from tests.support.refusing_cloud import RefusingCloud
 
 pytestmark = pytest.mark.slow
 
@@ -37,28 +38,28 @@ NOW = "--skip-preview"
 
 
 @pytest.fixture
-def cloud() -> SimulatedCloud:
-    return SimulatedCloud()
+def cloud() -> RefusingCloud:
+    return RefusingCloud()
 
 
 @pytest.fixture
-def pulumi(tmp_path: Path, cloud: SimulatedCloud) -> Iterator[Pulumi]:
+def pulumi(tmp_path: Path, cloud: RefusingCloud) -> Iterator[DrivenPulumi]:
     root = tmp_path / "root"
     root.mkdir()
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "__main__.py").write_text(PROGRAM)
     with Served(Google(cloud)) as served:
-        found = Pulumi(root, tmp_path / "run", providers=served.ports)
+        found = DrivenPulumi(root, tmp_path / "run", providers=served.ports)
         assert found.run("stack", "init", "dev").code == 0
         assert found.run("config", "set", "gcp:project", "my-project", "--stack", "dev").code == 0
         yield found
 
 
-def write(pulumi: Pulumi, key: str, value: str) -> None:
+def write(pulumi: DrivenPulumi, key: str, value: str) -> None:
     assert pulumi.run("config", "set", "--path", key, value, "--stack", "dev").code == 0
 
 
-def test_googles_description_judges_inputs_and_its_fields_that_replace_do(pulumi: Pulumi) -> None:
+def test_googles_description_judges_inputs_and_its_fields_that_replace_do(pulumi: DrivenPulumi) -> None:
     write(pulumi, "changed.routingMode", "REGONAL")
     refused = pulumi.up("dev", NOW)
     assert "routingMode" in refused.failures[NET]
@@ -71,7 +72,7 @@ def test_googles_description_judges_inputs_and_its_fields_that_replace_do(pulumi
     assert ways(pulumi) == ["create-replacement", "delete-replaced"]
 
 
-def ways(pulumi: Pulumi) -> list[str]:
+def ways(pulumi: DrivenPulumi) -> list[str]:
     """How the network is replaced."""
     wanted = {"create-replacement", "delete-replaced"}
     return [
@@ -79,7 +80,7 @@ def ways(pulumi: Pulumi) -> list[str]:
     ]
 
 
-def test_a_refresh_finds_what_was_changed_or_deleted_by_hand(pulumi: Pulumi, cloud: SimulatedCloud) -> None:
+def test_a_refresh_finds_what_was_changed_or_deleted_by_hand(pulumi: DrivenPulumi, cloud: RefusingCloud) -> None:
     assert pulumi.up("dev", NOW).succeeded
     made = pulumi.state("dev").get(NET)
     assert made is not None
@@ -98,7 +99,9 @@ def test_a_refresh_finds_what_was_changed_or_deleted_by_hand(pulumi: Pulumi, clo
     assert pulumi.up("dev", NOW).done.operations[NET] == "create"
 
 
-def test_a_protected_cluster_is_deleted_once_the_field_has_been_updated(pulumi: Pulumi, cloud: SimulatedCloud) -> None:
+def test_a_protected_cluster_is_deleted_once_the_field_has_been_updated(
+    pulumi: DrivenPulumi, cloud: RefusingCloud
+) -> None:
     write(pulumi, "protected.deletionProtection", "true")
     assert pulumi.up("dev", NOW).succeeded
     (refused,) = (why for urn, why in pulumi.destroy("dev", NOW).failures.items() if urn.endswith("::cluster"))
