@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, urlencode
 
 if TYPE_CHECKING:
@@ -30,12 +29,6 @@ NO_SUCH_KIND: Final = "no matches for kind"
 """client-go's message for a kind that is not served."""
 
 _JSON: Final = "application/json"
-_WARNING: Final = re.compile(r'^299 [^ ]+ "(.*)"$', re.DOTALL)
-"""Code, agent and quoted text. Source: RFC 9111, section 5.5, and RFC 7234; Kubernetes sends code 299 and no date."""
-_PATCHES: Final[Mapping[str, str]] = {
-    "merge": "application/merge-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +92,7 @@ class ClusterApi:
         self._endpoints: dict[Kind, _Endpoint] = {}
 
     @classmethod
-    def from_kubeconfig(cls, path: Path) -> ClusterApi:
+    def from_kubeconfig(cls, path: Path) -> Self:
         """Client for a kubeconfig's cluster."""
         from kubernetes import client, config
 
@@ -160,15 +153,12 @@ class ClusterApi:
         *,
         field_manager: str = FIELD_MANAGER,
         force: bool = False,
-        warnings: list[str] | None = None,
     ) -> Manifest:
-        """Server-side apply with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError."""
+        """Server-side apply with strict field validation. Raises ApiRefusedError."""
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
         query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
-        return self.raw(
-            "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
-        )
+        return self.raw("PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml")
 
     def create(self, manifest: Mapping[str, Any]) -> Manifest:
         """Create with strict field validation. Raises ApiRefusedError, 409 if the object exists."""
@@ -189,11 +179,10 @@ class ClusterApi:
         body: Any,
         *,
         subresource: str = "",
-        patch_type: str = "merge",
     ) -> Manifest:
-        """Patch an object or its `status` or `scale`. `patch_type` is merge or strategic."""
+        """Merge a patch into an object or its `status` or `scale`."""
         path = self._path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
-        return self.raw("PATCH", path, body=body, content_type=_PATCHES[patch_type])
+        return self.raw("PATCH", path, body=body, content_type="application/merge-patch+json")
 
     def delete(
         self,
@@ -252,9 +241,8 @@ class ClusterApi:
         *,
         body: Any = None,
         content_type: str = _JSON,
-        warnings: list[str] | None = None,
     ) -> Manifest:
-        """One request and its JSON answer; adds warnings to `warnings`."""
+        """One request and its JSON answer."""
         for left in reversed(range(1 + BUSY_RETRIES if method == "GET" else 1)):
             try:
                 response = self._open(method, path, body=body, content_type=content_type, timeout=REQUEST_SECONDS)
@@ -263,8 +251,6 @@ class ClusterApi:
                 if refusal.status != 429 or not left:
                     raise
                 time.sleep(BUSY_PAUSE_SECONDS)
-        if warnings is not None:
-            warnings.extend(warning_texts(response.headers.getlist("Warning")))
         try:
             text = response.data
         except Exception as error:
@@ -375,13 +361,3 @@ def _events(response: Any, stop: threading.Event | None) -> Iterator[tuple[str, 
         if stop is not None and stop.is_set():
             return
         raise ApiUnreachableError(f"the watch ended: {error}") from error
-
-
-def warning_texts(headers: Iterable[str]) -> list[str]:
-    """Distinct texts of `Warning` headers, in order. Formats other than Kubernetes' are returned unchanged."""
-    return list(dict.fromkeys(_warning_text(header.strip()) for header in headers))
-
-
-def _warning_text(header: str) -> str:
-    match = _WARNING.fullmatch(header)
-    return header if match is None else re.sub(r"\\(.)", r"\1", match.group(1))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import Literal
 
 from lab.control_plane.api import ApiRefusedError, ApiUnreachableError, ClusterApi, Kind, Manifest
 
@@ -16,8 +15,6 @@ Listener = Callable[[Change, Manifest, Manifest | None], None]
 """Change, the current (or last) object, and the previous one."""
 RETRY_SECONDS = 0.2
 """Wall time before a retry."""
-
-T = TypeVar("T")
 
 
 class Mirror:
@@ -37,7 +34,7 @@ class Mirror:
         self._api, self._kind, self._namespace = api, kind, namespace
         self._listeners = listeners
         self.objects: dict[tuple[str, str], Manifest] = {}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._listed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"mirror-{kind}", daemon=True)
@@ -57,8 +54,6 @@ class Mirror:
     def stop(self) -> None:
         """Stop. The thread ends with its next event or bookmark; nothing waits for it."""
         self._stop.set()
-        with self._changed:
-            self._changed.notify_all()
 
     def get(self, name: str, namespace: str = "") -> Manifest | None:
         """The object as last seen."""
@@ -66,21 +61,8 @@ class Mirror:
 
     def all(self) -> list[Manifest]:
         """Every object as last seen."""
-        with self._changed:
+        with self._lock:
             return list(self.objects.values())
-
-    def wait_for(self, condition: Callable[[Mirror], T | None], timeout_seconds: float) -> T | None:
-        """The first truthy result of `condition`, checked after every change; None after `timeout_seconds` of wall time."""
-        deadline = time.monotonic() + timeout_seconds
-        while True:
-            with self._changed:
-                found = condition(self)
-                if found:
-                    return found
-                left = deadline - time.monotonic()
-                if left <= 0 or self._stop.is_set():
-                    return None
-                self._changed.wait(left)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -112,14 +94,13 @@ class Mirror:
 
     def _take(self, change: Change, manifest: Manifest) -> None:
         key = _key(manifest)
-        with self._changed:
+        with self._lock:
             before = self.objects.get(key)
             same = before is not None and _version(before) == _version(manifest)
             if change == "deleted":
                 self.objects.pop(key, None)
             else:
                 self.objects[key] = manifest
-            self._changed.notify_all()
         if same and change == "modified":
             return
         for listener in self._listeners:

@@ -15,7 +15,6 @@ from facts.secrets_in_text import SECRET_TEXT
 from fleet.preview.offline import OfflineStack
 from lab.control_plane.cache import Progress
 from lab.engine import installation, state
-from lab.engine.events import Outcome
 from lab.engine.installation import Installation, Plugin
 from lab.engine.operation import OnEvent, Operation
 from lab.engine.project import Project
@@ -135,34 +134,6 @@ class Pulumi:
             on_event=on_event,
         )
 
-    def operate(
-        self,
-        operation: str,
-        stack: str,
-        *options: str,
-        variables: Mapping[str, str] | None = None,
-        on_event: OnEvent = lambda _: None,
-    ) -> Outcome:
-        """Run preview, up, refresh or destroy to its end."""
-        with self.start(operation, stack, *options, variables=variables, on_event=on_event) as running:
-            return running.wait()
-
-    def preview(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
-        """`pulumi preview`."""
-        return self.operate("preview", stack, *options, on_event=on_event)
-
-    def up(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
-        """`pulumi up --yes`, with its preview unless `--skip-preview` is an option."""
-        return self.operate("up", stack, *options, on_event=on_event)
-
-    def refresh(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
-        """`pulumi refresh --yes`."""
-        return self.operate("refresh", stack, *options, on_event=on_event)
-
-    def destroy(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
-        """`pulumi destroy --yes`."""
-        return self.operate("destroy", stack, *options, on_event=on_event)
-
     def unlock(self, stack: str) -> Said:
         """`pulumi cancel`: removes the lock of an update that was killed."""
         return self.run("cancel", "--yes", "--stack", stack)
@@ -175,10 +146,6 @@ class Pulumi:
         """`pulumi stack export`. Raises RehearsalError."""
         exported: dict[str, Any] = json.loads(self._must("stack", "export", "--stack", stack))
         return exported
-
-    def import_state(self, stack: str, exported: Mapping[str, Any]) -> None:
-        """`pulumi stack import` of a changed export. Raises RehearsalError."""
-        self._must("stack", "import", "--stack", stack, given=json.dumps(exported))
 
     def _must(self, *arguments: str, given: str = "") -> str:
         said = self.run(*arguments, given=given)

@@ -25,12 +25,12 @@ from fleet.preview.record.values import UNKNOWN, Secret, paths_of_unknowns
 from fleet.preview.report.model import Policies
 from fleet.preview.stack_preview import preview_stack
 from lab.engine.events import Events, Outcome
-from lab.engine.pulumi import Pulumi
 from lab.providers.base import Served
 from lab.providers.google.cloud import SimulatedCloud
 from lab.providers.google.provider import Google
 from lab.stage.variants import varied
 from tests.guides.world import QUICK
+from tests.support.driven_pulumi import DrivenPulumi
 from tests.support.plain_kubernetes import PlainKubernetes
 from tests.support.stacks import CODE, opened_stack
 
@@ -86,7 +86,7 @@ BACK: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 class Bench:
     """The engine with one stack, and those that it refers to."""
 
-    pulumi: Pulumi
+    pulumi: DrivenPulumi
     stack: str
     before: Recording | None = None
     """The program's, as it is up."""
@@ -103,7 +103,7 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     stack, folder = str(request.param), tmp_path_factory.mktemp("engine")
     with ExitStack() as started:
         served = started.enter_context(Served(Google(SimulatedCloud()), PlainKubernetes()))
-        pulumi = Pulumi(ROOT, folder / "run", providers=served.ports, variables=QUICK)
+        pulumi = DrivenPulumi(ROOT, folder / "run", providers=served.ports, variables=QUICK)
         if stack in HOSTS:
             pulumi.stage(opened_stack(HOSTS[stack]))
             assert pulumi.up(HOSTS[stack], "--skip-preview").succeeded

@@ -16,6 +16,7 @@ from lab.control_plane.api import ApiRefusedError, ClusterApi, Kind
 from tests.lab.autopilot.broken import BROKEN, Broken
 from tests.lab.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
 from tests.lab.shapes import SHAPES, STACKS, manifests
+from tests.support.warning_api import WarningApi
 
 if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane
@@ -34,9 +35,9 @@ PLURALS = {
 
 
 @pytest.fixture(scope="module")
-def ruled(control_plane: ControlPlane, custom_resources: object) -> Iterator[ClusterApi]:
+def ruled(control_plane: ControlPlane, custom_resources: object) -> Iterator[WarningApi]:
     """The session's cluster with Autopilot's rules, for this module alone: other tests make pods that Autopilot would not."""
-    api = control_plane.api
+    api = WarningApi.from_kubeconfig(control_plane.kubeconfig)
     assert custom_resources
     api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     _wait_for_account(api)
@@ -47,20 +48,20 @@ def ruled(control_plane: ControlPlane, custom_resources: object) -> Iterator[Clu
             api.delete(BINDING, binding["metadata"]["name"])
         api.delete(POLICY, policy.name)
     api.delete(NAMESPACE_KIND, NAMESPACE)
+    api.close()
 
 
-def tried(api: ClusterApi, manifest: dict[str, Any]) -> list[Verdict]:
+def tried(api: WarningApi, manifest: dict[str, Any]) -> list[Verdict]:
     """What the rules say about creating this object; nothing is stored."""
-    said: list[str] = []
     try:
-        api.raw("POST", f"{_folder(manifest)}?dryRun=All&fieldValidation=Strict", body=manifest, warnings=said)
+        api.raw("POST", f"{_folder(manifest)}?dryRun=All&fieldValidation=Strict", body=manifest)
     except ApiRefusedError as refusal:
         found = verdict(refusal.message)
         if found is None:
             raise
         assert refusal.status == 403
         return [found]
-    return [found for one in said if (found := verdict(one)) is not None]
+    return [found for one in api.warnings if (found := verdict(one)) is not None]
 
 
 def text(found: Verdict) -> str:
@@ -77,7 +78,7 @@ def is_accepted(api: ClusterApi, manifest: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("one", BROKEN, ids=lambda one: f"{one.policy}-{one.rule}")
-def test_a_rule_finds_what_breaks_it_also_in_a_template(ruled: ClusterApi, one: Broken) -> None:
+def test_a_rule_finds_what_breaks_it_also_in_a_template(ruled: WarningApi, one: Broken) -> None:
     (found,) = [text(verdict) for verdict in tried(ruled, one.broken) if verdict.policy == one.policy]
     assert one.names in found
     assert is_accepted(ruled, one.broken) is (EFFECTS[one.policy] in ("changed", "advised"))
@@ -86,19 +87,19 @@ def test_a_rule_finds_what_breaks_it_also_in_a_template(ruled: ClusterApi, one: 
         assert is_accepted(ruled, made) is (EFFECTS[one.policy] != "refused"), made["kind"]
 
 
-def test_googles_own_namespaces_may_break_every_rule(ruled: ClusterApi) -> None:
+def test_googles_own_namespaces_may_break_every_rule(ruled: WarningApi) -> None:
     agent = pod(hostNetwork=True, volumes=[{"name": "run", "hostPath": {"path": "/run"}}])
     assert not is_accepted(ruled, agent)
     agent["metadata"]["namespace"] = "kube-system"
     assert tried(ruled, agent) == []
 
 
-def test_the_pods_of_a_deployment_that_no_node_can_run_are_refused_one_by_one(ruled: ClusterApi) -> None:
+def test_the_pods_of_a_deployment_that_no_node_can_run_are_refused_one_by_one(ruled: WarningApi) -> None:
     wrong = deployment(gpu_pod({**SPOT, "cloud.google.com/gke-spot": "yes"}))
     wrong["metadata"]["name"] = "never-runs"
     wrong["spec"]["replicas"] = 2
-    said: list[str] = []
-    ruled.apply(wrong, warnings=said)
+    ruled.apply(wrong)
+    said = ruled.warnings
     try:
         assert [found.policy for one in said if (found := verdict(one)) is not None] == ["autopilot-no-node-comes"]
         message = _why_no_replicas(ruled, "never-runs")
@@ -109,7 +110,7 @@ def test_the_pods_of_a_deployment_that_no_node_can_run_are_refused_one_by_one(ru
         ruled.delete(Kind("apps/v1", "Deployment"), "never-runs", NAMESPACE)
 
 
-def test_the_api_server_itself_refuses_gpu_requests_unlike_their_limits(ruled: ClusterApi) -> None:
+def test_the_api_server_itself_refuses_gpu_requests_unlike_their_limits(ruled: WarningApi) -> None:
     """Why there is no policy for it."""
     uneven = gpu_pod()
     uneven["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "4"
@@ -118,7 +119,7 @@ def test_the_api_server_itself_refuses_gpu_requests_unlike_their_limits(ruled: C
 
 
 @pytest.mark.parametrize("name", [*STACKS, *SHAPES])
-def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: ClusterApi, name: str) -> None:
+def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: WarningApi, name: str) -> None:
     looked_at = [one for one in manifests(name) if one["kind"] in PLURALS]
     assert len(looked_at) >= 2
     for manifest in looked_at:
@@ -132,7 +133,7 @@ def test_autopilot_has_nothing_to_say_about_any_object_of_the_program(ruled: Clu
             assert tried(ruled, alone) == [], manifest["metadata"]["name"]
 
 
-def test_every_expression_fits_the_kinds_that_it_is_about(ruled: ClusterApi) -> None:
+def test_every_expression_fits_the_kinds_that_it_is_about(ruled: WarningApi) -> None:
     """The controller manager checks those that name one kind; what reads templates of eight is proved by the objects above."""
     names = {policy.name for policy in policies() if policy.subject != "pods"}
     checked: dict[str, Any] = {}
@@ -146,7 +147,7 @@ def test_every_expression_fits_the_kinds_that_it_is_about(ruled: ClusterApi) -> 
     assert checked == {name: {} for name in names}
 
 
-def test_the_rules_are_in_force_when_install_returns_also_the_second_time(ruled: ClusterApi) -> None:
+def test_the_rules_are_in_force_when_install_returns_also_the_second_time(ruled: WarningApi) -> None:
     for policy in policies():
         for binding in policy.bindings:
             ruled.delete(BINDING, binding["metadata"]["name"])

@@ -10,7 +10,8 @@ import pytest
 from kubernetes import client
 
 from lab.control_plane import api
-from lab.control_plane.api import ApiRefusedError, ClusterApi, warning_texts
+from lab.control_plane.api import ApiRefusedError, ClusterApi
+from tests.support.warning_api import warning_texts
 
 BUSY = (429, b'{"reason": "TooManyRequests", "message": "storage is (re)initializing"}')
 READY = (200, b'{"gitVersion": "v1.36.3"}')

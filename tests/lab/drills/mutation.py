@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from lab.engine.pulumi import Pulumi
 from lab.stage.stage import Stage
+from tests.support.driven_pulumi import import_state
 
 PROGRAM = "whole_program.py"
 HITS = "hits.txt"
@@ -86,4 +87,4 @@ def retain(pulumi: Pulumi, stack: str, *kinds: str) -> None:
         assert hits, f"the stack has no {kind}"
         for hit in hits:
             hit["retainOnDelete"] = True
-    pulumi.import_state(stack, exported)
+    import_state(pulumi, stack, exported)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine.events import Event, Step
-from lab.engine.pulumi import Pulumi
+from tests.support.driven_pulumi import DrivenPulumi
 from tests.support.passing_provider import PassingProvider, served
 
 pytestmark = pytest.mark.slow
@@ -41,19 +41,19 @@ def provider() -> PassingProvider:
 
 
 @pytest.fixture
-def pulumi(tmp_path: Path, provider: PassingProvider) -> Iterator[Pulumi]:
+def pulumi(tmp_path: Path, provider: PassingProvider) -> Iterator[DrivenPulumi]:
     root = tmp_path / "root"
     root.mkdir()
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "__main__.py").write_text(PROGRAM)
     with served(provider) as port:
-        driver = Pulumi(root, tmp_path / "run", providers={"sample": port})
+        driver = DrivenPulumi(root, tmp_path / "run", providers={"sample": port})
         assert driver.run("stack", "init", "dev").code == 0
         yield driver
 
 
 def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
-    pulumi: Pulumi, provider: PassingProvider
+    pulumi: DrivenPulumi, provider: PassingProvider
 ) -> None:
     preview = pulumi.preview("dev")
     assert preview.succeeded, preview.output
@@ -97,7 +97,7 @@ def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
 
 
 def test_a_refused_resource_and_a_broken_program_are_failures_with_their_messages(
-    pulumi: Pulumi, provider: PassingProvider
+    pulumi: DrivenPulumi, provider: PassingProvider
 ) -> None:
     provider.refused["second"] = "quota exceeded"
     outcome = pulumi.up("dev")
@@ -114,7 +114,7 @@ def test_a_refused_resource_and_a_broken_program_are_failures_with_their_message
 
 
 def test_kill_leaves_a_lock_and_a_pending_operation_and_ends_the_program(
-    pulumi: Pulumi, provider: PassingProvider
+    pulumi: DrivenPulumi, provider: PassingProvider
 ) -> None:
     provider.held.clear()
     with pulumi.start("up", "dev", "--skip-preview") as running:
@@ -136,7 +136,7 @@ def test_kill_leaves_a_lock_and_a_pending_operation_and_ends_the_program(
     assert pulumi.state("dev").pending == {}
 
 
-def test_what_a_listener_raises_reaches_the_caller(pulumi: Pulumi) -> None:
+def test_what_a_listener_raises_reaches_the_caller(pulumi: DrivenPulumi) -> None:
     def broken(event: Event) -> None:
         if isinstance(event, Step):
             raise LookupError(event.urn)

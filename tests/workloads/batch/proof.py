@@ -125,7 +125,9 @@ class Kubelet:
 
     def _tell(self, name: str, status: dict[str, Any]) -> None:
         with contextlib.suppress(ApiRefusedError):  # It may be gone.
-            self.api.patch(POD, name, "default", {"status": status}, subresource="status", patch_type="strategic")
+            # As kubelets do: conditions and containers are merged one by one.
+            path = f"/api/v1/namespaces/default/pods/{name}/status"
+            self.api.raw("PATCH", path, body={"status": status}, content_type="application/strategic-merge-patch+json")
 
     def _remove(self, name: str) -> None:
         self.api.delete(POD, name, "default", grace_seconds=0)
