@@ -27,12 +27,12 @@ from tests.fleet.preview.fleets import (
     one_of,
     recording,
 )
-from tests.fleet.preview.programs import TOKEN, fleet_like
+from tests.fleet.preview.programs import TOKEN, whole_fleet
 from tests.fleet.preview.sample_report import PROJECT, STACK, resource
 
 
 def test_a_whole_program_changes_nothing_against_itself() -> None:
-    changes = compare(fleet_like("preview"), fleet_like("preview"))
+    changes = compare(whole_fleet("preview"), whole_fleet("preview"))
     assert (changes.pending, changes.changed, changes.outputs) == (False, (), ())
 
 
