@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Self
 
+from facts.capacity import MAX_GRACE_SECONDS, REMOVAL_SECONDS
 from facts.texts import plural
 from facts.user_error import UserError
 from fleet.batch.stored import Run
@@ -239,13 +240,12 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
         cure = f"pass {_enough_time(fleets, load, most)} from now"
         raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
     servers = option.plan.nodes
-    if servers > most and deadline is not None:
+    if servers > most:
+        limit = "to end before flex-start ends the servers" if deadline is None else deadline.words
         raise UserError(
-            f"{deadline.words} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
+            f"{limit} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
             f"pass {_enough_time(fleets, load, most)}, or --servers {most} without keeping it"
         )
-    if option.misses:
-        raise UserError(f"{'; '.join(option.misses)}; pass --servers with more, or use a stack with another capacity")
     return _sized(option, servers, load, settings)
 
 
@@ -301,11 +301,12 @@ def _sized(option: Option, servers: int, load: Load, settings: Settings) -> Size
 
 def idle_seconds(settings: Settings) -> float:
     """From the end of the batch's time until its machines are gone, at most: a Job whose pods wait for a node lives on, and KEDA counts
-    them; its cooldown begins with its last count.
+    them; its cooldown begins with its last count. A server then has its grace period to end, and its machine is idle after that.
     """
     if not settings.scales_by_batch:
         return 0.0
-    return OVER_SECONDS + BATCH_POLL_SECONDS + BATCH_DOWN_SECONDS + settings.placement.idle_seconds
+    counted = OVER_SECONDS + BATCH_POLL_SECONDS + BATCH_DOWN_SECONDS
+    return counted + MAX_GRACE_SECONDS + settings.placement.idle_seconds + REMOVAL_SECONDS
 
 
 def _raise(servers: int, settings: Settings) -> str:

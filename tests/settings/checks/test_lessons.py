@@ -156,7 +156,7 @@ def test_the_articles_printed_flags_are_told_one_way_out() -> None:
         problems["prefix-cache-never-hits"].write
         == "enablePrefixCaching: null, mambaCacheMode: null, mambaBlockSize: null"
     )
-    assert {one.severity for one in found(server={"engine": mended}).values()} == {"deliberate", "note"}
+    assert {one.severity for one in found(server={"engine": mended}).values()} == {"deliberate"}
 
 
 def test_in_production_an_advisory_that_a_later_release_fixes_is_refused() -> None:

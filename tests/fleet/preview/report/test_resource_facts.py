@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,29 +21,6 @@ def facts(stack: str, kind: str) -> list[tuple[str, ...]]:
 def test_the_network_shows_its_ranges() -> None:
     assert ("10.0.0.0/20", "pods 10.64.0.0/14", "services 10.32.0.0/20") in facts("gateway", "compute.Subnetwork")
     assert ("10.8.0.0/23", "proxies only") in facts("gateway", "compute.Subnetwork")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"points": []}', '{"points": [{"connections": "many"}]}', "null"])
-def test_a_run_that_is_none_is_listed_as_a_file(text: str) -> None:
-    made = resource("kubernetes:core/v1:ConfigMap", "x", inputs={"data": {"run.json": text}})
-    assert facts_of(made) == ("run.json",)
-
-
-def test_a_sweep_shows_its_highest_load() -> None:
-    points = [{"connections": 100, "clients": 1}, {"connections": 2000, "clients": 2}]
-    run = json.dumps({"points": points, "repeats": 1, "workload": {"name": "trace"}})
-    made = resource("kubernetes:core/v1:ConfigMap", "x", inputs={"data": {"run.json": run}})
-    assert facts_of(made) == ("workload trace", "2 loads up to 2,000 in flight from 2 clients", "1 repeat", "run.json")
-
-
-def test_a_deny_all_policy_says_so() -> None:
-    policy = resource(
-        "kubernetes:networking.k8s.io/v1:NetworkPolicy",
-        "default-deny",
-        inputs={"spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}},
-    )
-    (denied,) = facts_of(policy)
-    assert {"all", "ingress", "egress"} < set(denied.split())
 
 
 @pytest.mark.parametrize(
