@@ -9,17 +9,15 @@ from dataclasses import replace
 from datetime import datetime
 from email.message import Message
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from facts.signals import logs
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request, served
 from workloads.spending import guard as program
 from workloads.spending.api import Api
 from workloads.spending.guard import CLOSED, QUOTA, Guard
@@ -559,43 +557,23 @@ def test_a_pause_does_not_need_an_owner(cluster: Cluster, guarding: Any) -> None
     assert cluster.deleted == ["a"]
 
 
-class Lists(BaseHTTPRequestHandler):
-    """A list of pods in pages, as an API server gives it."""
-
-    pods: list[Any]
-    asked: list[int]
-
-    def do_GET(self) -> None:
-        query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        at, size = int(query.get("continue", 0)), int(query["limit"])
-        self.asked.append(size)
-        assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
-        more = {"continue": str(at + size)} if at + size < len(self.pods) else {}
-        body = json.dumps({"metadata": more, "items": self.pods[at : at + size]}).encode()
-        self.send_response_only(200)
-        self.send_header("Date", formatdate(START, usegmt=True))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
-
-
 def test_pods_are_read_in_pages(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
-    Lists.pods = [{"metadata": {"name": f"p{number}"}} for number in range(250)]
-    Lists.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Lists)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        api = Api(f"http://127.0.0.1:{server.server_address[1]}", tmp_path)
-        found = [one["metadata"]["name"] for one in api.each(f"/pods?{program._NOT_OVER}")]
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert found == [f"p{number}" for number in range(250)]
-    assert (Lists.asked, api.date) == ([100, 100, 100], START)
+    pods = [{"metadata": {"name": f"p{number}"}} for number in range(250)]
+    asked = []
+
+    def page(request: Request) -> Answer:
+        begin, size = int(request.query.get("continue", 0)), int(request.query["limit"])
+        asked.append(size)
+        assert request.query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+        more = {"continue": str(begin + size)} if begin + size < len(pods) else {}
+        body = {"metadata": more, "items": pods[begin : begin + size]}
+        return Answer(200, json.dumps(body).encode(), {"Date": formatdate(START, usegmt=True)})
+
+    with served(page) as port:
+        api = Api(f"http://127.0.0.1:{port}", tmp_path)
+        assert list(api.each(f"/pods?{program._NOT_OVER}")) == pods
+    assert (asked, api.date) == ([100, 100, 100], START)
 
 
 def test_what_is_shipped_is_the_program() -> None:
