@@ -31,15 +31,6 @@ def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_i
     assert selector == {"cloud.google.com/compute-class": resource.inputs["metadata"]["name"]}
 
 
-def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> None:
-    priority = spec(capacity=FULL)["priorities"][0]
-    assert "location" not in priority
-    assert priority["reservations"] == {
-        "affinity": "Specific",
-        "specific": [{"name": "b200-block", "project": "capacity-pool", "zones": ["europe-west4-b"]}],
-    }
-
-
 def test_the_other_priorities_stay_where_the_weights_are() -> None:
     priorities = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
     assert [priority["location"]["zones"] for priority in priorities[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2

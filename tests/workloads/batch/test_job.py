@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from typing import Any
 
 from settings.derived.batch_pods import BatchPods
@@ -117,9 +115,3 @@ def test_the_config_map_has_the_program_with_all_that_it_imports_and_nothing_els
     own = {f"workloads/batch/pods/{name}.py" for name in ("bucket", "process_shard", "requesting")}
     assert set(items.values()) == own | {"workloads/benchmark/pods/results_bucket.py"}
     assert sum(map(len, config_map()["data"].values())) < 500_000  # a ConfigMap has up to 1 MiB
-
-
-def test_programs_import_the_standard_library_alone() -> None:
-    for path, code in pod_programs.package_of(PROGRAM).items():
-        for name in re.findall(r"^(?:from|import) ([a-z_]+)", code, re.MULTILINE):
-            assert name in sys.stdlib_module_names or name == "workloads", path
