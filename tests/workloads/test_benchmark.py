@@ -308,6 +308,7 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
         scripts.inputs["data"]
     )
     assert mounted(recording, options()["run"]) == "run.json"
+    assert scripts.inputs["data"].items() >= benchmark_programs().items()
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
     # A ConfigMap holds a mebibyte.
     assert sum(len(text.encode()) for text in scripts.inputs["data"].values()) < 500_000

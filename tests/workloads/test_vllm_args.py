@@ -25,17 +25,6 @@ def test_a_switch_is_written_without_a_value_in_both_directions() -> None:
     assert not [flag for flag in rendered(Engine()) if "prefix-caching" in flag]
 
 
-def test_an_engine_of_defaults_renders_the_model_the_name_and_the_port() -> None:
-    assert rendered(Engine()) == ["/models/qwen", "--served-model-name=Qwen/Qwen3.5-27B-FP8", "--port=8000"]
-
-
-def test_one_change_is_a_difference_of_one_argument() -> None:
-    before, after = rendered(RECORD), rendered(RECORD.but({"maxModelLen": 4096}))
-    assert [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]] == [
-        ("--max-model-len=2560", "--max-model-len=4096")
-    ]
-
-
 def test_json_is_compact_and_needs_no_shell() -> None:
     engine = Engine(speculative=Speculative(method="ngram", num_speculative_tokens=3), thinking=False)
     values = dict(flag.split("=", 1) for flag in rendered(engine) if "{" in flag)

@@ -7,7 +7,6 @@ from typing import Any
 from settings.derived.batch_pods import BatchPods
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from workloads import pod_programs
 from workloads.batch.job import (
     BATCH_LABEL,
     CLIENT_IMAGE,
@@ -85,17 +84,6 @@ def test_a_disruption_never_ends_a_batch_and_what_no_other_pod_can_do_does() -> 
     assert (spec["backoffLimitPerIndex"], spec["maxFailedIndexes"]) == (RETRIES, 0)
     assert spec["activeDeadlineSeconds"] == 7200 + OVER_SECONDS
     assert spec["template"]["spec"]["restartPolicy"] == "Never"  # a failure policy needs it
-
-
-def test_every_option_of_the_command_is_one_of_the_program() -> None:
-    (container,) = job()["spec"]["template"]["spec"]["containers"]
-    given = dict(option.removeprefix("--").split("=", 1) for option in container["args"])
-    source = (pod_programs.FOLDER / "batch/pods/process_shard.py").read_text(encoding="utf-8")
-    for name in given:
-        assert f'"--{name}"' in source
-    assert given["index"] == "$(JOB_COMPLETION_INDEX)"
-    assert given["shards"] == "0-2,5,400"
-    assert given["until"] == "1007200"
 
 
 @each_row("numbers", [[], [3], [0, 1, 2], [0, 2, 3, 9], list(range(2_500))])
