@@ -69,25 +69,19 @@ def test_guests_and_network_policies_learn_the_existing_ranges() -> None:
 
 
 def _problems(network: dict[str, Any], **sections: Any) -> list[Finding]:
-    return [one for one in platform_problems(make_settings(network=network, **sections)) if one.severity == "error"]
+    written = {key: value for key, value in network.items() if value is not None}
+    return [one for one in platform_problems(make_settings(network=written, **sections)) if one.severity == "error"]
 
 
 @each_row(
     ("network", "id_", "subject"),
-    {
-        "no pod range": (
-            {key: value for key, value in OWN.items() if key != "podCidr"},
-            "existing-network-without-range",
-            "vllm-fleet:network.podCidr",
-        ),
-        "no range of the proxies": (
-            {**WITH_PROXIES, "proxyOnly": {}},
-            "existing-network-without-range",
-            "vllm-fleet:network.proxyOnly.cidr",
-        ),
-        "pods inside nodes": ({**OWN, "podCidr": "10.1.8.0/21"}, "ranges-overlap", "vllm-fleet:network.podCidr"),
-        "pods too few": ({**OWN, "podCidr": "10.64.0.0/26"}, "range-too-small", "vllm-fleet:network.podCidr"),
-    }.values(),
+    [
+        ({**OWN, "podCidr": None}, "existing-network-without-range", "vllm-fleet:network.podCidr"),
+        ({**WITH_PROXIES, "proxyOnly": {}}, "existing-network-without-range", "vllm-fleet:network.proxyOnly.cidr"),
+        # Pods inside nodes, and too few.
+        ({**OWN, "podCidr": "10.1.8.0/21"}, "ranges-overlap", "vllm-fleet:network.podCidr"),
+        ({**OWN, "podCidr": "10.64.0.0/26"}, "range-too-small", "vllm-fleet:network.podCidr"),
+    ],
 )
 def test_an_incomplete_or_contradictory_network_is_one_finding(network: Any, id_: str, subject: str) -> None:
     assert (id_, subject) in [(one.id, one.subject) for one in _problems(network)]

@@ -30,9 +30,3 @@ def test_everything_is_valid_and_in_the_namespace() -> None:
 def test_where_somebody_else_owns_the_number_there_is_no_quota() -> None:
     assert make_settings(server={"replicas": "external"}).gpu_ceiling is None
     assert "ResourceQuota/gpu" not in objects(made_with(server={"replicas": "external"}))
-
-
-def test_a_second_stack_on_the_cluster_lives_in_a_namespace_of_its_own() -> None:
-    made = objects(made_with(namespace="vllm-code"))
-    assert "Namespace/vllm-code" in made
-    assert {one.inputs["metadata"].get("namespace") for one in made.values()} == {None, "vllm-code"}

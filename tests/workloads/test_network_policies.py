@@ -355,10 +355,6 @@ def test_an_empty_table_denies_everything() -> None:
 def test_the_guide_shows_the_table_as_it_is() -> None:
     """docs/network-policies.md lists every line, for every shape of stack that has it."""
     guide = (Path(__file__).parents[2] / "docs" / "network-policies.md").read_text()
-    for sections in SHAPES.values():
-        for flow in flows(traffic(make_settings(**sections))):
-            line = f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
-            assert line in guide
     written = {line for line in guide.splitlines() if line.startswith("| ") and (" TCP " in line or " UDP " in line)}
     known = {
         f"| {flow.from_.name} | {flow.to.name} | {flow.protocol} {flow.shown_ports} | {flow.why} |"
