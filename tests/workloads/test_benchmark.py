@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -147,29 +148,22 @@ def test_a_measurement_says_which_file_its_requests_come_from() -> None:
 
 @each_row("benchmark", FOR_EVERY_WORKLOAD)
 @each_row("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
-def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, Any], sections: dict[str, Any]) -> None:
+def test_what_is_asked_is_read_back_as_the_folders_model_and_by_the_pod(
+    benchmark: dict[str, Any], sections: dict[str, Any], tmp_path: Path
+) -> None:
     settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
-    plain = asked_of(settings)
-    model = Asked.model_validate(plain, strict=False)
+    asked = measurement(settings)
+    model = Asked.model_validate(dict(asked.run), strict=False)
     # Nothing is lost or made up on the way but what the pod adds.
-    assert as_json(model) == {**plain, "name": "", "created": ""}
+    assert as_json(model) == {**asked.run, "name": "", "created": ""}
     assert model.shape.workload == model.workload.name == settings.benchmark.workload
-    assert len(model.points) == len(settings.benchmark.concurrency or (1,))
+    points = len(settings.benchmark.concurrency or (1,))
+    assert len(model.points) == points
     assert model.cost is not None
     assert model.cost.usd_per_hour > 30 * settings.replicas
-
-
-@pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
-def test_the_pod_reads_what_it_is_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
-    settings = make_settings(benchmark={"enabled": True, **benchmark})
-    file = tmp_path / "run.json"
-    file.write_text(
-        config_map_manifest(measurement(settings), name="benchmark-x", namespace=NAMESPACE, labels={})["data"][
-            "run.json"
-        ]
-    )
-    plan = read_plan(file, "benchmark-x-01234567")
-    points = len(settings.benchmark.concurrency or (1,))
+    config_map = config_map_manifest(asked, name="benchmark-x", namespace=NAMESPACE, labels={})
+    (tmp_path / "run.json").write_text(config_map["data"]["run.json"])
+    plan = read_plan(tmp_path / "run.json", "benchmark-x-01234567")
     assert len(plan.runs) == points * settings.benchmark.repeats
     assert plan.workload["name"] == settings.benchmark.workload
 
@@ -349,6 +343,12 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     assert prepared.keys() < always.keys()
 
 
+def printed(**changed: Any) -> str:
+    """The fingerprint of the run of a stack with these sections."""
+    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
+    return fingerprint(measurement(make_settings(**base | changed)))
+
+
 @each_row(
     "changed",
     [
@@ -364,8 +364,7 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     ],
 )
 def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) -> None:
-    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(measurement(make_settings(**base))) != fingerprint(measurement(make_settings(**base | changed)))
+    assert printed() != printed(**changed)
 
 
 @pytest.mark.parametrize(
@@ -381,16 +380,13 @@ def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) 
     ],
 )
 def test_whatever_does_not_bear_on_them_leaves_the_finished_run_alone(changed: dict[str, Any]) -> None:
-    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(measurement(make_settings(**base))) == fingerprint(measurement(make_settings(**base | changed)))
+    assert printed() == printed(**changed)
 
 
 def test_another_file_is_another_workload() -> None:
     other = {**TRACE["dataset"], "sha256": SHA[::-1]}  # type: ignore[dict-item]
-    one = make_settings(benchmark={"enabled": True, **TRACE})
-    assert fingerprint(measurement(one)) != fingerprint(
-        measurement(make_settings(benchmark={"enabled": True, **TRACE, "dataset": other}))
-    )
+    one, two = ({"enabled": True, **TRACE, "dataset": dataset} for dataset in (TRACE["dataset"], other))
+    assert printed(benchmark=one) != printed(benchmark=two)
 
 
 def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:
