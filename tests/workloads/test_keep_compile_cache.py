@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.simulators.bucket import LocalBucket
 from tests.support.simulators.local_server import Answer, Request
+from tests.workloads.waiting import until
 from workloads.pod_programs import python_program
 from workloads.server import keep_compile_cache as program
 
@@ -85,13 +86,6 @@ def saver(cloud: Cloud, cache: Path, state: Path) -> Iterator[subprocess.Popen[s
         finally:
             process.terminate()
             assert process.wait(30) == 0
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def save(cloud: Cloud, cache: Path, state: Path) -> None:

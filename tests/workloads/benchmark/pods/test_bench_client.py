@@ -21,6 +21,7 @@ import pytest
 from fleet.bench.folder import Witness
 from tests.support.benchmark import ENVIRONMENT, VLLM_PYTHON, needs_vllm, write_tokenizer
 from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
+from tests.workloads.waiting import until
 from workloads.benchmark.pods import bench_client
 
 ROOT = Path(__file__).parents[4]
@@ -49,11 +50,11 @@ class Client:
             )
 
     def wait_until_ready(self, seconds: float) -> None:
-        until = time.time() + seconds
-        while not (self.folder / "ready").exists():
+        def is_ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
-            assert time.time() < until
-            time.sleep(0.01)
+            return (self.folder / "ready").exists()
+
+        until(is_ready, seconds)
 
     def go(self, after: float) -> float:
         moment = time.time() + after
@@ -138,10 +139,7 @@ def test_a_client_whose_launcher_is_gone_waits_for_no_start(tmp_path: Path) -> N
         timeout=40,
         check=True,
     )
-    until = time.time() + 20
-    while Path(f"/proc/{int(launched.stdout)}/fd/0").exists():
-        assert time.time() < until, "the client still waits"
-        time.sleep(0.05)
+    until(lambda: not Path(f"/proc/{int(launched.stdout)}/fd/0").exists(), 20)
     assert "the program that started this client ended before the common start" in (tmp_path / "log").read_text()
 
 

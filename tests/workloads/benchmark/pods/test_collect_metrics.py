@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from fleet.bench.folder import MetricsSample
 from tests.support.simulators.local_server import Answer, Request, served
 from tests.workloads.benchmark.pods.fake_cloud import fake_cloud
+from tests.workloads.waiting import until
 from workloads.benchmark.pods import collect_metrics, server_metrics
 from workloads.benchmark.pods.collect_metrics import Collector
 from workloads.benchmark.pods.server_metrics import ScrapeError, Server, in_flight, parse, resolve, split_address
@@ -221,10 +222,7 @@ def test_told_to_end_the_collector_leaves_a_whole_file(tmp_path: Path) -> None:
         options = [f"--server-pods={where}", f"--out={file}", "--period-seconds=0.05"]
         command = [sys.executable, "-m", "workloads.benchmark.pods.collect_metrics", *options]
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": root})
-        until = time.time() + 10
-        while cloud.metrics_read < 3:
-            assert time.time() < until
-            time.sleep(0.02)
+        until(lambda: cloud.metrics_read >= 3, 10)
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == 0
     samples = [MetricsSample.model_validate_json(line) for line in gzip.decompress(file.read_bytes()).splitlines()]

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from tests.support.benchmark import Load
 from tests.support.simulators.model_server.node import Node, Pace
 from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.benchmark.pods.stand_in import stand_in
+from tests.workloads.waiting import until
 from workloads.benchmark.pods import launch_clients
 from workloads.benchmark.pods.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
 
@@ -99,10 +99,7 @@ class Measurement:
 
     def wait_for(self, holds: Callable[[dict[str, Any]], bool]) -> None:
         """Until the pod's progress is so."""
-        until = time.time() + 60
-        while not holds(self.progress()):
-            assert time.time() < until
-            time.sleep(0.02)
+        until(lambda: holds(self.progress()))
 
 
 @contextmanager
