@@ -12,8 +12,8 @@ import pytest
 
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from settings.derived.benchmark_load import MACHINES
-from settings.derived.figures import measured_shape, serving_shape
+from settings.derived.benchmark_load import MACHINES, longest_minutes, ready_minutes, run_minutes
+from settings.derived.figures import figures, measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
 from tests.support.c4_machines import smallest
@@ -159,8 +159,15 @@ def test_what_is_asked_is_read_back_as_the_folders_model_and_by_the_pod(
     assert model.shape.workload == model.workload.name == settings.benchmark.workload
     points = len(settings.benchmark.concurrency or (1,))
     assert len(model.points) == points
-    assert model.cost is not None
-    assert model.cost.usd_per_hour > 30 * settings.replicas
+    shape = (model.shape.model, model.shape.replicas, model.shape.routing)
+    routing = "inference-gateway" if settings.gateway.enabled else "cluster-ip"
+    assert shape == ("Qwen/Qwen3.5-27B-FP8", settings.replicas, routing)
+    assert model.shape.flags["kv-cache-dtype"]
+    bill = figures(settings).bill
+    cost = {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
+    assert asked.run["cost"] == cost
+    assert bill.usd_per_hour_known > 30 * settings.replicas
+    assert [item.quantity for item in bill.items if item.id == "benchmark"] == [1]
     config_map = config_map_manifest(asked, name="benchmark-x", namespace=NAMESPACE, labels={})
     (tmp_path / "run.json").write_text(config_map["data"]["run.json"])
     plan = read_plan(tmp_path / "run.json", "benchmark-x-01234567")
@@ -233,12 +240,6 @@ def mounted(recording: Recording, file: str) -> str:
     paths = {f"{mount['mountPath']}/{item['path']}": item["key"] for item in volume["configMap"]["items"]}
     key: str = paths[file]
     return key
-
-
-def test_many_prompts_get_the_time_that_it_takes_to_draw_them() -> None:
-    told = options(benchmark={"enabled": True, "promptsPerClient": 200_000})
-    assert int(told["ready-minutes"]) > 60
-    assert options()["ready-minutes"] == "20"
 
 
 def test_clients_ask_for_the_name_that_the_server_answers_to() -> None:
@@ -415,12 +416,16 @@ def test_a_node_at_flex_start_is_waited_for_as_long_as_the_autoscaler_waits() ->
     assert int(options(capacity=flex)["wait-minutes"]) == int(options()["wait-minutes"]) + 15
 
 
-def test_pulumi_waits_as_long_as_the_job_may_take() -> None:
-    found = job(record(server={"replicas": 12, "startupMinutes": 20}))
-    seconds = manifest(found)["spec"]["activeDeadlineSeconds"]
-    assert found.custom_timeouts["create"] == f"{seconds // 60}m"
-    # Nodes, the start, and three runs that each are given up at the last moment.
-    assert seconds >= (15 + 20 + 3 * 10) * 60
+def test_pod_job_and_pulumi_wait_as_long_as_the_load_may_take() -> None:
+    benchmark = {"enabled": True, "promptsPerClient": 200_000}
+    sections: dict[str, Any] = {"server": {"replicas": 12, "startupMinutes": 20}, "benchmark": benchmark}
+    settings, found, told = make_settings(**sections), job(record(**sections)), options(**sections)
+    start = 15 + 20
+    minutes = {"wait": start, "ready": ready_minutes(settings), "run": run_minutes(settings)}
+    assert {name: int(told[f"{name}-minutes"]) for name in minutes} == minutes
+    whole = start + longest_minutes(settings)
+    assert manifest(found)["spec"]["activeDeadlineSeconds"] == 60 * whole
+    assert found.custom_timeouts["create"] == f"{whole}m"
 
 
 def test_the_key_reaches_the_clients_as_a_file() -> None:
