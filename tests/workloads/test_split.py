@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
@@ -17,7 +16,6 @@ from settings.checks.lessons import engine_problems, lessons
 from settings.checks.machine import machine_problems
 from settings.checks.shape import split_problems
 from settings.checks.structure import structural_problems
-from settings.derived.router import router_needs
 from settings.derived.scaling import scaling_policy
 from settings.derived.traffic import traffic
 from settings.load import check
@@ -30,14 +28,14 @@ from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
 from tests.workloads.args import server_args
+from tests.workloads.test_router import build as with_router
 from workloads.monitoring import server_scrape
 from workloads.network_policies import flows
-from workloads.router.router import Router, RouterArgs
 from workloads.server import rank_servers as program
 from workloads.server import ranks
 from workloads.server.pod import pod_template
 from workloads.server.pod_end import pod_end
-from workloads.server.server import Server, ServerArgs
+from workloads.server.server import ServerArgs
 from workloads.server.split import split
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
@@ -115,17 +113,10 @@ def test_nothing_but_routers_and_the_stack_s_own_pods_reaches_a_server_pod() -> 
     assert {flow.from_.name: flow.port for flow in server} == {"router": 8000, "metric-collectors": 9256}
 
 
-def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
-    server = Server("server", server_args(one), opts)
-    needs = router_needs(one)
-    assert needs is not None
-    return Router("router", RouterArgs(server=server, image="haproxy", **needs), opts)
-
-
 @pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])
 def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[str, str]) -> None:
     server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **secret}
-    recording = recorded_component(build, "known", server=server, endpoint={"kind": "leastRequest"})
+    recording = recorded_component(with_router, "known", server=server, endpoint={"kind": "leastRequest"})
     made = {key: manifest(one) for key, one in objects(recording).items()}
     assert {key: found for key, one in made.items() if (found := problems(one))} == {}
     pods = {app: made[f"Deployment/{app}"]["spec"]["template"] for app in ("qwen35-server", "router")}
