@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +17,7 @@ from hypothesis import strategies as st
 
 from fleet.bench.folder import MetricsSample
 from tests.support.simulators.local_server import Answer, Request, served
-from tests.workloads.benchmark.pods.fake_cloud import fake_cloud
-from tests.workloads.waiting import until
-from workloads.benchmark.pods import collect_metrics, server_metrics
+from workloads.benchmark.pods import collect_metrics
 from workloads.benchmark.pods.collect_metrics import Collector
 from workloads.benchmark.pods.server_metrics import ScrapeError, Server, in_flight, parse, resolve, split_address
 
@@ -212,19 +206,3 @@ def test_the_file_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
     writer.join()
     assert gzip.decompress(file.read_bytes()) == b'{"at":1.0,"server":"a"}\n'
     assert [one.name for one in tmp_path.iterdir()] == ["m.jsonl.gz"]
-
-
-def test_told_to_end_the_collector_leaves_a_whole_file(tmp_path: Path) -> None:
-    file = tmp_path / "m.jsonl.gz"
-    root = str(Path(server_metrics.__file__).parents[3])
-    with fake_cloud() as cloud:
-        where = cloud.url.removeprefix("http://")
-        options = [f"--server-pods={where}", f"--out={file}", "--period-seconds=0.05"]
-        command = [sys.executable, "-m", "workloads.benchmark.pods.collect_metrics", *options]
-        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": root})
-        until(lambda: cloud.metrics_read >= 3, 10)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-    samples = [MetricsSample.model_validate_json(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-    assert len(samples) >= 3
-    assert samples[0].info == {"block_size": "16"}
