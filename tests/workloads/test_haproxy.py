@@ -141,11 +141,10 @@ class Router:
         path: str = "/v1/completions",
         key: str | None = None,
         method: str = "POST",
-        timeout: float = 10,
         body: str = BODY,
     ) -> tuple[int, dict[str, str], str]:
         headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
             connection.request(method, path, body if method == "POST" else None, headers)
             answer = connection.getresponse()
             text = answer.read().decode()
@@ -190,10 +189,10 @@ def refuses(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def asked(router: Router, number: int, **how: Any) -> tuple[list[threading.Thread], list[int]]:
+def asked(router: Router, number: int) -> tuple[list[threading.Thread], list[int]]:
     """So many requests at once, and the status of each that is answered."""
     statuses: list[int] = []
-    threads = [threading.Thread(target=lambda: statuses.append(router.ask(**how)[0])) for _ in range(number)]
+    threads = [threading.Thread(target=lambda: statuses.append(router.ask()[0])) for _ in range(number)]
     for one in threads:
         one.start()
     return threads, statuses

@@ -32,8 +32,6 @@ async def main_async(args):
     if wrong == "dies":
         print("no memory left for this client")
         sys.exit(3)
-    if wrong == "slow":
-        await asyncio.sleep(1.5)
     if wrong != "no-first":
         await fetch_spec_decode_metrics(args.base_url, None)
     if wrong == "dies-later":
