@@ -11,14 +11,12 @@ from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS
 from settings.checks.declarations import declarations
 from settings.stack import Settings
-from tests.support.as_sent import as_sent
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
 from workloads import names
 from workloads.server import api_key
-from workloads.server.pod import pod_template
 from workloads.server.server import ServerArgs
 from workloads.weights.weights import WeightsMount
 
@@ -51,8 +49,7 @@ def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> Server
 
 
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
-    made: dict[str, Any] = as_sent(pod_template(pod_args(settings, weights)))
-    return made
+    return pod_of(pod_args(settings, weights))
 
 
 def the_container(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:

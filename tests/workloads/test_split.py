@@ -22,18 +22,16 @@ from settings.load import check
 from settings.sections.server import Resources
 from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
-from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
 from tests.workloads.test_router import build as with_router
 from workloads.monitoring import server_scrape
 from workloads.network_policies import flows
 from workloads.server import rank_servers as program
 from workloads.server import ranks
-from workloads.server.pod import pod_template
 from workloads.server.pod_end import pod_end
 from workloads.server.server import ServerArgs
 from workloads.server.split import split
@@ -53,8 +51,8 @@ def args(**server: Any) -> ServerArgs:
 
 
 def spec(**server: Any) -> dict[str, Any]:
-    made: dict[str, Any] = as_sent(pod_template(args(**server)))
-    return made["spec"]
+    made: dict[str, Any] = pod_of(args(**server))["spec"]
+    return made
 
 
 def test_engines_of_two_gpus_are_divided_between_the_sides() -> None:
