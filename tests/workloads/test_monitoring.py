@@ -14,7 +14,8 @@ from settings.stack import Settings
 from tests.support.recorded import needs, objects, recorded_component
 from tests.workloads.args import gateway_args, monitoring_args, server_args
 from workloads.gateway.gateway import Gateway
-from workloads.monitoring import Monitoring
+from workloads.monitoring import Monitoring, router_scrape
+from workloads.names import ROUTER_APP
 from workloads.server.server import Server
 
 
@@ -35,6 +36,11 @@ def test_where_each_replica_downloads_for_itself_everything_waits_for_the_server
     assert len(own) == 3
     for one in own:
         assert needs(recording, objects(recording)[one]) == {"Deployment/qwen35-server"}
+
+
+def test_routers_are_scraped_and_no_other_pod() -> None:
+    """An empty selector is accepted, and scrapes every pod of the namespace."""
+    assert router_scrape(15)["selector"] == {"matchLabels": {"app": ROUTER_APP}}
 
 
 @pytest.mark.parametrize(("seconds", "timeout"), [(5, "5s"), (60, "10s")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -196,7 +197,9 @@ def test_a_key_of_secret_manager_is_fetched_by_gkes_driver_and_a_named_version_m
     found = objects(recording)
     spec = manifest(found["SecretProviderClass/vllm-api-key"])["spec"]
     assert spec["provider"] == "gke"
-    assert f"projects/fleet-tests/secrets/the-key/versions/{version}" in spec["parameters"]["secrets"]
+    (stored,) = json.loads(spec["parameters"]["secrets"])
+    assert stored["resourceName"] == f"projects/fleet-tests/secrets/the-key/versions/{version}"
+    assert stored["path"]
     assert "Secret/vllm-api-key" not in found
     assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
     assert versions(server=server) == annotated
