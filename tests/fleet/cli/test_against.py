@@ -124,7 +124,7 @@ def test_another_profile_restarts_replicas_one_by_one(clone: Path) -> None:
     change = one_of(found, "server-deployment")
     assert change.operation == "update"
     assert "spec.template.spec.containers[vllm].args[--max-model-len]" in {one.path for one in change.properties}
-    assert (found.blast_radius.gpus_restarted, found.blast_radius.at_once) == (96, False)
+    assert found.blast_radius.gpus_restarted == 96
     assert "restart one by one" in found.headline[0]
     assert dangers(found) == set()
 
@@ -146,7 +146,6 @@ def test_another_revision_of_the_model_writes_new_weights_beside_the_old_ones(cl
     found = with_stack_file(clone, "spot")
     volumes = [one for one in found.resources if one.type.endswith(":PersistentVolumeClaim")]
     assert [one.operation for one in volumes] == ["create", "create", "delete", "delete"]
-    assert found.blast_radius.volumes_replaced == 2
     assert dangers(found) == {"weights-replaced"}
     replaced = {one.name for one in found.resources if one.operation == "replace"}
     assert replaced == {"benchmark-scripts", "benchmark-job"}  # which run again, beside the weights
@@ -159,7 +158,6 @@ def test_another_region_shouts(clone: Path) -> None:
     edit(clone / "Pulumi.spot.yaml", '["europe-west4-b"]', '["us-central1-b"]')
     found = with_stack_file(clone, "spot")
     assert {"cluster-replaced", "weights-replaced", "all-replicas-at-once"} <= dangers(found)
-    assert found.blast_radius.clusters_replaced == 1
     assert not any(one.guessed for one in found.resources)
     assert {one_of(found, name).operation for name in ("network-nodes", "network-router", "network-nat")} == {"replace"}
 
@@ -193,8 +191,7 @@ def test_a_component_renamed_with_an_alias_keeps_its_resources_and_without_one_i
     edit(component, 'aliases=[pulumi.Alias(name="namespace")]', "")
     found = changes(clone)
     assert found["summary"]["create"] == found["summary"]["delete"] == 3
-    assert "namespace-deleted" in {one["id"] for one in found["dangers"]}
-    assert found["blastRadius"]["atOnce"] is True
+    assert {"namespace-deleted", "all-replicas-at-once"} <= {one["id"] for one in found["dangers"]}
 
 
 def test_a_new_stack_is_all_new(clone: Path) -> None:
