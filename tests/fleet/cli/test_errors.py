@@ -196,7 +196,6 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
         ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
         ("report", "nowhere"),
         ("compare", "nowhere", "nowhere"),
-        ("record", "nowhere", "--id", "a", "--title", "a"),
     ],
 )
 @pytest.mark.parametrize("missing", ["numpy", "google.cloud.storage"])
