@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
@@ -39,14 +37,6 @@ def _facts(text: str) -> Facts:
 
 
 # The resolved configuration
-
-
-def test_a_hybrid_model_without_its_cache_mode_is_named() -> None:
-    settings = settings_of("dev", profile="serve-code")
-    check = check_of(look(settings, labels={"mamba_cache_mode": "none"}), "configuration")
-    assert [(name_of(one), one.allowed, one.found) for one in differing(check)] == [
-        ("mamba_cache_mode", "align", "none")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +104,6 @@ def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
 # Ranks
 
 
-def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(unavailable_share=0.25)), "ranks")
-    assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "32 requests answered"
-    assert "24 answered; HTTP 503" in differing(check)[0].found
-
-
 def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
     spot = settings_of("spot")
     door = Server(name="endpoint", health=Reply(status=200))
@@ -130,24 +113,6 @@ def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
 
 
 # Drafts
-
-
-def test_drafts_that_are_never_accepted_are_a_failure(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(drafts_rejected=True)), "speculation")
-    assert state_of(check) == "error"
-    assert name_of(differing(check)[0]) == "acceptance"
-    assert differing(check)[0].found.startswith("0 % of")
-
-
-def test_no_speculation_where_it_is_declared_is_a_failure(dev: Settings) -> None:
-    check = check_of(look(dev, speculative_tokens=0), "speculation")
-    assert (state_of(check), name_of(differing(check)[0])) == ("error", "speculation")
-
-
-def test_speculation_that_nobody_declared_is_found() -> None:
-    without = settings_of("dev", engine={"speculative": None})
-    assert state_of(check_of(look(without), "speculation")) == "passed"
-    assert state_of(check_of(look(without, speculative_tokens=1), "speculation")) == "error"
 
 
 def test_two_draft_tokens_are_held_against_both_positions() -> None:
@@ -168,21 +133,6 @@ def test_prompts_are_of_tokens_that_every_model_has_and_none_is_like_another() -
 
 
 # Prefixes
-
-
-def test_a_repeated_prompt_comes_from_the_cache(code: Settings) -> None:
-    check = check_of(look(code), "prefix-caching")
-    assert state_of(check) == "passed"
-    assert said_in(check).startswith("3,136 of 3,137 tokens")
-
-
-@pytest.mark.parametrize("version", ["0.18.1", "0.33.0"])
-def test_a_cache_that_never_hits_is_a_failure(version: str) -> None:
-    settings = settings_of("dev", profile="serve-code", engine={"version": version})
-    node = node_of(settings)
-    check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
-    assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "1,568 or more"
 
 
 @pytest.mark.parametrize(("context", "prompt"), [(8_192, 1_025), (512, None)], ids=["room", "no room"])

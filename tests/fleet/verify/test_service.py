@@ -30,6 +30,7 @@ from tests.fleet.verify.stacks import (
     with_adapters,
 )
 from tests.fleet.verify.stacks import good as good_of
+from tests.support.rows import each_row
 from tests.support.simulators.model_server.in_thread import serving
 from tests.support.simulators.model_server.node import Faults
 
@@ -83,10 +84,50 @@ def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settin
     assert {state_of(one) for one in report.checks if one[0].id != "reachable"} == {"unknown"}
 
 
-def test_another_model_is_named(dev: Settings) -> None:
-    check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
-    assert state_of(check) == "error"
-    assert (differing(check)[0].allowed, differing(check)[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
+DECLARED = {
+    "dev": settings_of("dev"),
+    "cud": settings_of("cud"),
+    "code": settings_of("dev", profile="serve-code"),
+    "no drafts": settings_of("dev", engine={"speculative": None}),
+}
+NO_HITS = {"cache": replace(node_of(DECLARED["code"]).cache, prefix_caching=False)}
+HITS = "cached tokens of the second prompt: 1,568 or more, found 0 of 3,137"
+
+
+@each_row(
+    ("stack", "server", "id_", "differs"),
+    [
+        ("dev", {"model": "Qwen/other"}, "model", "models: Qwen/Qwen3.5-27B-FP8, found Qwen/other"),
+        ("dev", {"max_model_len": 131_072}, "model", "max_model_len: 2560, found 131072"),
+        ("cud", {"version": "0.18.1"}, "version", "found 0.18.1"),
+        ("cud", {"faults": Faults(reasoning_unsplit=True)}, "reasoning", "found </think> in `content`"),
+        # Without a parser the thought stays in the text; one that nobody declared is a difference.
+        ("dev", {"faults": Faults(reasoning_unsplit=True), "reasons": True}, "reasoning", ""),
+        ("dev", {"reasons": True}, "reasoning", "found text in `reasoning`"),
+        ("dev", {"faults": Faults(cut_share=1.0)}, "completion", "chat: "),
+        ("dev", {"faults": Faults(unavailable_share=1.0)}, "completion", "found HTTP 503: "),
+        (
+            "dev",
+            {"faults": Faults(unavailable_share=0.25)},
+            "ranks",
+            "32 requests answered, found 24 answered; HTTP 503",
+        ),
+        ("dev", {"faults": Faults(drafts_rejected=True)}, "speculation", "found 0 % of"),
+        ("dev", {"speculative_tokens": 0}, "speculation", "speculation: "),
+        ("no drafts", {}, "speculation", ""),
+        ("no drafts", {"speculative_tokens": 1}, "speculation", "speculation: none"),
+        ("code", {"labels": {"mamba_cache_mode": "none"}}, "configuration", "mamba_cache_mode: align, found none"),
+        ("code", {}, "prefix-caching", ""),
+        ("code", {**NO_HITS, "version": "0.18.1"}, "prefix-caching", HITS),
+        ("code", {**NO_HITS, "version": "0.33.0"}, "prefix-caching", HITS),
+    ],
+)
+def test_what_a_server_does_otherwise_is_named(stack: str, server: dict[str, Any], id_: str, differs: str) -> None:
+    check = check_of(look(DECLARED[stack], **server), id_)
+    assert state_of(check) == ("error" if differs else "passed")
+    said = [f"{name_of(one)}: {one.allowed}, found {one.found}" for one in differing(check)]
+    assert len(said) == bool(differs)
+    assert all(differs in one for one in said), said
 
 
 def test_adapters_that_are_not_listed_are_named() -> None:
@@ -97,43 +138,6 @@ def test_adapters_that_are_not_listed_are_named() -> None:
         )
         check = checks_service.model(Facts(endpoint="", door=server, pods=()), with_adapters())
         assert [one.allowed for one in differing(check)] == missing
-
-
-def test_a_context_far_above_the_declared_is_named(dev: Settings) -> None:
-    check = check_of(look(dev, max_model_len=131_072), "model")
-    assert (name_of(differing(check)[0]), differing(check)[0].found) == ("max_model_len", "131072")
-
-
-def test_another_release_is_named(cud: Settings) -> None:
-    check = check_of(look(cud, version="0.18.1"), "version")
-    assert (state_of(check), differing(check)[0].found) == ("error", "0.18.1")
-
-
-def test_reasoning_left_in_the_content_is_found(cud: Settings) -> None:
-    check = check_of(look(cud, Faults(reasoning_unsplit=True)), "reasoning")
-    assert [(name_of(one), one.found) for one in differing(check)] == [("chat", "</think> in `content`")]
-
-
-def test_without_a_parser_the_thought_stays_in_the_text_and_that_is_said(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(reasoning_unsplit=True), reasons=True), "reasoning")
-    assert state_of(check) == "passed"
-
-
-def test_a_parser_that_nobody_declared_is_a_difference(dev: Settings) -> None:
-    check = check_of(look(dev, reasons=True), "reasoning")
-    assert state_of(check) == "error"
-    assert differing(check)[0].found == "text in `reasoning`"
-
-
-def test_answers_that_break_off_are_told(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(cut_share=1.0)), "completion")
-    assert state_of(check) == "error"
-    assert [name_of(one) for one in differing(check)] == ["chat"]
-
-
-def test_refused_answers_are_told_in_the_servers_words(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(unavailable_share=1.0)), "completion")
-    assert differing(check)[0].found.startswith("HTTP 503: ")
 
 
 # The key
