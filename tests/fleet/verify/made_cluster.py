@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from facts.names import epp_name
-from fleet.verify import declared
 from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
@@ -18,7 +19,6 @@ from tests.support.as_sent import as_sent
 from tests.workloads.args import server_args
 from workloads.gateway.gateway import pool_reference, route_spec
 from workloads.server import pod as server_pod
-from workloads.server import vllm_args
 
 
 class MadeCluster:
@@ -66,6 +66,12 @@ class MadeCluster:
         for pod, text in self.logs.items():
             (self.folder / f"logs-{pod}.txt").write_text(text)
 
+    def reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let this process's kubectl find it, as it is now."""
+        self.write()
+        monkeypatch.setenv("PATH", self.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(self.folder))
+
     @property
     def path(self) -> str:
         """PATH with the stand-in in front."""
@@ -79,10 +85,8 @@ class MadeCluster:
 
 def pod_of(settings: Settings, number: int) -> dict[str, Any]:
     """A ready server pod."""
-    engine, image, args = settings.serving.engine, settings.serving.image, server_args(settings)
-    arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
-    if settings.server.shape is not None:
-        arguments = server_pod.arguments(args, server_pod.parts(args))
+    image, args = settings.serving.image, server_args(settings)
+    arguments = server_pod.arguments(args, server_pod.parts(args))
     return {
         "metadata": {"name": f"{settings.server.name}-{number:05d}"},
         "spec": {

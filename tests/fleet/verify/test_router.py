@@ -106,9 +106,7 @@ def look(stack: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch, text: s
         made = MadeCluster(folder / "cluster", stack, urls)
         made.objects[f"pods app={ROUTER_APP}"] = {"items": [router_pod(number) for number in range(2)]}
         made.forwards[ROUTER] = closing.enter_context(routed(folder, urls, text, instead))
-        made.write()
-        monkeypatch.setenv("PATH", made.path)
-        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+        made.reached(monkeypatch)
         (folder / "kubeconfig").write_text("")
         return verify(stack, "vllm-fleet", Asking(kubeconfig=folder / "kubeconfig", api_key=KEY))
 
