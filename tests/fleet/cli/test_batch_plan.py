@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,13 +179,6 @@ def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path, first: Pa
     assert options["flex-start"]["value"] > options["spot"]["value"] > 0
 
 
-def test_a_line_for_another_model_is_refused_by_a_run_and_the_plan_says_so(place: Path) -> None:
-    made.write(place / "one.jsonl", made.chat("a", "x", max_tokens=5, model="gpt-9"))
-    finding = json.loads(plan(place, *H100, "--format", "json", file="one.jsonl").stdout)["findings"][0]
-    assert finding["found"] == "1 line asks for gpt-9"
-    assert "`fleet batch run` refuses" in finding["why"]
-
-
 @each_row(
     "given, said",
     [("gs://bucket/x.jsonl", "gs://bucket/x.jsonl: plan reads files of this machine"), ("", ": a folder")],
@@ -244,9 +236,3 @@ def test_lines_are_judged_without_a_tokenizer_too(place: Path, monkeypatch: pyte
     done = fleet("batch", "plan", str(place / "bad.jsonl"), *H100, "--format", "json")
     assert (done.returncode, done.stderr) == (1, "")
     assert [one["id"] for one in json.loads(done.stdout)["findings"]] == ["id-twice", "not-served"]
-
-
-def test_nothing_heavy_is_loaded_by_the_command_line() -> None:
-    code = "import sys, fleet.cli.app; print(sorted({'tokenizers', 'numpy', 'fleet.plan.planning', 'fleet.batch'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

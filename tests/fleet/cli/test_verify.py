@@ -67,25 +67,6 @@ def test_a_bad_server_ends_with_1_and_what_differs() -> None:
     assert "endpoint · acceptance: " in done.stdout
 
 
-@pytest.mark.slow
-def test_the_json_document_has_every_check() -> None:
-    with served(node_of(settings_of("cud")), Faults(drafts_rejected=True)) as url:
-        done = fleet("verify", "--stack", "cud", "--endpoint", url, "--format", "json")
-    assert done.returncode == 1, done.stderr
-    document = json.loads(done.stdout)
-    assert {key: document[key] for key in ("project", "stack", "endpoint", "lookedAt", "passed")} == {
-        "project": "vllm-fleet",
-        "stack": "cud",
-        "endpoint": url,
-        "lookedAt": "the endpoint",
-        "passed": False,
-    }
-    found = {(one["id"], one["severity"]): one["subject"] for one in document["findings"]}
-    assert ("speculation", "error") in found
-    assert "endpoint · acceptance" in {one["subject"] for one in document["findings"]}
-    assert {severity for _, severity in found} == {"passed", "error", "unknown"}
-
-
 def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -94,13 +75,6 @@ def test_a_refused_connection_is_a_finding_and_not_a_traceback() -> None:
     assert done.stderr == ""
     assert "endpoint · /health: Connection refused" in done.stdout
     assert "Traceback" not in done.stdout
-
-
-@pytest.mark.slow
-def test_a_name_that_nobody_knows_is_a_finding() -> None:
-    done = fleet("verify", "--stack", "dev", "--endpoint", "http://fleet.invalid")
-    assert done.returncode == 1, done.stderr
-    assert "endpoint · /health: " in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -118,12 +92,6 @@ def test_a_password_in_the_url_is_refused_and_not_repeated() -> None:
         base_url("http://me:sk-secret@host")
     assert "sk-secret" not in str(refused.value)
     assert "VLLM_API_KEY" in str(refused.value)
-
-
-def test_a_wrong_url_ends_with_2() -> None:
-    done = fleet("verify", "--stack", "dev", "--endpoint", "nowhere")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("fleet: --endpoint nowhere: must be")
 
 
 # Keys
@@ -185,13 +153,6 @@ def test_outputs_lead_to_cluster_and_pods_and_the_kubeconfig_stays_private(tmp_p
     used = {word for call in made.calls for word in call.split() if word.startswith("--kubeconfig=")}
     assert len(used) == 1
     assert not Path(used.pop().removeprefix("--kubeconfig=")).exists()
-
-
-def test_without_outputs_pulumi_is_asked_and_its_absence_told(tmp_path: Path) -> None:
-    done = fleet("verify", "--stack", "dev", path=str(tmp_path))
-    assert done.returncode == 2
-    assert "pulumi" in done.stderr
-    assert "--outputs FILE" in done.stderr
 
 
 # Time
