@@ -104,21 +104,16 @@ def test_a_stack_shows_what_was_measured_on_its_shape(tmp_path: Path) -> None:
 
     before = fleet("preview", "--stack", "dev", cwd=copy, PYTHONPATH=str(copy))
     assert "95,317 tok/s total" in before.stdout, before.stderr
-    done = fleet(
-        "bench", "record", str(results), "--id", "dev", "--title", "one node of dev", cwd=copy, PYTHONPATH=str(copy)
-    )
+    record = ("bench", "record", str(results), "--id", "dev", "--title", "one node of dev")
+    done = fleet(*record, cwd=copy, PYTHONPATH=str(copy))
     assert done.returncode == 0, done.stderr
     assert "python -m docs.generate.provenance" in done.stderr
     ledger = copy / "facts/data/measured.yaml"
     ledger.write_text(ledger.read_text().replace("figures: {}\n", f"figures:\n{done.stdout}"))
-    again = fleet(
-        "bench", "record", str(results), "--id", "dev", "--title", "one node of dev", cwd=copy, PYTHONPATH=str(copy)
-    )
+    again = fleet(*record, cwd=copy, PYTHONPATH=str(copy))
     assert (again.returncode, again.stdout) == (2, "")
     assert "--id dev: " in again.stderr
-    total = yaml.safe_load((copy / "facts/data/measured.yaml").read_text())["figures"]["dev"]["total_tokens_per_s"][
-        "mean"
-    ]
+    total = yaml.safe_load(ledger.read_text())["figures"]["dev"]["total_tokens_per_s"]["mean"]
 
     after = fleet("preview", "--stack", "dev", "--details", cwd=copy, PYTHONPATH=str(copy))
     assert f"{total:,} tok/s total" in after.stdout, after.stderr

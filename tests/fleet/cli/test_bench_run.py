@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,22 +15,9 @@ from fleet.cli.bench import bench
 from fleet.cli.bench.run import _cannot_be_certified
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run.kubelet import upload
-from tests.fleet.bench.run.laptop import BENCHMARK, Laptop, laptop
+from tests.fleet.bench.run.laptop import BENCHMARK, Laptop
 from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet
-from tests.fleet.clients.fake_google import FakeGoogle, fake_google
-
-
-@pytest.fixture
-def google() -> Iterator[FakeGoogle]:
-    with fake_google() as running:
-        yield running
-
-
-@pytest.fixture
-def offline(tmp_path: Path, google: FakeGoogle) -> Iterator[Laptop]:
-    """A laptop whose kubectl reaches no cluster."""
-    with laptop(tmp_path, google) as made:
-        yield made
+from tests.fleet.clients.fake_google import FakeGoogle
 
 
 def run(here: Laptop, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

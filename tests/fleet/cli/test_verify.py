@@ -18,7 +18,7 @@ from fleet.cli.verify import api_key, base_url
 from tests.fleet.cli.command import ROOT, fleet, project
 from tests.fleet.verify.made_cluster import MadeCluster, outputs_of
 from tests.fleet.verify.stacks import KEY, node_of, served, settings_of
-from tests.support.simulators.model_server.node import Faults
+from tests.support.simulators.model_server.node import Faults, Pace
 
 GUARDED = (ROOT / "Pulumi.cud.yaml").read_text().replace("# apiKeySecret:", "apiKeySecret:")
 
@@ -136,16 +136,8 @@ def test_outputs_lead_to_cluster_and_pods_and_the_kubeconfig_stays_private(tmp_p
         made.write()
         told = tmp_path / "outputs.json"
         told.write_text(json.dumps(outputs_of(settings, "http://qwen35-server.vllm.svc.cluster.local:8000")))
-        done = fleet(
-            "verify",
-            "--stack",
-            "dev",
-            "--outputs",
-            str(told),
-            path=made.path,
-            FAKE_CLUSTER=str(made.folder),
-            COLUMNS="80",
-        )
+        given = {"FAKE_CLUSTER": str(made.folder), "COLUMNS": "80"}
+        done = fleet("verify", "--stack", "dev", "--outputs", str(told), path=made.path, **given)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "✗" not in done.stdout
     assert "qwen35-server.vllm.svc.cluster.local" in done.stdout
@@ -171,8 +163,6 @@ def test_a_server_that_says_nothing_does_not_hold_the_command() -> None:
 @pytest.mark.slow
 def test_a_server_that_greets_and_then_hangs_does_not_hold_the_command_either() -> None:
     """Its engines take an hour for a step."""
-    from tests.support.simulators.model_server.node import Pace
-
     settings = settings_of("cud")
     began = time.monotonic()
     with served(node_of(settings, pace=Pace(fixed_s=3_600))) as url:
@@ -194,17 +184,8 @@ def test_a_kubectl_that_hangs_does_not_hold_the_command_either(tmp_path: Path) -
         (made.folder / "hang").touch()
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.touch()
-        done = fleet(
-            "verify",
-            "--stack",
-            "dev",
-            "--endpoint",
-            url,
-            "--kubeconfig",
-            str(kubeconfig),
-            path=made.path,
-            FAKE_CLUSTER=str(made.folder),
-        )
+        arguments = ("--stack", "dev", "--endpoint", url, "--kubeconfig", str(kubeconfig))
+        done = fleet("verify", *arguments, path=made.path, FAKE_CLUSTER=str(made.folder))
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - began < 50
     assert "no response from kubectl" in " ".join(done.stdout.split())

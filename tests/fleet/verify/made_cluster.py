@@ -45,7 +45,6 @@ class MadeCluster:
                 }
         names = [pod["metadata"]["name"] for pod in self.pods]
         self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
-        self.logs: dict[str, str] = {}
         folder.mkdir(parents=True, exist_ok=True)
         program = folder / "bin" / "kubectl"
         program.parent.mkdir()
@@ -63,8 +62,6 @@ class MadeCluster:
         }
         for name, content in files.items():
             (self.folder / f"{name}.json").write_text(json.dumps(content))
-        for pod, text in self.logs.items():
-            (self.folder / f"logs-{pod}.txt").write_text(text)
 
     def reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let this process's kubectl find it, as it is now."""
