@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from tests.fleet.batch import made
 from tests.fleet.cli.command import ROOT, fleet
 from tests.guides.test_stack_files import pasted
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request, served
 
 H100 = ("--machine", "a3-highgpu-1g")
 
@@ -194,21 +193,12 @@ def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A hub on this machine that has the tokenizer of one revision."""
     content = (place / "tokenizer.json").read_bytes()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.path.startswith("/Qwen/Qwen3.5-27B-FP8/resolve/")
-            self.send_response(200 if known else 401)
-            self.end_headers()
-            self.wfile.write(content if known else b"")
+    def answer(request: Request) -> Answer:
+        return Answer(200, content) if request.path.startswith("/Qwen/Qwen3.5-27B-FP8/resolve/") else Answer(401, b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{server.server_port}")
+    with served(answer) as port:
+        monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{port}")
         yield
-        server.shutdown()
 
 
 @pytest.mark.usefixtures("_a_hub")

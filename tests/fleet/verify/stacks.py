@@ -41,12 +41,15 @@ DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe
 
 def settings_of(stack: str, **server: Any) -> Settings:
     """A stack of the repository, with settings of its `server` section laid over it."""
-    config = dict(read(ROOT, stack).config)
-    if server:
-        given = json.loads(config["vllm-fleet:server"])
-        engine = {**given.get("engine", {}), **server.pop("engine", {})}
-        config["vllm-fleet:server"] = json.dumps({**given, **server, **({"engine": engine} if engine else {})})
-    return parse(stack, config)
+    given = json.loads(read(ROOT, stack).config["vllm-fleet:server"])
+    engine = {**given.get("engine", {}), **server.pop("engine", {})}
+    return with_sections(stack, server={**given, **server, **({"engine": engine} if engine else {})})
+
+
+def with_sections(stack: str, **sections: Any) -> Settings:
+    """A stack of the repository with whole sections of others."""
+    texts = {name: given if isinstance(given, str) else json.dumps(given) for name, given in sections.items()}
+    return parse(stack, dict(read(ROOT, stack).config) | {f"vllm-fleet:{name}": text for name, text in texts.items()})
 
 
 def with_adapters() -> Settings:
@@ -54,8 +57,7 @@ def with_adapters() -> Settings:
     adapters = [
         {"name": name, "id": f"my-team/{name}-lora", "revision": "0" * 40, "rank": 16} for name in ("support", "sales")
     ]
-    model = {"id": "Qwen/Qwen3.5-27B-FP8", "adapters": adapters}
-    return parse("dev", dict(read(ROOT, "dev").config) | {"vllm-fleet:model": json.dumps(model)})
+    return with_sections("dev", model={"id": "Qwen/Qwen3.5-27B-FP8", "adapters": adapters})
 
 
 def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **changes: Any) -> Node:

@@ -19,14 +19,11 @@ from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
-from settings.load import parse
 from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
-from settings.stack_file import read
 from tests.conftest import Golden
 from tests.fleet.verify.made_cluster import MadeCluster, accepted_route, node_of, outputs_of, pod_of, programmed_gateway
 from tests.fleet.verify.stacks import (
-    ROOT,
     check_of,
     differing,
     in_state,
@@ -38,6 +35,7 @@ from tests.fleet.verify.stacks import (
     state_of,
     where_of,
     with_adapters,
+    with_sections,
 )
 from tests.fleet.verify.stacks import node_of as server_of
 from tests.support.rows import each_row
@@ -52,8 +50,7 @@ def gateway() -> Settings:
 @pytest.fixture(scope="module")
 def canary() -> Settings:
     """Stack gateway with a canary among its users."""
-    rollout = json.dumps({"engine": {"seed": 1}, "weight": 25})
-    return parse("gateway", dict(read(ROOT, "gateway").config) | {"vllm-fleet:rollout": rollout})
+    return with_sections("gateway", rollout={"engine": {"seed": 1}, "weight": 25})
 
 
 _ATTACHED = {"status": {"conditions": [{"type": "Attached", "status": "True"}]}}

@@ -10,7 +10,6 @@ from fleet.verify.facts import Facts, Reply, Server, Twice
 from fleet.verify.verification import Asking, verify
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
-    ROOT,
     check_of,
     differing,
     in_state,
@@ -20,6 +19,7 @@ from tests.fleet.verify.stacks import (
     said_in,
     settings_of,
     state_of,
+    with_sections,
 )
 from tests.support.rows import each_row
 from tests.support.simulators.model_server.engine_server import EngineServer
@@ -138,16 +138,10 @@ def test_prompts_are_of_tokens_that_every_model_has_and_none_is_like_another() -
 @pytest.mark.parametrize(("context", "prompt"), [(8_192, 1_025), (512, None)], ids=["room", "no room"])
 def test_another_models_prompt_is_long_enough_for_the_largest_block(context: int, prompt: int | None) -> None:
     """DeepSeek's attention has blocks of 128 tokens on a B200, and the server tells 16."""
-    import json
-
-    from settings.load import parse
-    from settings.stack_file import read
-
-    config = dict(read(ROOT, "dev").config)
-    config["vllm-fleet:model"] = json.dumps({"id": "deepseek-ai/DeepSeek-V3.1", "revision": "0" * 40})
     engine = {"enablePrefixCaching": True, "mambaCacheMode": None, "maxModelLen": context, "speculative": None}
-    config["vllm-fleet:server"] = json.dumps({**json.loads(config["vllm-fleet:server"]), "engine": engine})
-    settings = parse("dev", config)
+    model = {"id": "deepseek-ai/DeepSeek-V3.1", "revision": "0" * 40}
+    server = {"profile": "record", "replicas": 1, "engine": engine}
+    settings = with_sections("dev", model=model, server=server)
     assert declared.prompt_to_hit(settings) == prompt
 
 

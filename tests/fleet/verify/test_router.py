@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import socket
@@ -28,13 +27,10 @@ from fleet.verify.facts import Cluster, Facts, Reply, Routed, Target
 from fleet.verify.findings import Report
 from fleet.verify.questions import REQUESTS_PER_RANK
 from fleet.verify.verification import Asking, verify
-from settings.load import parse
 from settings.stack import Settings
-from settings.stack_file import read
 from tests.fleet.verify.made_cluster import MadeCluster
 from tests.fleet.verify.stacks import (
     KEY,
-    ROOT,
     check_of,
     differing,
     node_of,
@@ -42,6 +38,7 @@ from tests.fleet.verify.stacks import (
     served,
     state_of,
     where_of,
+    with_sections,
 )
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.rows import each_row
@@ -55,10 +52,8 @@ ROUTER = "router-00000"
 @pytest.fixture(scope="module")
 def stack() -> Settings:
     """Stack dev with two guarded servers and routers."""
-    dev = dict(read(ROOT, "dev").config)
-    server = {**json.loads(dev["vllm-fleet:server"]), "replicas": SERVERS, "apiKeySecret": "vllm-api-key"}
-    endpoint = {"kind": "leastRequest"}
-    return parse("dev", dev | {"vllm-fleet:server": json.dumps(server), "vllm-fleet:endpoint": json.dumps(endpoint)})
+    server = {"profile": "record", "replicas": SERVERS, "apiKeySecret": "vllm-api-key"}
+    return with_sections("dev", server=server, endpoint={"kind": "leastRequest"})
 
 
 def router_pod(number: int) -> dict[str, Any]:

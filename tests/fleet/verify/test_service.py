@@ -32,6 +32,8 @@ from tests.fleet.verify.stacks import (
     with_adapters,
 )
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request
+from tests.support.simulators.local_server import served as served_by
 from tests.support.simulators.model_server.in_thread import serving
 from tests.support.simulators.model_server.node import Faults
 
@@ -184,45 +186,29 @@ def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> No
     assert differing(check_of(wrong, "model"))[0].found == WRONG_KEY
 
 
-async def _asked(
-    answer: Callable[[web.Request], Awaitable[web.Response]],
-    key: str | None,
-    ask: Callable[[Client, str], Awaitable[Any]],
-) -> Any:
-    """What is asked of a server that answers everything so; it is given the client and the server's URL."""
-    from aiohttp import web
+def _asked(answer: Callable[[Request], Answer], key: str | None, ask: Callable[[Client, str], Awaitable[Any]]) -> Any:
+    """What is asked of a server that answers everything so; `ask` is given the client and the server's URL."""
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site: Any = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
+    async def asking(url: str) -> Any:
         async with Client(api_key=key) as client:
-            return await ask(client, f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}")
-    finally:
-        await runner.cleanup()
+            return await ask(client, url)
+
+    with served_by(answer) as port:
+        return asyncio.run(asking(f"http://127.0.0.1:{port}"))
 
 
 def test_the_key_goes_to_v1_and_nowhere_else() -> None:
-    from aiohttp import web
-
     seen: dict[str, str | None] = {}
 
-    async def answer(request: web.Request) -> web.Response:
+    def answer(request: Request) -> Answer:
         seen[request.path] = request.headers.get("Authorization")
-        return (
-            web.Response(status=302, headers={"Location": "/elsewhere"})
-            if request.path == "/v1/models"
-            else web.Response()
-        )
+        return Answer(302, b"", {"Location": "/elsewhere"}) if request.path == "/v1/models" else Answer(200, b"")
 
     async def ask(client: Client, url: str) -> None:
         for path in ("/health", "/metrics", "/version", "/v1/models"):
             await client.get(url, path, 5)
 
-    asyncio.run(_asked(answer, KEY, ask))
+    _asked(answer, KEY, ask)
     assert seen == {"/health": None, "/metrics": None, "/version": None, "/v1/models": f"Bearer {KEY}"}
 
 
@@ -277,13 +263,11 @@ FIRST = 'data: {"choices":[{"index":0,"delta":{"content":"4"},"finish_reason":nu
     ids=["sound", "no end", "closed", "an error as vLLM 0.18.1 streams it"],
 )
 def test_a_stream_that_ends_in_order_and_not_with_an_answer_is_told(rest: str, found: str, dev: Settings) -> None:
-    from aiohttp import web
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=FIRST + rest, content_type="text/event-stream")
+    def answer(_: Request) -> Answer:
+        return Answer(200, (FIRST + rest).encode(), {"Content-Type": "text/event-stream"})
 
     async def ask(client: Client, url: str) -> Chat:
         return await client.chat(Target(name="endpoint", url=url), {}, 5)
 
-    check = checks_service.completion(replace(_facts(), chat=asyncio.run(_asked(answer, None, ask))), dev)
+    check = checks_service.completion(replace(_facts(), chat=_asked(answer, None, ask)), dev)
     assert [one.found for one in differing(check)] == ([found] if found else [])

@@ -7,22 +7,19 @@ stand-in, which hands everything else on.
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from tests.fleet.cli.command import SMALL_STACK
 from tests.fleet.clients.fake_google import FakeGoogle
 from tests.fleet.clients.programs import stand_in
 from tests.fleet.clients.up import up
+from tests.support.simulators.local_server import Answer, Request, served
 
 NAMESPACE = "vllm-try"
 SERVER = "qwen35-server"
-REVISION_KEY = "modelRevision"
 BENCHMARK = "  vllm-fleet:benchmark: {enabled: true, runOnUpdate: false, repeats: 1, promptsPerClient: 100}\n"
 
 KUBECTL = """
@@ -57,32 +54,17 @@ def metrics_server() -> Iterator[Metrics]:
     """One server that every port forward leads to."""
     metrics = Metrics()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
+    def answer(_: Request) -> Answer:
+        metrics.asked += 1
+        tokens = metrics.tokens + (metrics.asked if metrics.growing else 0)
+        text = (
+            f'vllm:num_requests_running{{engine="0"}} {metrics.running}\n'
+            f'vllm:num_requests_waiting{{engine="0"}} 0.0\nvllm:generation_tokens_total{{engine="0"}} {tokens}\n'
+        )
+        return Answer(200, text.encode())
 
-        def do_GET(self) -> None:
-            metrics.asked += 1
-            tokens = metrics.tokens + (metrics.asked if metrics.growing else 0)
-            text = (
-                f'vllm:num_requests_running{{engine="0"}} {metrics.running}\n'
-                f'vllm:num_requests_waiting{{engine="0"}} 0.0\nvllm:generation_tokens_total{{engine="0"}} {tokens}\n'
-            ).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    metrics.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(answer) as metrics.port:
         yield metrics
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @dataclass

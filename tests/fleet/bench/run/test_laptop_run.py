@@ -227,44 +227,6 @@ def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: Cl
     assert api.list_all(JOB) == []
 
 
-def test_what_a_user_may_not_do_is_said_with_verb_and_resource(here: Laptop, api: ClusterApi) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": NAMESPACE}}
-    api.apply(account)
-    seen = ["namespaces", "serviceaccounts", "pods", "jobs"]
-    rules = [{"apiGroups": ["", "batch"], "resources": seen, "verbs": ["get", "list"]}]
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "reads"},
-        "rules": rules,
-    }
-    api.apply(role)
-    api.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "reads"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads"},
-            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": NAMESPACE}],
-        }
-    )
-    token = api.raw(
-        "POST",
-        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/reader/token",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )["status"]["token"]
-    import yaml
-
-    config = yaml.safe_load(json.loads(here.outputs.read_text())["kubeconfig"])
-    config["users"][0]["user"] = {"token": token}
-    file = here.root / "reader.yaml"
-    file.write_text(yaml.safe_dump(config))
-    done = run(here, "--yes", "--kubeconfig", str(file))
-    assert done.returncode == 2
-    assert f"system:serviceaccount:{NAMESPACE}:reader" in done.stderr
-    assert 'cannot create resource "jobs" in API group "batch"' in done.stderr
-
-
 def test_another_cluster_and_another_context_are_told(here: Laptop, api: ClusterApi) -> None:
     config = json.loads(here.outputs.read_text())["kubeconfig"]
     file = here.root / "own.yaml"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -14,40 +12,27 @@ from fleet.bench.errors import BenchmarkError
 from fleet.bench.run import servers
 from fleet.bench.run.servers import ServerPod, require_idle
 from fleet.clients.kubectl import Kubectl
+from tests.support.simulators.local_server import Answer, Request, served
 
 PODS = (ServerPod("server-a", "n", True),)
 
 
 @contextmanager
 def answering(*answers: str, cut: bool = False) -> Iterator[Kubectl]:
-    """A kubectl whose tunnels lead to a server that gives these answers, one after another."""
-    left = list(answers)
+    """A kubectl whose tunnels lead to a server that gives these answers, one after another; `cut`: a byte less than announced."""
+    left = [one.encode() for one in answers]
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            text = left.pop(0).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text) + cut))
-            self.end_headers()
-            self.wfile.write(text)
+    def answer(_: Request) -> Answer:
+        content = left.pop(0)
+        return Answer(200, content, {"Content-Length": str(len(content) + cut)})
 
     class Tunnels:
         @contextmanager
         def port_forward(self, _target: str, _port: int) -> Iterator[int]:
-            yield server.server_port
+            yield port
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(answer) as port:
         yield cast(Kubectl, Tunnels())
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture(autouse=True)
