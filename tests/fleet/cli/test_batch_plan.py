@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,12 @@ def plan(place: Path, *options: str, file: str = "small.jsonl") -> subprocess.Co
     return fleet("batch", "plan", str(place / file), "--tokenizer", str(place / "tokenizer.json"), *options)
 
 
+def planned(place: Path, *options: str, file: str = "small.jsonl") -> dict[str, Any]:
+    """The document of a plan."""
+    found: dict[str, Any] = json.loads(plan(place, *options, "--format", "json", file=file).stdout)
+    return found
+
+
 def test_the_report(place: Path, golden: Golden) -> None:
     # Relative: the length of a temporary folder's path would decide where lines break.
     words = "batch plan batch.jsonl --tokenizer tokenizer.json --machine a4-highgpu-8g --deadline 8h --max-usd 15 --sample 100"
@@ -69,23 +76,23 @@ def test_bad_lines_are_told_and_nothing_is_planned(place: Path) -> None:
     made.write(place / "bad.jsonl", made.chat("a", "x", max_tokens=5), made.chat("a", "x", max_tokens=5), b"{")
     done = plan(place, *H100, file="bad.jsonl")
     assert done.returncode == 1
-    document = json.loads(plan(place, *H100, "--format", "json", file="bad.jsonl").stdout)
+    document = planned(place, *H100, file="bad.jsonl")
     assert document["badLines"] == 2
     assert [one["subject"] for one in document["findings"]] == ["line 2: custom_id", "line 3"]
 
 
 def test_dollars_are_those_of_the_planner(place: Path) -> None:
-    found = json.loads(plan(place, *H100, "--format", "json").stdout)
+    found = planned(place, *H100)
     option = found["options"][found["chosen"]]
     tokens = found["inputTokens"], found["outputTokens"]
     words = (
         f"plan --documents 3 --input-tokens {tokens[0]['mean']} --output-tokens {tokens[1]['mean']} --profile serve-batch "
         f"--machine {option['machine']} --capacity {option['capacity']} --region {option['region']} --format json"
     )
-    planned = json.loads(fleet(*words.split()).stdout)["plan"]["batch"]
+    batch = json.loads(fleet(*words.split()).stdout)["plan"]["batch"]
     # The plan has the mean lengths alone.
-    assert planned["usd"] == pytest.approx(option["usd"]["value"], rel=0.01)
-    assert planned["totalHours"] == pytest.approx(option["hours"]["value"], rel=0.01)
+    assert batch["usd"] == pytest.approx(option["usd"]["value"], rel=0.01)
+    assert batch["totalHours"] == pytest.approx(option["hours"]["value"], rel=0.01)
 
 
 def test_without_limits_in_the_lines_the_mean_answer_is_asked_for(place: Path) -> None:
@@ -121,25 +128,21 @@ def test_what_cannot_be_kept_or_is_wrong_is_told(options: tuple[str, ...], code:
 def test_the_limits_that_are_offered_instead_are_kept(place: Path) -> None:
     refused = plan(place, *H100, "--max-usd", "0.05", "--deadline", "10m", "--format", "json")
     assert refused.returncode == 1
-    deadline = json.loads(plan(place, *H100, "--deadline", "10m", "--format", "json").stdout)["findings"][0][
-        "write"
-    ].split()[1]
-    ceiling = json.loads(plan(place, *H100, "--max-usd", "0.05", "--format", "json").stdout)["findings"][0][
-        "write"
-    ].split()[1]
-    assert plan(place, *H100, "--deadline", deadline, "--max-usd", ceiling).returncode == 0
+    offered: list[str] = []
+    for limit in (("--deadline", "10m"), ("--max-usd", "0.05")):
+        offered += planned(place, *H100, *limit)["findings"][0]["write"].split()[:2]
+    assert plan(place, *H100, *offered).returncode == 0
 
 
 def test_a_template_and_an_id_read_a_plain_jsonl(place: Path) -> None:
     made.write(place / "plain.jsonl", {"key": 1, "text": "the law"}, {"key": 2, "text": "the law"})
-    options = ("--template", "the law {text}", "--id", "key", "--output-tokens", "20", "--format", "json")
-    found = json.loads(plan(place, *H100, *options, file="plain.jsonl").stdout)
+    options = ("--template", "the law {text}", "--id", "key", "--output-tokens", "20")
+    found = planned(place, *H100, *options, file="plain.jsonl")
     assert (found["documents"], found["inputTokens"]["low"]) == (2, 4 + 2)  # a message's least
 
 
 def test_a_stack_decides_model_machine_and_context(place: Path) -> None:
-    done = plan(place, "--stack", "smoke", "--format", "json")
-    found = json.loads(done.stdout)
+    found = planned(place, "--stack", "smoke")
     assert {option["machine"] for option in found["options"]} == {"g2-standard-12"}
     assert {"spot", "flex-start"} <= {option["capacity"] for option in found["options"]}
     assert [one["id"] for one in found["findings"]] == ["other-model", "other-tokenizer"]
@@ -152,15 +155,15 @@ def test_a_wrong_deadline_of_a_stack_is_no_defect(place: Path) -> None:
 
 
 def test_a_stacks_price_and_limits_are_those_of_its_stack_file(place: Path, first: Path) -> None:
-    options = ("--stack", "first", "--root", str(first.parent), "--format", "json")
-    found = json.loads(plan(place, *options, file="open-model.jsonl").stdout)
+    options = ("--stack", "first", "--root", str(first.parent))
+    found = planned(place, *options, file="open-model.jsonl")
     spot, flex = found["options"]
     assert (spot["misses"], flex["misses"]) == ([], ["its price is unknown"])  # maxUsd of the stack
     assert plan(place, *options, "--max-usd", "0.05", file="open-model.jsonl").returncode == 1
-    said = plan(place, *options[:4], file="open-model.jsonl").stdout
+    said = plan(place, *options, file="open-model.jsonl").stdout
     said = " ".join(said.split())
     paused = re.search(r"afterwards, at least: (\S+) ", said)
-    shown = fleet("preview", *options[:4], "--no-policy").stdout
+    shown = fleet("preview", *options, "--no-policy").stdout
     assert paused is not None
     assert f"{paused[1]} an hour with 0 nodes" in shown
 
@@ -171,10 +174,8 @@ def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path, first: Pa
     (place / "stacks").mkdir()
     shutil.copy(ROOT / "Pulumi.yaml", place / "stacks")
     (place / "stacks" / "Pulumi.flex.yaml").write_text(stack.replace("mode: spot #", f"{capacity} #"), encoding="utf-8")
-    words = ("--stack", "flex", "--root", str(place / "stacks"), "--format", "json")
-    done = plan(place, *words, file="open-model.jsonl")
-    assert (done.returncode, done.stderr) == (0, "")
-    options = {one["capacity"]: one["usd"] for one in json.loads(done.stdout)["options"]}
+    found = planned(place, "--stack", "flex", "--root", str(place / "stacks"), file="open-model.jsonl")
+    options = {one["capacity"]: one["usd"] for one in found["options"]}
     assert options["flex-start"]["value"] > options["spot"]["value"] > 0
 
 

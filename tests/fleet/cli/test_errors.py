@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from fleet.cli.main import _run
 from fleet.doctor import packages
 from settings.problems import SettingsError
 from tests.conftest import Golden
-from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.cli.command import COMMAND, ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
 from tests.support.rows import each_row
 
@@ -114,7 +114,7 @@ def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None
 
 
 def test_a_stream_that_is_closed_is_no_defect() -> None:
-    command = f'"{sys.executable}" -c "import sys; from fleet.cli.main import main; sys.exit(main())"'
+    command = shlex.join(COMMAND)
     for arguments, streams, code in (
         ("models", ">&-", 0),
         ("check --stack nowhere", "2>&-", 2),
@@ -215,9 +215,8 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     ["models", pytest.param("preview --stack dev --no-policy", marks=pytest.mark.slow)],
 )
 def test_a_reader_that_goes_away_ends_it_quietly(command: str) -> None:
-    program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     with subprocess.Popen(
-        [sys.executable, "-c", program, *command.split()],
+        [*COMMAND, *command.split()],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from typer.main import get_command
 
 from fleet.cli.app import app_with
 from fleet.preview.offline import open_stack
-from tests.fleet.cli.command import ROOT, fleet, project
+from tests.fleet.cli.command import COMMAND, ROOT, fleet, project
 from tests.fleet.cli.test_start_up import loaded_by
 from tests.processor import unit_seconds
 from tests.support.rows import each_row
@@ -207,14 +206,13 @@ def test_the_whole_process_takes_less_than_200_units() -> None:
     def units() -> float:
         unit = unit_seconds()
         before = os.times()
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from fleet.cli.main import main; sys.exit(main())",
-            "plan",
-            *USERS,
-        ]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+        subprocess.run(
+            [*COMMAND, "plan", *USERS],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        )
         after = os.times()
         return (after.children_user + after.children_system - before.children_user - before.children_system) / unit
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.laptop import NAMESPACE, Laptop, laptop
 from tests.fleet.bench.run.real_pod import run_pod
-from tests.fleet.cli.command import ROOT, fleet
+from tests.fleet.cli.command import COMMAND, ROOT, fleet
 from tests.fleet.clients.fake_google import FakeGoogle
 from tests.support.benchmark import needs_vllm
 from tests.support.simulators.model_server.engine_server import EngineServer
@@ -188,7 +187,7 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
     here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals
 ) -> None:
     command = [
-        *(sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())"),
+        *COMMAND,
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]
