@@ -66,42 +66,6 @@ def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
     assert "v1:abcdef" not in done.stdout
 
 
-PACK = """\
-from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
-
-
-def no_stack_called_blue(args, report):
-    if args.resource_type == "pulumi:pulumi:Stack":
-        report("blue is for the sky")
-
-
-PolicyPack(
-    name="colours",
-    enforcement_level=EnforcementLevel.{level},
-    policies=[
-        ResourceValidationPolicy(name="no-blue", description="Not blue.", validate=no_stack_called_blue),
-    ],
-)
-"""
-
-
-@pytest.mark.parametrize(("level", "code"), [("MANDATORY", 1), ("ADVISORY", 0)])
-def test_the_projects_policy_pack_judges_and_a_mandatory_violation_exits_with_1(
-    tmp_path: Path, level: str, code: int
-) -> None:
-    folder = project(tmp_path, blue=SMALL_STACK)
-    (folder / "__main__.py").write_text("import pulumi\npulumi.export('a', 1)\n")
-    (folder / "policy").mkdir()
-    (folder / "policy" / "PulumiPolicy.yaml").write_text("runtime: python\nversion: 1.0.0\n")
-    (folder / "policy" / "__main__.py").write_text(PACK.replace("{level}", level))
-    done = fleet("preview", "--stack", "blue", cwd=folder)
-    assert done.returncode == code, done.stderr
-    assert "no-blue" in done.stdout
-    assert "blue is for the sky" in done.stdout
-    if code:
-        assert fleet("preview", "--stack", "blue", "--no-policy", cwd=folder).returncode == 0
-
-
 @pytest.mark.slow
 def test_the_document_is_the_same_every_time() -> None:
     runs = [
