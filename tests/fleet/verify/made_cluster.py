@@ -30,19 +30,9 @@ class MadeCluster:
         self.nodes = [node_of(settings, number) for number in range(len(urls))]
         self.objects: dict[str, Any] = {}
         if settings.gateway.enabled:
-            self.objects = {
-                f"gateways-{GATEWAY_NAME}": programmed_gateway(),
-                f"httproutes-{settings.gateway.pool}": accepted_route(settings),
-            }
-            for pool in settings.shares:
-                self.objects |= {
-                    f"inferencepools-{pool}": {
-                        "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}
-                    },
-                    f"deployments-{epp_name(pool)}": {"status": {"readyReplicas": 1}},
-                    f"healthcheckpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
-                    f"gcpbackendpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
-                }
+            for name, manifest in gateway_objects(settings).items():
+                kind, _, own = name.partition(" ")
+                self.objects[f"{_plural(kind)}-{own}"] = manifest
         names = [pod["metadata"]["name"] for pod in self.pods]
         self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,6 +123,26 @@ def programmed_gateway() -> dict[str, Any]:
             ],
         }
     }
+
+
+def _plural(kind: str) -> str:
+    return f"{kind.lower()}s".replace("policys", "policies")
+
+
+def gateway_objects(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What a gateway that works consists of, by kind and name."""
+    found = {
+        f"Gateway {GATEWAY_NAME}": programmed_gateway(),
+        f"HTTPRoute {settings.gateway.pool}": accepted_route(settings),
+    }
+    for pool in settings.shares:
+        found |= {
+            f"InferencePool {pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
+            f"Deployment {epp_name(pool)}": {"status": {"readyReplicas": 1}},
+            f"HealthCheckPolicy {pool}": {"status": {"conditions": _true("Attached")}},
+            f"GCPBackendPolicy {pool}": {"status": {"conditions": _true("Attached")}},
+        }
+    return found
 
 
 def accepted_route(settings: Settings) -> dict[str, Any]:

@@ -19,10 +19,17 @@ from fleet.verify.cluster import _node, _one, _pod
 from fleet.verify.facts import Cluster, Facts, Reply, Server
 from fleet.verify.findings import Check
 from fleet.verify.verification import Asking, _is_one_server, _is_private, _out_of_reach, verify
-from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
 from tests.conftest import Golden
-from tests.fleet.verify.made_cluster import MadeCluster, accepted_route, node_of, outputs_of, pod_of, programmed_gateway
+from tests.fleet.verify.made_cluster import (
+    MadeCluster,
+    accepted_route,
+    gateway_objects,
+    node_of,
+    outputs_of,
+    pod_of,
+    programmed_gateway,
+)
 from tests.fleet.verify.stacks import (
     check_of,
     differing,
@@ -53,31 +60,13 @@ def canary() -> Settings:
     return with_sections("gateway", rollout={"engine": {"seed": 1}, "weight": 25})
 
 
-_ATTACHED = {"status": {"conditions": [{"type": "Attached", "status": "True"}]}}
-_BACKEND: dict[str, Any] = {
-    "InferencePool": {"status": {"parents": []}},
-    "Deployment": {"status": {"readyReplicas": 1}},
-    "HealthCheckPolicy": _ATTACHED,
-    "GCPBackendPolicy": {"status": {"ancestors": [_ATTACHED["status"]]}},
-}
-
-
 def _facts(settings: Settings, objects: dict[str, Any] | None = None, **changes: Any) -> Facts:
     """What a cluster says in which all is as declared, with `changes` of `Cluster` and other objects of the gateway."""
     number = settings.replicas
-    gateway = {
-        f"Gateway {GATEWAY_NAME}": programmed_gateway(),
-        f"HTTPRoute {settings.gateway.pool}": accepted_route(settings),
-        **{
-            f"{kind} {pool}{'-epp' if kind == 'Deployment' else ''}": manifest
-            for pool in settings.shares
-            for kind, manifest in _BACKEND.items()
-        },
-    }
     seen = Cluster(
         pods=tuple(_pod(pod_of(settings, n)) for n in range(number)),
         nodes=tuple(_node(node_of(settings, n)) for n in range(number)),
-        gateway=gateway | (objects or {}),
+        gateway=gateway_objects(settings) | (objects or {}),
     )
     return Facts(endpoint="", door=None, cluster=replace(seen, **changes))
 
