@@ -74,9 +74,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
 @each_row(
     ("options", "message"),
     [
-        ((), "one of --users, --requests-per-second"),
-        (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour"),
-        (("--users", "nan"), "users must be above 0 and finite"),
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--region", "Iowa"), "--region Iowa"),
         (("--users", "10", "--machine", "any", "--capacity", "reservation"), "--machine any"),
