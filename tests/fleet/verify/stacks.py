@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from facts.finding import Finding
+from fleet.clients.metrics_text import MetricsText
+from fleet.clients.metrics_text import parse as metrics
 from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.gpu_memory import budget
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from fleet.verify import declared
+from fleet.verify.facts import Facts, Reply, Twice
 from fleet.verify.findings import Check, Report
 from fleet.verify.report import outline
 from fleet.verify.verification import Asking, verify
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-of-the-tests"
+ANSWERED = Reply(status=200)
 DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
@@ -143,6 +147,19 @@ def printed(report: Report) -> str:
     fixed = replace(report, endpoint=report.endpoint and "http://10.0.0.9:8000", seconds=4.0, checks=checks)
     print_text(Paper(stream=page, width=100, styled=False), outline(fixed))
     return re.sub(r"of [\d,]+(?=\s+drafts)", "of 2,000", page.getvalue())
+
+
+def asked_twice(first: Reply = ANSWERED, second: Reply = ANSWERED, hits: Mapping[str, int] | None = None) -> Facts:
+    """A long prompt sent twice, and by how much it raised each engine's counter of hits."""
+
+    def counters(values: Mapping[str, int]) -> MetricsText:
+        series = (f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in values.items())
+        return metrics("\n".join(series))
+
+    found = hits or {}
+    before, after = counters(dict.fromkeys(found, 0)), counters(found)
+    twice = Twice(where="pod-1", prompt_tokens=4_753, first=first, second=second, before=before, after=after)
+    return Facts(endpoint="", door=None, twice=twice)
 
 
 def check_of(report: Report, id_: str) -> Check:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.clients.metrics_text import MetricsText, parse
+from fleet.clients.metrics_text import parse
 from fleet.verify import checks_engine, checks_traffic, declared, questions
-from fleet.verify.facts import Facts, Reply, Server, Twice
+from fleet.verify.facts import Facts, Reply, Server
 from fleet.verify.verification import Asking, verify
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
+    asked_twice,
     check_of,
     differing,
     in_state,
@@ -151,16 +152,8 @@ def test_a_context_in_which_no_prompt_can_hit_is_not_checked(dev: Settings) -> N
 
 
 def test_a_long_prompt_that_is_refused_is_a_failure(code: Settings) -> None:
-    twice = Twice(
-        where="pod-1", prompt_tokens=4_753, first=Reply(status=400), second=Reply(), before=parse(""), after=parse("")
-    )
-    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)
+    check = checks_traffic.prefix_caching(asked_twice(Reply(status=400), Reply()), code)
     assert (state_of(check), differing(check)[0].found) == ("error", "HTTP 400")
-
-
-def _cache_counters(hits: dict[str, int]) -> MetricsText:
-    lines = [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in hits.items()]
-    return parse("\n".join(lines))
 
 
 @each_row(
@@ -174,13 +167,4 @@ def _cache_counters(hits: dict[str, int]) -> MetricsText:
     ],
 )
 def test_hits_of_any_engine_show_a_cache_that_works(code: Settings, hits: dict[str, int], state: str) -> None:
-    nothing = dict.fromkeys(hits, 0)
-    twice = Twice(
-        where="pod-1",
-        prompt_tokens=4_753,
-        first=Reply(status=200),
-        second=Reply(status=200),
-        before=_cache_counters(nothing),
-        after=_cache_counters(hits),
-    )
-    assert state_of(checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)) == state
+    assert state_of(checks_traffic.prefix_caching(asked_twice(hits=hits), code)) == state
