@@ -138,6 +138,12 @@ def test_the_document_holds_the_whole_plan() -> None:
     )
 
 
+def test_every_key_of_the_document_is_in_camel_case() -> None:
+    keys = re.findall(r'^ *"([^"]+)": ', plan(*BATCH, "--format", "json").stdout, re.MULTILINE)
+    assert len(keys) > 100
+    assert [key for key in keys if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
+
+
 def test_a_document_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     done = fleet("plan", *USERS, "--format", f"json={file}")
