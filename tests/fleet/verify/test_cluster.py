@@ -367,37 +367,31 @@ def test_what_is_left_of_pods_whose_spot_node_was_taken_is_held_against_nobody()
         assert state_of(check) == "passed", check
 
 
-@pytest.mark.parametrize(
-    ("status", "why"),
+def _waits(reason: str, restarts: int = 0, **more: Any) -> dict[str, Any]:
+    return {"ready": False, "restartCount": restarts, "state": {"waiting": {"reason": reason}}, **more}
+
+
+@each_row(
+    ("inits", "container", "why"),
     [
         (
-            {
-                "initContainerStatuses": [
-                    {"ready": True, "state": {"terminated": {"reason": "Completed"}}},
-                    {"ready": False, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
-                ],
-                "containerStatuses": [{"ready": False, "state": {"waiting": {"reason": "PodInitializing"}}}],
-            },
+            [{"ready": True, "state": {"terminated": {"reason": "Completed"}}}, _waits("CrashLoopBackOff", 3)],
+            _waits("PodInitializing"),
             "CrashLoopBackOff, 3 restarts",
         ),
         (
-            {
-                "containerStatuses": [
-                    {
-                        "ready": False,
-                        "restartCount": 4,
-                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-                        "lastState": {"terminated": {"reason": "OOMKilled"}},
-                    }
-                ]
-            },
+            [],
+            _waits("CrashLoopBackOff", 4, lastState={"terminated": {"reason": "OOMKilled"}}),
             "CrashLoopBackOff, 4 restarts, the previous container ended with OOMKilled",
         ),
     ],
 )
-def test_a_pod_says_what_keeps_it_and_not_only_what_waits_for_that(status: dict[str, Any], why: str) -> None:
+def test_a_pod_says_what_keeps_it_and_not_only_what_waits_for_that(
+    inits: list[Any], container: dict[str, Any], why: str
+) -> None:
     conditions = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
-    pod = _pod(_written(settings_of("dev"), 0, status={"phase": "Pending", "conditions": conditions, **status}))
+    containers = {"initContainerStatuses": inits, "containerStatuses": [container]}
+    pod = _pod(_written(settings_of("dev"), 0, status={"phase": "Pending", "conditions": conditions, **containers}))
     assert (pod.ready, pod.why_not_ready) == (False, why)
 
 
