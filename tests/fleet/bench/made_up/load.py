@@ -16,7 +16,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-INPUT_TOKENS = 512, 1024
 TOKENS_PER_CHUNK = 1.9
 """As with speculative decoding."""
 SLOT_TURN_SECONDS = 0.0005
@@ -36,6 +35,7 @@ class Made:
     points: int = 1
     """Each has twice the connections of the one before."""
     repeats: int = 1
+    input_tokens: tuple[int, int] = (512, 1024)
     output_tokens: tuple[int, int] = (32, 64)
     chunk_seconds: float = 0.03
     ttft_seconds: float = 0.2
@@ -134,7 +134,7 @@ _ERRORS = (
 def client_load(made: Made, connections: int, client: int, speed: float, rng: np.random.Generator) -> ClientLoad:
     """One client's requests. `speed`: the server's, 1.0 is the measurement's own."""
     n = made.requests_per_client
-    inputs = rng.integers(INPUT_TOKENS[0], INPUT_TOKENS[1] + 1, n)
+    inputs = rng.integers(made.input_tokens[0], made.input_tokens[1] + 1, n)
     asked = rng.integers(made.output_tokens[0], made.output_tokens[1] + 1, n)
     short = rng.random(n) < made.short_share
     got = np.where(short, np.maximum(1, (asked * rng.uniform(0.2, 0.9, n)).astype(np.int64)), asked)

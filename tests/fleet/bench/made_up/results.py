@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from tests.fleet.bench.made_up.load import INPUT_TOKENS, ClientLoad, Ints, Made, client_load, summary
+from tests.fleet.bench.made_up.load import ClientLoad, Ints, Made, client_load, summary
 from tests.fleet.bench.made_up.servers import engine_values, write_gpu
 
 BEGAN = 1_780_000_000.0
@@ -210,7 +210,7 @@ def _asked(made: Made) -> dict[str, Any]:
             "name": "article",
             "kind": "random",
             "arguments": {
-                "random-input-len": str(sum(INPUT_TOKENS) // 2),
+                "random-input-len": str(sum(made.input_tokens) // 2),
                 "random-output-len": str(sum(made.output_tokens) // 2),
                 "random-range-ratio": "0.3333",
             },
