@@ -24,6 +24,8 @@ FULL_QUOTA_IDLE_SECONDS: Final = 360
 """Long enough for a replacement pod where the GPU quota has no room beside the old one, which counts until it is gone, up to
 `MAX_GRACE_SECONDS`. The refused ReplicaSet tries again 41, 82, 164, 328 and 655 s after its first attempt (`quota_retry_seconds`): the
 node is empty for up to 327 s."""
+REMOVAL_SECONDS: Final = 60
+"""How long the removal of an idle machine takes, while it is still paid. Assumed."""
 LEAST_USEFUL_SECONDS: Final = 3_600
 """Shortest time that a flex-start node must serve. Assumed: a few times its start."""
 FLEX_START_WAIT_SECONDS: Final = 900

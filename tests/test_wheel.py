@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from tests.support.installed import copy_checkout, make_environment
 from tests.workflows.steps import ROOT
@@ -51,30 +49,6 @@ def fleet(python: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProce
 def test_the_wheel_takes_one_name(wheel: Path) -> None:
     names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert names == {"vllm_fleet", "vllm_fleet-0.1.0.dist-info"}
-
-
-def _extra_of(requirement: Requirement) -> str:
-    found = re.search(r'extra == "([a-z]+)"', str(requirement.marker or ""))
-    return found[1] if found else ""
-
-
-def test_its_requirements_are_those_of_the_repository(wheel: Path) -> None:
-    from tests.test_requirements import PROJECT, normal, pins
-
-    text = zipfile.ZipFile(wheel).read("vllm_fleet-0.1.0.dist-info/METADATA").decode()
-    declared = [
-        Requirement(line.removeprefix("Requires-Dist: "))
-        for line in text.splitlines()
-        if line.startswith("Requires-Dist: ")
-    ]
-    every: dict[str, list[str]] = {"": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
-    # The build writes out the extras that this one names.
-    every["test"] = [*every["test"], *every["benchmark"], *every["rehearsal"]]
-    for extra, lines in every.items():
-        mine = [one for one in declared if _extra_of(one) == extra and one.specifier]
-        assert {f"{normal(one.name)}{one.specifier}" for one in mine} == {
-            f"{name}=={version}" for name, version in pins(lines).items()
-        }
 
 
 @pytest.mark.parametrize(

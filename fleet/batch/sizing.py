@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Self
 
+from facts.capacity import MAX_GRACE_SECONDS, REMOVAL_SECONDS
 from facts.texts import plural
 from facts.user_error import UserError
 from fleet.batch.stored import Run
@@ -301,11 +302,12 @@ def _sized(option: Option, servers: int, load: Load, settings: Settings) -> Size
 
 def idle_seconds(settings: Settings) -> float:
     """From the end of the batch's time until its machines are gone, at most: a Job whose pods wait for a node lives on, and KEDA counts
-    them; its cooldown begins with its last count.
+    them; its cooldown begins with its last count. A server then has its grace period to end, and its machine is idle after that.
     """
     if not settings.scales_by_batch:
         return 0.0
-    return OVER_SECONDS + BATCH_POLL_SECONDS + BATCH_DOWN_SECONDS + settings.placement.idle_seconds
+    counted = OVER_SECONDS + BATCH_POLL_SECONDS + BATCH_DOWN_SECONDS
+    return counted + MAX_GRACE_SECONDS + settings.placement.idle_seconds + REMOVAL_SECONDS
 
 
 def _raise(servers: int, settings: Settings) -> str:

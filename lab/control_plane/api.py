@@ -28,8 +28,6 @@ REQUEST_SECONDS: Final = 60.0
 
 NO_SUCH_KIND: Final = "no matches for kind"
 """client-go's message for a kind that is not served."""
-UNANSWERED: Final = "failed calling webhook"
-"""The API server's message for a webhook that does not answer. Source: k8s.io/apiserver, util/webhook, ErrCallingWebhook."""
 
 _JSON: Final = "application/json"
 _WARNING: Final = re.compile(r'^299 [^ ]+ "(.*)"$', re.DOTALL)
@@ -37,7 +35,6 @@ _WARNING: Final = re.compile(r'^299 [^ ]+ "(.*)"$', re.DOTALL)
 _PATCHES: Final[Mapping[str, str]] = {
     "merge": "application/merge-patch+json",
     "strategic": "application/strategic-merge-patch+json",
-    "json": "application/json-patch+json",
 }
 
 
@@ -60,32 +57,26 @@ class Kind:
 NAMESPACE = Kind("v1", "Namespace")
 NODE = Kind("v1", "Node")
 POD = Kind("v1", "Pod")
-EVENT = Kind("v1", "Event")
 SERVICE = Kind("v1", "Service")
 SECRET = Kind("v1", "Secret")
 CONFIG_MAP = Kind("v1", "ConfigMap")
 PERSISTENT_VOLUME = Kind("v1", "PersistentVolume")
-PERSISTENT_VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
 REPLICA_SET = Kind("apps/v1", "ReplicaSet")
 JOB = Kind("batch/v1", "Job")
 POD_DISRUPTION_BUDGET = Kind("policy/v1", "PodDisruptionBudget")
-STORAGE_CLASS = Kind("storage.k8s.io/v1", "StorageClass")
 CUSTOM_RESOURCE_DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 VOLUME_SNAPSHOT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshot")
-VOLUME_SNAPSHOT_CONTENT = Kind("snapshot.storage.k8s.io/v1", "VolumeSnapshotContent")
-GATEWAY = Kind("gateway.networking.k8s.io/v1", "Gateway")
 
 
 class ApiRefusedError(Exception):
     """The API server refused a request, with its HTTP `status`, `reason` and `message`."""
 
-    def __init__(self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()) -> None:
+    def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.message = message
-        self.causes = causes
 
 
 class ApiUnreachableError(Exception):
@@ -146,17 +137,15 @@ class ClusterApi:
                 return None
             raise
 
-    def list_all(
-        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
-    ) -> list[Manifest]:
+    def list_all(self, kind: Kind, namespace: str | None = None, *, label_selector: str = "") -> list[Manifest]:
         """Objects of a kind, by default in all namespaces."""
-        return self.list_with_version(kind, namespace, label_selector=label_selector, field_selector=field_selector)[0]
+        return self.list_with_version(kind, namespace, label_selector=label_selector)[0]
 
     def list_with_version(
-        self, kind: Kind, namespace: str | None = None, *, label_selector: str = "", field_selector: str = ""
+        self, kind: Kind, namespace: str | None = None, *, label_selector: str = ""
     ) -> tuple[list[Manifest], str]:
         """Objects of a kind, and the resource version for a watch."""
-        query = _query(labelSelector=label_selector, fieldSelector=field_selector)
+        query = _query(labelSelector=label_selector)
         answer = self.raw("GET", self._path(kind, namespace) + query)
         items = answer.get("items") or []
         for item in items:  # List items have no apiVersion and kind.
@@ -171,31 +160,21 @@ class ClusterApi:
         *,
         field_manager: str = FIELD_MANAGER,
         force: bool = False,
-        dry_run: bool = False,
         warnings: list[str] | None = None,
     ) -> Manifest:
         """Server-side apply with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError."""
         metadata = manifest["metadata"]
         path = self._path(Kind.of(manifest), metadata.get("namespace"), metadata["name"])
-        query = _query(
-            fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "", dryRun=_dry(dry_run)
-        )
+        query = _query(fieldManager=field_manager, fieldValidation="Strict", force="true" if force else "")
         return self.raw(
             "PATCH", path + query, body=manifest, content_type="application/apply-patch+yaml", warnings=warnings
         )
 
-    def create(
-        self,
-        manifest: Mapping[str, Any],
-        *,
-        field_manager: str = FIELD_MANAGER,
-        dry_run: bool = False,
-        warnings: list[str] | None = None,
-    ) -> Manifest:
-        """Create with strict field validation; adds warnings to `warnings`. Raises ApiRefusedError, 409 if the object exists."""
+    def create(self, manifest: Mapping[str, Any]) -> Manifest:
+        """Create with strict field validation. Raises ApiRefusedError, 409 if the object exists."""
         path = self._path(Kind.of(manifest), manifest["metadata"].get("namespace"))
-        query = _query(fieldManager=field_manager, fieldValidation="Strict", dryRun=_dry(dry_run))
-        return self.raw("POST", path + query, body=manifest, warnings=warnings)
+        query = _query(fieldManager=FIELD_MANAGER, fieldValidation="Strict")
+        return self.raw("POST", path + query, body=manifest)
 
     def evict(self, namespace: str, name: str) -> None:
         """Evict a pod, as a drain does. Raises ApiRefusedError with status 429 if a disruption budget does not allow it."""
@@ -212,7 +191,7 @@ class ClusterApi:
         subresource: str = "",
         patch_type: str = "merge",
     ) -> Manifest:
-        """Patch an object or its `status` or `scale`. `patch_type` is merge, strategic or json."""
+        """Patch an object or its `status` or `scale`. `patch_type` is merge or strategic."""
         path = self._path(kind, namespace, name) + (f"/{subresource}" if subresource else "")
         return self.raw("PATCH", path, body=body, content_type=_PATCHES[patch_type])
 
@@ -222,11 +201,10 @@ class ClusterApi:
         name: str,
         namespace: str | None = None,
         *,
-        propagation: str = "Background",
         grace_seconds: int | None = None,
     ) -> bool:
-        """Delete an object; False if it did not exist. `propagation`: Background, Foreground or Orphan."""
-        options: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
+        """Delete an object, and in the background what it owns; False if it did not exist."""
+        options: Manifest = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         try:
@@ -333,13 +311,7 @@ class ClusterApi:
             answer = json.loads(text)
         except ValueError:
             return ApiRefusedError(status, "Unknown", text.decode(errors="replace")[:500])
-        causes = (answer.get("details") or {}).get("causes") or ()
-        return ApiRefusedError(
-            status,
-            answer.get("reason") or "Unknown",
-            answer.get("message") or "",
-            tuple(f"{cause.get('field', '')}: {cause.get('message', '')}" for cause in causes),
-        )
+        return ApiRefusedError(status, answer.get("reason") or "Unknown", answer.get("message") or "")
 
     # Paths
 
@@ -371,10 +343,6 @@ class ClusterApi:
         if kind not in self._endpoints:
             raise ApiRefusedError(404, "NotFound", f'{NO_SUCH_KIND} "{kind.kind}" in version "{kind.api_version}"')
         return self._endpoints[kind]
-
-
-def _dry(dry_run: bool) -> str:
-    return "All" if dry_run else ""
 
 
 def _group_path(api_version: str) -> str:

@@ -91,7 +91,7 @@ class ControlPlane:
         self._run(_ETCD, programs.etcd(self._binaries.etcd))
         self.credentials = issue(self.folder, self._port.number)
         self.address = f"127.0.0.1:{self._port.number}"
-        (self.folder / CONFIG).write_text(json.dumps(egress_config(self.folder)), encoding="utf-8")
+        (self.folder / CONFIG).write_text(json.dumps(egress_config()), encoding="utf-8")
         self.cluster_side = self._stack.enter_context(ClusterSide(self.folder, self.credentials.signer))
         self._run_api_server()
         # While the server starts: slow steps that do not need it.

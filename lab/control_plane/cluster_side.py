@@ -12,6 +12,8 @@ import contextlib
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any, Final
@@ -19,15 +21,18 @@ from typing import Any, Final
 from lab.control_plane.credentials import Authority
 
 SOCKET: Final = "cluster.sock"
+"""Without its folder, which is the API server's working folder: a socket's path may have some hundred bytes, and folders for temporary
+files are longer."""
 CONFIG: Final = "egress.json"
 _MOST_BYTES: Final = 1 << 16
 _GROUP: Final = re.compile(rb"GET /apis/([^/ ?]+/[^/ ?]+)[ ?]")
 _CONNECT: Final = re.compile(rb"CONNECT (\S+) HTTP/1\.1\r\n")
+_BIND: Final = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).bind(sys.argv[2])"
 
 
-def egress_config(folder: Path) -> dict[str, Any]:
-    """EgressSelectorConfiguration of an API server whose cluster is the socket in this folder."""
-    transport = {"uds": {"udsName": str(folder / SOCKET)}}
+def egress_config() -> dict[str, Any]:
+    """EgressSelectorConfiguration of an API server whose cluster is the socket in its working folder."""
+    transport = {"uds": {"udsName": SOCKET}}
     return {
         "apiVersion": "apiserver.k8s.io/v1beta1",
         "kind": "EgressSelectorConfiguration",
@@ -43,9 +48,7 @@ class ClusterSide:
     def __init__(self, folder: Path, authority: Authority) -> None:
         """`authority`: signs for every name that is called, as the API server's trusted one."""
         self._authority = authority
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(str(folder / SOCKET))
-        self._socket.listen(64)
+        self._socket = _listening(folder)
         self.asked: list[str] = []
         """Addresses that the API server wanted to dial, in order."""
 
@@ -74,6 +77,20 @@ class ClusterSide:
             with self._authority.served(connection) as secure:
                 while head := secure.recv(_MOST_BYTES):
                     secure.sendall(_answered(head))
+
+
+def _listening(folder: Path) -> socket.socket:
+    """The socket in this folder, bound by a process that stands there: this one's working folder is every thread's."""
+    made = socket.socket(socket.AF_UNIX)
+    try:
+        number = made.fileno()
+        command = [sys.executable, "-I", "-S", "-c", _BIND, str(number), SOCKET]
+        subprocess.run(command, cwd=folder, pass_fds=(number,), check=True)
+        made.listen(64)
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _answered(head: bytes) -> bytes:

@@ -33,14 +33,7 @@ class Step:
     operation: str
     """The engine's word: same, create, update, delete, replace, create-replacement, delete-replaced, read, refresh, import, ..."""
     phase: Phase
-    inputs: Mapping[str, Any]
-    """Of the new state; of the old one if the resource goes. Secrets are `[secret]`."""
     provider: str
-    protect: bool
-    diffs: tuple[str, ...]
-    """Top-level properties that differ."""
-    detailed_diff: Mapping[str, str]
-    """Kind of change by property path, e.g. `update-replace`."""
 
     @property
     def type(self) -> str:
@@ -139,8 +132,6 @@ class Outcome:
     """Of the preview; empty with `--skip-preview`."""
     done: Events = field(repr=False)
     """Of the update; empty if the preview failed, and for `pulumi preview`."""
-    seconds: float
-    """Wall time."""
 
     @property
     def succeeded(self) -> bool:
@@ -203,17 +194,7 @@ def _event(kind: str, content: Any) -> Event | None:
 
 
 def _step(metadata: Mapping[str, Any], phase: Phase) -> Step:
-    state = metadata["new"] or metadata["old"] or {}
-    return Step(
-        urn=metadata["urn"],
-        operation=metadata["op"],
-        phase=phase,
-        inputs=state.get("inputs") or {},
-        provider=metadata["provider"],
-        protect=state.get("protect", False),
-        diffs=tuple(metadata.get("diffs") or ()),
-        detailed_diff={path: value["diffKind"] for path, value in (metadata["detailedDiff"] or {}).items()},
-    )
+    return Step(urn=metadata["urn"], operation=metadata["op"], phase=phase, provider=metadata["provider"])
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -37,7 +36,6 @@ class Operation:
         self._events: list[Event] = []
         self._broken: BaseException | None = None
         self._on_event = on_event
-        self._began = time.monotonic()
         # A pipe: between the preview and the update the engine empties its event log, and a reader of a file would miss events.
         pipe = logs / "events"
         os.mkfifo(pipe)
@@ -70,7 +68,6 @@ class Operation:
             output=self._output.read_text(encoding="utf-8", errors="replace"),
             planned=planned,
             done=done,
-            seconds=time.monotonic() - self._began,
         )
 
     def cancel(self) -> None:

@@ -112,7 +112,7 @@ class Pulumi:
         variables: Mapping[str, str] | None = None,
         on_event: OnEvent = lambda _: None,
     ) -> Operation:
-        """Start preview, up, refresh, destroy or import. `variables`: more of its environment."""
+        """Start preview, up, refresh or destroy. `variables`: more of its environment."""
         logs = self._logs / f"{next(self._numbers):03}-{operation}"
         logs.mkdir()
         answers: Sequence[str] = () if operation == "preview" else ("--yes",)
@@ -143,7 +143,7 @@ class Pulumi:
         variables: Mapping[str, str] | None = None,
         on_event: OnEvent = lambda _: None,
     ) -> Outcome:
-        """Run preview, up, refresh, destroy or import to its end."""
+        """Run preview, up, refresh or destroy to its end."""
         with self.start(operation, stack, *options, variables=variables, on_event=on_event) as running:
             return running.wait()
 
@@ -162,10 +162,6 @@ class Pulumi:
     def destroy(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
         """`pulumi destroy --yes`."""
         return self.operate("destroy", stack, *options, on_event=on_event)
-
-    def import_(self, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
-        """`pulumi import --yes TYPE NAME ID`; adds `--generate-code=false`, as the program already declares the resource."""
-        return self.operate("import", stack, "--generate-code=false", *options, on_event=on_event)
 
     def unlock(self, stack: str) -> Said:
         """`pulumi cancel`: removes the lock of an update that was killed."""

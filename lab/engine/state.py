@@ -34,8 +34,6 @@ class Stored:
     property_dependencies: Mapping[str, tuple[str, ...]]
     protect: bool
     retain_on_delete: bool
-    external: bool
-    """Whether it is read only."""
     deleting: bool
     """Whether its replacement exists and it still has to go."""
 
@@ -98,7 +96,6 @@ def _stored(one: Mapping[str, Any]) -> Stored:
         },
         protect=one.get("protect", False),
         retain_on_delete=one.get("retainOnDelete", False),
-        external=one.get("external", False),
         deleting=one.get("delete", False),
     )
 

@@ -20,13 +20,10 @@ _PLAIN: Final = re.compile(r"[\w-]+")
 _KINDS: Final[Mapping[str, str]] = {"added": "ADD", "removed": "DELETE", "changed": "UPDATE", "may change": "UPDATE"}
 
 
-def diff_response(
-    type_: str, old: dict[str, Any], new: dict[str, Any], *, also: str = "", reuses_name: bool | None = None
-) -> Any:
+def diff_response(type_: str, old: dict[str, Any], new: dict[str, Any], *, reuses_name: bool | None = None) -> Any:
     """The answer for a resource of the type.
 
-    `also`: a path that replaces it although its inputs are the same. `reuses_name`: whether a replacement has the old one's name,
-    so that the old one must go first; by default the inputs tell.
+    `reuses_name`: whether a replacement has the old one's name, so that the old one must go first; by default the inputs tell.
     """
     found = list(differences(old, new))
     deciding = decisive(type_, old, new, found)
@@ -34,9 +31,7 @@ def diff_response(
         deciding = [_bare(one) for one in deciding]
     replacing = {reason.path for reason in reasons(type_, deciding)}
     detailed = {property_path(one.path): _kind(one, path_text(one.path) in replacing) for one in found}
-    replaces = sorted(
-        {*(str(one.path[0]) for one in found if path_text(one.path) in replacing), *filter(None, (also,))}
-    )
+    replaces = sorted({str(one.path[0]) for one in found if path_text(one.path) in replacing})
     some = bool(detailed or replaces)
     return provider_pb2.DiffResponse(
         changes=provider_pb2.DiffResponse.DIFF_SOME if some else provider_pb2.DiffResponse.DIFF_NONE,

@@ -33,8 +33,6 @@ class UpReport:
     """Place among the engine's events at which a resource's operation started and ended well."""
     findings: tuple[Finding, ...] = ()
     """Autopilot's verdicts, in what the API server said."""
-    seconds: float = 0.0
-    """Wall time, the engine's own included."""
 
     @classmethod
     def of(cls, outcome: Outcome, redactor: Redactor) -> UpReport:
@@ -56,7 +54,6 @@ class UpReport:
             started=_places(outcome.done, "started"),
             finished=_places(outcome.done, "done"),
             findings=tuple(dict.fromkeys(_findings(outcome))),
-            seconds=outcome.seconds,
         )
 
     @property

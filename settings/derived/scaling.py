@@ -27,8 +27,9 @@ BATCH_POLL_SECONDS: Final = 15
 """How often the batch's pods are counted. The HPA's own period; each count lists the namespace's pods from KEDA's cache."""
 BATCH_DOWN_SECONDS: Final = 300
 """How long fewer pods of a batch, or none, must last before servers go: a shard whose pod failed waits for 10 to 160 s, and holds the
-place of another. Source: Kubernetes, Job, pod backoff failure policy; five failures. Disruptions count for the pause, too, which a shard
-that was disrupted five times and more has for up to ten minutes: where it is the last one, servers go and come again."""
+place of another. Source: Kubernetes, Job, pod backoff failure policy; five failures. Disruptions count for the pause, too, which is 320 s
+after the sixth and up to ten minutes: where that shard is the last one, servers go and come again. So they do for a last shard whose pods
+fail within seconds, five times: no poll may see them. Both were seen with KEDA 2.20.2 (docs/decisions/25-batch.md)."""
 DAY_MINUTES: Final = 24 * 60
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.control_plane.build import ETCD, KUBERNETES, KUBERNETES_PROVIDER, KWOK, PULUMI
 from tests.fleet.cli.command import ROOT
 
 pytestmark = pytest.mark.slow
@@ -79,14 +80,25 @@ def rehearsal(temporary: Path, *arguments: str) -> Iterator[Rehearsal]:
 @pytest.mark.usefixtures("binaries")
 def test_of_two_side_by_side_one_is_interrupted_and_the_other_does_not_notice(tmp_path: Path) -> None:
     arguments = ("--drill", "bring-up", "--drill", "second-up", "--format", "json")
-    with rehearsal(tmp_path / "whole", *arguments) as whole, rehearsal(tmp_path / "cut", "--drill", "bring-up") as cut:
+    report = tmp_path / "report"
+    with (
+        rehearsal(tmp_path / "whole", *arguments) as whole,
+        rehearsal(tmp_path / "cut", "--drill", "bring-up", "--out", str(report)) as cut,
+    ):
         cut.until(MIDDLE)
         assert cut.leftovers()  # it looks where there is something
         code, seconds, said = cut.interrupted(signal.SIGINT)
         assert (code, said) == (130, "")
         assert seconds < END_SECONDS
         assert cut.leftovers() == []
+        told = json.loads((report / "rehearsal.json").read_text())
+        assert (told["passed"], told["notPlayed"]) == (False, ["bring-up"])
         out, said = whole.process.communicate(timeout=LONG_SECONDS)
         assert (whole.process.returncode, said) == (0, "")
-        assert [drill["name"] for drill in json.loads(out)["drills"]] == ["bring-up", "second-up"]
+        told = json.loads(out)
+        assert [drill["name"] for drill in told["drills"]] == ["bring-up", "second-up"]
+        assert (told["project"], told["stack"]) == ("vllm-fleet", "dev")
+        assert list(told["versions"].values()) == [
+            one.version for one in (PULUMI, KUBERNETES_PROVIDER, KUBERNETES, KWOK, ETCD)
+        ]
         assert whole.leftovers() == []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,7 +94,7 @@ def token_of(api: ClusterApi, name: str, namespace: str) -> str:
     return str(api.raw("POST", path, body={"spec": {}})["status"]["token"])
 
 
-@contextmanager
+@contextlib.contextmanager
 def guard(control_plane: ControlPlane, objects: list[Manifest], folder: Path, usd: float) -> Iterator[None]:
     """The guard as its pod runs it, where a guard before it has stored this sum."""
     api = control_plane.api
@@ -166,20 +166,20 @@ def test_a_user_with_the_role_edit_can_neither_stop_it_nor_change_its_sum(
     config["users"][0]["user"] = {"token": token_of(api, "editor", SPACE)}
     own = tmp_path / "kubeconfig"
     own.write_text(json.dumps(config))
-    user = ClusterApi.from_kubeconfig(own)
-    assert within(20, lambda: not refusal(lambda: user.list_all(POD, SPACE))), "the role holds in its own namespace"
-    attempts: dict[str, Callable[[], object]] = {
-        "change the sum": lambda: user.patch(CONFIG_MAP, STATE, HOME, {"data": {"state": '{"usd": 0}'}}),
-        "delete the sum": lambda: user.delete(CONFIG_MAP, STATE, HOME),
-        "delete the guard": lambda: user.delete(DEPLOYMENT, SPENDING_APP, HOME),
-        "delete its pods": lambda: user.delete(POD, SPENDING_APP, HOME),
-        "delete its account": lambda: user.delete(SERVICE_ACCOUNT, SPENDING_APP, HOME),
-        "take its token": lambda: token_of(user, SPENDING_APP, HOME),
-        "delete its role": lambda: user.delete(Kind(f"{RBAC}/v1", "Role"), ROLE, SPACE),
-        "delete its binding": lambda: user.delete(Kind(f"{RBAC}/v1", "RoleBinding"), ROLE, SPACE),
-        "delete the quota": lambda: user.delete(RESOURCE_QUOTA, QUOTA, SPACE),
-        "raise the quota": lambda: user.patch(
-            RESOURCE_QUOTA, QUOTA, SPACE, {"spec": {"hard": {f"requests.{GPU}": "9"}}}
-        ),
-    }
-    assert [what for what, attempt in attempts.items() if "cannot" not in refusal(attempt)] == []
+    with contextlib.closing(ClusterApi.from_kubeconfig(own)) as user:
+        assert within(20, lambda: not refusal(lambda: user.list_all(POD, SPACE))), "the role holds in its own namespace"
+        attempts: dict[str, Callable[[], object]] = {
+            "change the sum": lambda: user.patch(CONFIG_MAP, STATE, HOME, {"data": {"state": '{"usd": 0}'}}),
+            "delete the sum": lambda: user.delete(CONFIG_MAP, STATE, HOME),
+            "delete the guard": lambda: user.delete(DEPLOYMENT, SPENDING_APP, HOME),
+            "delete its pods": lambda: user.delete(POD, SPENDING_APP, HOME),
+            "delete its account": lambda: user.delete(SERVICE_ACCOUNT, SPENDING_APP, HOME),
+            "take its token": lambda: token_of(user, SPENDING_APP, HOME),
+            "delete its role": lambda: user.delete(Kind(f"{RBAC}/v1", "Role"), ROLE, SPACE),
+            "delete its binding": lambda: user.delete(Kind(f"{RBAC}/v1", "RoleBinding"), ROLE, SPACE),
+            "delete the quota": lambda: user.delete(RESOURCE_QUOTA, QUOTA, SPACE),
+            "raise the quota": lambda: user.patch(
+                RESOURCE_QUOTA, QUOTA, SPACE, {"spec": {"hard": {f"requests.{GPU}": "9"}}}
+            ),
+        }
+        assert [what for what, attempt in attempts.items() if "cannot" not in refusal(attempt)] == []

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from fleet.bench.run.fetching import RUNS
 from fleet.clients.storage import Bucket
 from tests.support import word_tokenizer
 from tests.support.simulators.bucket import TOKEN, LocalBucket
-from tests.support.simulators.model_server.listener import LOOPBACK
+from tests.support.simulators.model_server.engine_server import LOOPBACK
 from tests.support.simulators.model_server.node import Node
 from workloads.pod_programs import PACKAGE, benchmark_programs
 
@@ -45,7 +44,6 @@ class Load:
     connections: int
     clients: int
     requests_per_client: int
-    repeats: int = 1
 
     def asked(self, node: Node) -> dict[str, Any]:
         """run.json."""
@@ -66,7 +64,7 @@ class Load:
                 "ignore_eos": True,
             },
             "points": [{"connections": self.connections, "clients": self.clients}],
-            "repeats": self.repeats,
+            "repeats": 1,
             "prompts_per_client": self.requests_per_client,
             "shape": {
                 "model": node.model,
@@ -87,8 +85,8 @@ def write_tokenizer(folder: Path) -> None:
     subprocess.run([VLLM_PYTHON, word_tokenizer.__file__, folder], check=True, timeout=120)
 
 
-def measure(load: Load, node: Node, url: str, room: Path, look: Callable[[], None] = lambda: None) -> tuple[Path, int]:
-    """Run the pod to its end and fetch what it stored; `look` is called again and again meanwhile.
+def measure(load: Load, node: Node, url: str, room: Path) -> tuple[Path, int]:
+    """Run the pod to its end and fetch what it stored.
 
     Returns the measurement's folder and the pod's exit code.
     """
@@ -102,7 +100,7 @@ def measure(load: Load, node: Node, url: str, room: Path, look: Callable[[], Non
     with LocalBucket() as bucket, ExitStack() as stack:
         pod = _start(room, url, bucket)
         stack.callback(_end, pod)
-        _wait(pod, look)
+        _wait(pod)
         Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{JOB}-{UID}/", room / "measurement")
     return room / "measurement", pod.returncode
 
@@ -134,11 +132,10 @@ def _start(room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]
         return subprocess.Popen(command, env=environment, cwd=room, stdout=log, stderr=log, start_new_session=True)
 
 
-def _wait(pod: subprocess.Popen[bytes], look: Callable[[], None]) -> None:
+def _wait(pod: subprocess.Popen[bytes]) -> None:
     until = time.monotonic() + END_SECONDS
     while pod.poll() is None:
         assert time.monotonic() < until, "the benchmark's pod has not ended"
-        look()
         time.sleep(0.1)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from facts.engines import render
-from facts.lessons.words import TENSOR_PARALLEL_REASON_ANNOTATION
 from settings.checks.declared_server import DeclaredServer, stack_file
 from settings.stack import Settings
 from tests.support.settings import make_settings
@@ -34,17 +33,11 @@ class Case:
     cpu: int | None = None
     needs: Mapping[str, int] = field(default_factory=dict)
     """`contextTokens`, `concurrencyPerReplica`."""
-    reason: str = ""
-    """`server.tensorParallelReason`, and the annotation."""
     model: str = ""
     """A model instead of the profile's."""
     broken: bool = True
     is_advisory: bool = False
     """Whether the breach is milder than the lesson's level."""
-
-    @property
-    def label(self) -> str:
-        return f"{self.lesson}: {self.what}"
 
     @property
     def server(self) -> dict[str, Any]:
@@ -54,7 +47,6 @@ class Case:
         }
         section |= {"image": {"tag": self.tag, "digest": f"sha256:{'0' * 64}"}} if self.tag else {}
         section |= {"resources": {"cpu": self.cpu}} if self.cpu else {}
-        section |= {"tensorParallelReason": self.reason} if self.reason else {}
         return section | ({"needs": dict(self.needs)} if self.needs else {})
 
     @property
@@ -94,8 +86,6 @@ class Case:
             container["image"] = f"{name.rpartition(':')[0]}:{self.tag}@{digest or f'sha256:{0:064}'}"
         if self.cpu:
             container["resources"]["requests"]["cpu"] = str(self.cpu)
-        if self.reason:
-            props["metadata"].setdefault("annotations", {})[TENSOR_PARALLEL_REASON_ANNOTATION] = self.reason
         for name, number in self.needs.items():
             annotation = re.sub(r"([A-Z])", lambda match: f"-{match[1].lower()}", name)
             template["metadata"]["annotations"][f"vllm-fleet.dev/{annotation}"] = str(number)
@@ -133,15 +123,10 @@ _OF_LINEAR = {"mamba-cache-mode": None, "mamba-block-size": None}
 _NO_MTP = {"speculative-config": None}
 _FP8 = {"kv-cache-dtype": "fp8_e4m3"}
 _PLAIN = "Qwen/Qwen3-32B"
-_CODER = "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8"
-_WHOLE: Mapping[str, Any] = {**_NO_MTP, **_OF_LINEAR, "tensor-parallel-size": 8, "data-parallel-size": 1}
 
 
-def _connector(name: str = "NixlConnector", role: str = "kv_both") -> dict[str, Any]:
-    return {"kv-transfer-config": {"kv_connector": name, "kv_role": role}}
-
-
-_LAYOUT = "VLLM_SSM_CONV_STATE_LAYOUT"
+def _connector(name: str = "NixlConnector") -> dict[str, Any]:
+    return {"kv-transfer-config": {"kv_connector": name, "kv_role": "kv_both"}}
 
 
 _AT_095 = {"gpu-memory-utilization": 0.95}

@@ -1,4 +1,7 @@
-"""A Kubernetes provider without a cluster: objects are their inputs and what a server adds. For tests only."""
+"""A Kubernetes provider without a cluster: objects are their inputs and what a server adds. For tests only.
+
+Every object of the program has a name, so that none is drawn here.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,6 @@ from fleet.preview.record.synthesis_kubernetes import RELEASE_TYPE, kubernetes_o
 from fleet.preview.record.values import UNKNOWN, merge
 from fleet.preview.record.wire import decode_struct
 from lab.providers.base import Provider, type_of
-from lab.providers.diff import diff_response
-from tests.support.kubernetes_names import named, reuses_name
 
 
 class PlainKubernetes(Provider):
@@ -26,12 +27,12 @@ class PlainKubernetes(Provider):
         """How often each object was created: each time it gets another uid."""
 
     def check(self, request: Any) -> tuple[dict[str, Any], list[str]]:
-        """The inputs with a name."""
-        type_, name = type_of(request.urn), request.urn.rpartition("::")[2]
-        old, new = decode_struct(request.olds), decode_struct(request.news)
-        if type_ == RELEASE_TYPE:
-            return {"name": old.get("name", name), **new}, []
-        return named(name, request.randomSeed or request.urn.encode(), old, new), []
+        """The inputs; those of a release with a name."""
+        new = decode_struct(request.news)
+        if type_of(request.urn) == RELEASE_TYPE:
+            old = decode_struct(request.olds)
+            return {"name": old.get("name", request.urn.rpartition("::")[2]), **new}, []
+        return new, []
 
     def create(self, request: Any) -> tuple[str, dict[str, Any]]:
         """The object."""
@@ -53,10 +54,6 @@ class PlainKubernetes(Provider):
 
     def delete(self, request: Any) -> None:
         """Nothing is left."""
-
-    def _diff(self, request: Any) -> Any:
-        old, new = decode_struct(request.old_inputs), decode_struct(request.news)
-        return diff_response(type_of(request.urn), old, new, reuses_name=reuses_name(old, new))
 
 
 def _object(urn: str, inputs: dict[str, Any], before: int) -> tuple[str, dict[str, Any]]:

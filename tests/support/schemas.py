@@ -1,4 +1,4 @@
-"""Strict validation of manifests: core kinds by the published OpenAPI schemas, custom resources by the repository's own definitions."""
+"""Strict validation of manifests: core kinds by the published OpenAPI schemas, custom resources by their definitions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jsonschema
 import kubernetes_validate
 import yaml
 
-from lab.control_plane.custom_resources.definitions import own_definitions
+from lab.control_plane.custom_resources.definitions import gke_definitions
 
 KUBERNETES_VERSION = "1.36"
 # Its reader parses megabytes anew for each manifest.
@@ -39,7 +39,7 @@ def problems(manifest: dict[str, Any]) -> list[str]:
 
 
 def others() -> dict[str, dict[str, Any]]:
-    """Schemas by version and kind, of definitions that come with a Go module or from nowhere."""
+    """Schemas by version and kind, of definitions that come with a Go module."""
     found: dict[str, dict[str, Any]] = yaml.load(
         _OTHERS.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     )
@@ -50,7 +50,7 @@ def others() -> dict[str, dict[str, Any]]:
 def _schemas() -> dict[str, dict[str, Any]]:
     """By version and kind."""
     found = others()
-    for definition in own_definitions():
+    for definition in gke_definitions():
         spec = definition["spec"]
         for version in spec["versions"]:
             found[f"{spec['group']}/{version['name']} {spec['names']['kind']}"] = version["schema"]["openAPIV3Schema"]

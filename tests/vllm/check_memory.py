@@ -7,7 +7,6 @@ concurrency and the blocks that a growing sequence holds are computed by vLLM.
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any
 from facts import memory
 from facts.memory import CacheLayout
 from facts.models import CATALOGUE
-from tests.vllm.check_parser import Check, _equal, report
+from tests.vllm.check_parser import Check, _equal, run
 
 CACHE_BYTES = 40 * 2**30
 LENGTHS = (1, 127, 128, 129, 1_024, 1_700, 8_192, 20_000)
@@ -190,22 +189,10 @@ def checks() -> Iterator[Check]:
     """Every check, by name."""
     for name, (model, ranks, options) in LAYOUTS.items():
         layout = layout_of(model, ranks, options)
-        run: Callable[[CacheLayout], None]
-        for title, run in (("starts", starts_alike), ("grows", grows_alike)):
-            yield f"{name}: {model} on {ranks} {title} alike", partial(run, layout)
-
-
-def main() -> int:
-    """Run every check. 2 without vLLM."""
-    write = sys.stdout.write
-    if importlib.util.find_spec("vllm") is None:
-        sys.stderr.write("vLLM is not installed here: see tests/vllm/check_parser.py\n")
-        return 2
-    from tests.vllm.stand_in import pretend_b200
-
-    pretend_b200()
-    return report(checks(), lambda line: write(f"{line}\n"))
+        check: Callable[[CacheLayout], None]
+        for title, check in (("starts", starts_alike), ("grows", grows_alike)):
+            yield f"{name}: {model} on {ranks} {title} alike", partial(check, layout)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(checks))

@@ -8,19 +8,20 @@ buckets are read from its registry.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from facts.releases import at, find
-from facts.signals.catalogue import Watched, catalogue
+from facts.signals.catalogue import catalogue
 from facts.signals.series import NIXL, SERVER, SLEEP, STEPS, TPOT, TPOT_BOUNDS, TTFT, TTFT_BOUNDS, VLLM, has
 from fleet.clients.metrics_text import parse
+from tests.facts.signals.fleets import EVERYTHING
 from tests.facts.signals.names import matchers, metrics
-from tests.vllm.check_parser import Check, _equal, report
+from tests.vllm.check_parser import Check, _equal, run
 
 COUNTED = ("stop", "length", "abort", "error", "repetition")
 
@@ -71,17 +72,7 @@ def checks() -> Iterator[Check]:
         _equal(own - at(release).series, set(), "series that facts/data/vllm-series.txt has not")
 
     def same_labels() -> None:
-        every = catalogue(
-            Watched(
-                server="server",
-                namespace="namespace",
-                stack="stack",
-                engines_per_pod=2,
-                release=release,
-                speculative=True,
-                prefix_caching=True,
-            )
-        )
+        every = catalogue(replace(EVERYTHING, release=release))
         queries = [one.expr for one in (*every.recordings, *every.alerts)]
         queries += [query.expr for panel in every.panels for query in panel.queries]
         for query in queries:
@@ -163,17 +154,5 @@ def checks() -> Iterator[Check]:
     yield "the web server counts requests by groups of status", web_server
 
 
-def main() -> int:
-    """Run every check. 2 without vLLM."""
-    write = sys.stdout.write
-    if importlib.util.find_spec("vllm") is None:
-        sys.stderr.write("vLLM is not installed here: see tests/vllm/check_parser.py\n")
-        return 2
-    from tests.vllm.stand_in import pretend_b200
-
-    pretend_b200()
-    return report(checks(), lambda line: write(f"{line}\n"))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(checks))

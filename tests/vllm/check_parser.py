@@ -40,6 +40,7 @@ from settings.profiles import NAMES, profile
 from settings.sections.engine import ENVIRONMENT, Engine, Speculative, Yarn, flag_fields, long_name, option_value
 from settings.sections.model import AdapterRank
 from settings.shaped_engine import shaped
+from tests.vllm.stand_in import ARCHITECTURE, pretend_b200, write_model
 from workloads.server.rank_servers import command_of, role_of
 from workloads.server.vllm_args import COMMAND, args, env, writable_environment
 
@@ -58,13 +59,8 @@ LINEAR_ADAPTERS_SINCE = (0, 33, 0)
 """Of the releases checked here, the first that loads adapters into the linear layers of Qwen3.5."""
 DENSE_RANKS_REFUSED_SINCE = (0, 33, 0)
 """Of the releases checked here, the first that serves no rank of a dense model apart."""
-ROPE: dict[str, Any] = {
-    "rope_theta": 10_000_000,
-    "partial_rotary_factor": 0.25,
-    "mrope_section": [11, 11, 10],
-    "mrope_interleaved": True,
-}
-"""What YaRN must leave of the model's rotary embedding (tests/vllm/stand_in.py)."""
+ROPE = {name: value for name, value in ARCHITECTURE["text_config"]["rope_parameters"].items() if name != "rope_type"}
+"""What YaRN must leave of the model's rotary embedding."""
 ADDED: dict[str, Any] = {
     "rope_type": "yarn",
     "factor": 4.0,
@@ -615,17 +611,19 @@ def _line(text: str, to: typing.TextIO | None = None) -> None:
     (to or sys.stdout).write(f"{text}\n")
 
 
-def main() -> int:
-    """Run every check on the stand-in node."""
+def run(checks: Callable[[], Iterable[Check]]) -> int:
+    """Run every check on the stand-in node. 2 without vLLM."""
     if importlib.util.find_spec("vllm") is None:
         _line(f"vLLM is not installed here: pip install --no-deps -r tests/vllm/{VERSIONS[-1]}.txt", sys.stderr)
         return 2
-    from tests.vllm.stand_in import pretend_b200, write_model
-
     pretend_b200()
+    return report(checks(), _line)
+
+
+def _with_a_model() -> Iterator[Check]:
     with tempfile.TemporaryDirectory() as folder:
-        return report(checks(Vllm(write_model(Path(folder) / "model"))), _line)
+        yield from checks(Vllm(write_model(Path(folder) / "model")))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(_with_a_model))

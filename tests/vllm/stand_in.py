@@ -14,12 +14,15 @@ import types
 from pathlib import Path
 from typing import Any
 
+from facts import ledger
+
 # Source: the article: 180 GB of HBM3e; NVIDIA's compute capability 10.0 for B200.
 MEMORY_BYTES = 180 * 10**9
 CAPABILITY = (10, 0)
 GPUS = 8
 
-# Source: public config.json of Qwen/Qwen3.5-27B-FP8, as far as vLLM reads it.
+# Source: public config.json of Qwen/Qwen3.5-27B-FP8: the shape is the catalogue's, with what vLLM reads beside it.
+_SHAPE: dict[str, Any] = ledger.entry("models", "models", "Qwen/Qwen3.5-27B")["config"]
 ARCHITECTURE: dict[str, Any] = {
     "architectures": ["Qwen3_5ForConditionalGeneration"],
     "model_type": "qwen3_5",
@@ -29,25 +32,9 @@ ARCHITECTURE: dict[str, Any] = {
     "vision_end_token_id": 248054,
     "tie_word_embeddings": False,
     "text_config": {
-        "model_type": "qwen3_5_text",
+        **{name: value for name, value in _SHAPE.items() if name != "vision_config"},
         "dtype": "bfloat16",
-        "vocab_size": 248320,
-        "hidden_size": 5120,
-        "intermediate_size": 17408,
-        "num_hidden_layers": 64,
         "full_attention_interval": 4,
-        "num_attention_heads": 24,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "attn_output_gate": True,
-        "linear_conv_kernel_dim": 4,
-        "linear_num_key_heads": 16,
-        "linear_key_head_dim": 128,
-        "linear_num_value_heads": 48,
-        "linear_value_head_dim": 128,
-        "mamba_ssm_dtype": "float32",
-        "max_position_embeddings": 262144,
-        "mtp_num_hidden_layers": 1,
         "rms_norm_eps": 1e-6,
         "rope_parameters": {
             "rope_type": "default",
@@ -58,10 +45,8 @@ ARCHITECTURE: dict[str, Any] = {
         },
     },
     "vision_config": {
+        **_SHAPE["vision_config"],
         "model_type": "qwen3_5",
-        "depth": 27,
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
         "num_heads": 16,
         "out_hidden_size": 5120,
         "patch_size": 16,

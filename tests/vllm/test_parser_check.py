@@ -1,20 +1,17 @@
-"""The check against the real parser, as far as it can be tested without vLLM: its verdicts, its samples, its stand-in."""
+"""The check against the real parser, as far as it can be tested without vLLM: its verdicts, its samples, its environment."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from facts.engines import LONGEST_CONTEXT_TOKENS, VERSIONS
-from facts.memory import QWEN3_5_27B
+from facts.engines import VERSIONS
 from settings.sections.engine import Engine, flag_fields
 from tests.support.rows import each_row
-from tests.vllm.check_parser import RefusedError, report, samples
-from tests.vllm.stand_in import ARCHITECTURE, write_model
+from tests.vllm.check_parser import Check, RefusedError, report, samples
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,28 +28,25 @@ def _breaks() -> None:
     raise KeyError("something inside vLLM")
 
 
-def test_a_clean_run_closes_with_its_count_and_exits_with_0() -> None:
-    lines: list[str] = []
-    assert report([("one", _passes), ("two", _passes)], lines.append) == 0
-    assert lines == ["2 passed, 0 failed"]
-
-
-def test_one_failure_is_named_and_exits_with_1() -> None:
-    lines: list[str] = []
-    assert report([("one", _passes), ("flags", _refuses)], lines.append) == 1
-    assert lines == ["FAILED flags: unrecognized arguments: --disable-log-requests", "1 passed, 1 failed"]
-
-
-def test_an_error_that_is_not_a_verdict_shows_where_it_came_from() -> None:
-    lines: list[str] = []
-    assert report([("inside", _breaks)], lines.append) == 1
-    assert "_breaks" in lines[0]
-
-
-def test_a_run_without_checks_is_not_a_success() -> None:
-    lines: list[str] = []
-    assert report([], lines.append) == 1
-    assert lines == ["0 passed, 0 failed"]
+@pytest.mark.parametrize(
+    ("checks", "code", "lines"),
+    [
+        ([("one", _passes), ("two", _passes)], 0, ["2 passed, 0 failed"]),
+        (
+            [("one", _passes), ("flags", _refuses)],
+            1,
+            ["FAILED flags: unrecognized arguments: --disable-log-requests", "1 passed, 1 failed"],
+        ),
+        ([("inside", _breaks)], 1, ["FAILED inside: 'something inside vLLM'", "0 passed, 1 failed"]),
+        ([], 1, ["0 passed, 0 failed"]),
+    ],
+    ids=["clean", "one failure", "an error that is no verdict shows where it came from", "nothing is no success"],
+)
+def test_a_run_names_its_failures_and_closes_with_its_count(checks: list[Check], code: int, lines: list[str]) -> None:
+    said: list[str] = []
+    assert report(checks, said.append) == code
+    assert [one.partition("\n")[0] for one in said] == lines
+    assert ("_breaks" in said[0]) == (_breaks in [check for _, check in checks])
 
 
 @each_row("version", VERSIONS)
@@ -92,30 +86,6 @@ modules = {name.partition(".")[0] for name in set(sys.modules) - before}
 packages = importlib.metadata.packages_distributions()
 print(*sorted({one.lower().replace("_", "-") for module in modules for one in packages.get(module, ())}))
 """
-
-
-def test_the_stand_in_model_has_the_shape_the_planner_computes_with() -> None:
-    text = ARCHITECTURE["text_config"]
-    full = text["num_hidden_layers"] // text["full_attention_interval"]
-    assert (full, text["num_hidden_layers"] - full) == (
-        QWEN3_5_27B.full_attention_layers,
-        QWEN3_5_27B.linear_attention_layers,
-    )
-    assert (text["num_key_value_heads"], text["head_dim"]) == (QWEN3_5_27B.kv_heads, QWEN3_5_27B.head_size)
-    assert (text["linear_num_key_heads"], text["linear_num_value_heads"]) == (
-        QWEN3_5_27B.linear_key_heads,
-        QWEN3_5_27B.linear_value_heads,
-    )
-    assert text["linear_value_head_dim"] == QWEN3_5_27B.linear_value_size
-    assert text["linear_conv_kernel_dim"] == QWEN3_5_27B.convolution_kernel
-    assert text["mtp_num_hidden_layers"] == QWEN3_5_27B.mtp_layers
-    assert text["max_position_embeddings"] == LONGEST_CONTEXT_TOKENS
-
-
-def test_the_stand_in_model_is_a_config_and_nothing_else(tmp_path: Path) -> None:
-    folder = write_model(tmp_path / "model")
-    assert [path.name for path in folder.iterdir()] == ["config.json"]
-    assert json.loads((folder / "config.json").read_text()) == ARCHITECTURE
 
 
 @pytest.mark.parametrize(("version", "torch"), [("0.18.1", "2.10.0"), ("0.33.0", "2.14.0")])

@@ -58,11 +58,8 @@ def names(folder: Path, judge: str = ".") -> dict[str, str]:
     return outputs(folder / "output")
 
 
-def test_a_stack_has_its_full_name(tmp_path: Path) -> None:
+def test_a_stack_has_its_full_name_and_the_policy_config_that_the_offline_preview_reads(tmp_path: Path) -> None:
     assert names(tmp_path) == {"stack-name": "acme/vllm-fleet/dev"}
-
-
-def test_a_stacks_policy_config_is_the_one_that_the_offline_preview_reads(tmp_path: Path) -> None:
     (tmp_path / CONFIG_FOLDER).mkdir(parents=True)
     (tmp_path / CONFIG_FOLDER / "dev.json").write_text("{}")
     assert names(tmp_path)["policy-config"] == f"./{CONFIG_FOLDER}/dev.json"
@@ -101,7 +98,9 @@ def test_google_credentials_are_renewed_by_whoever_uses_them() -> None:
 
 
 @needs_jq
-def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization(tmp_path: Path) -> None:
+def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization_and_none_is_printed_but_to_be_masked(
+    tmp_path: Path,
+) -> None:
     done = exchange(tmp_path, '{"access_token": "pul-123"}')
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "env").read_text() == "PULUMI_ACCESS_TOKEN=pul-123\n"
@@ -110,17 +109,12 @@ def test_the_jobs_identity_is_exchanged_for_a_token_of_the_organization(tmp_path
     assert request["subject_token"] == "identity-of-the-job"
     assert request["requested_token_type"] == "urn:pulumi:token-type:access_token:organization"
     assert request["expiration"] == 21_600
-    identity, token = (tmp_path / "calls").read_text().splitlines()
+    calls = (tmp_path / "calls").read_text()
+    identity, token = calls.splitlines()
     assert identity.endswith("https://github/idtoken?version=2")
     assert "--data-urlencode audience=urn:pulumi:org:acme" in identity
     assert token.endswith("https://api.pulumi.com/api/oauth/token")
-
-
-@needs_jq
-def test_no_token_is_printed_but_to_be_masked_or_handed_to_another_process(tmp_path: Path) -> None:
-    done = exchange(tmp_path, '{"access_token": "pul-123"}')
     assert done.stdout.splitlines() == ["::add-mask::identity-of-the-job", "::add-mask::pul-123"]
-    calls = (tmp_path / "calls").read_text()
     for secret in ("identity-of-the-job", "pul-123", "token-of-the-runner"):
         assert secret not in calls
 

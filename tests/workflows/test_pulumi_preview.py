@@ -39,18 +39,17 @@ def test_the_answer_in_one_word(tmp_path: Path, answer: str, code: int, result: 
     assert answer in summary
 
 
-def test_it_compares_with_what_is_there_and_asks_the_pack(tmp_path: Path) -> None:
-    preview(tmp_path, "ok", 0)
+@pytest.mark.parametrize(
+    ("environment", "settings"),
+    [({}, ""), ({"POLICY_CONFIG": "policy/config/dev.json"}, " --policy-pack-config policy/config/dev.json")],
+)
+def test_it_compares_with_what_is_there_and_asks_the_pack_with_the_stacks_settings(
+    tmp_path: Path, environment: dict[str, str], settings: str
+) -> None:
+    preview(tmp_path, "ok", 0, **environment)
     call = (tmp_path / "calls").read_text()
     assert call.startswith("preview --stack organization/vllm-fleet/dev --refresh --expect-no-changes ")
-    assert call.endswith("--policy-pack policy\n")
-
-
-def test_the_packs_settings_of_a_stack_are_passed_on(tmp_path: Path) -> None:
-    preview(tmp_path, "ok", 0, POLICY_CONFIG="policy/config/dev.json")
-    assert (
-        (tmp_path / "calls").read_text().endswith("--policy-pack policy --policy-pack-config policy/config/dev.json\n")
-    )
+    assert call.endswith(f"--policy-pack policy{settings}\n")
 
 
 def test_a_long_preview_fits_a_summary_and_keeps_its_end(tmp_path: Path) -> None:

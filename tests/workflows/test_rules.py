@@ -36,30 +36,22 @@ def uses(job: dict[str, Any]) -> list[str]:
     return [step["uses"] for step in job.get("steps", []) if "uses" in step]
 
 
-def test_every_action_is_pinned_by_its_commit_and_says_its_version() -> None:
-    lines = [
-        line for file in FILES for line in file.read_text().splitlines() if re.match(r"\s*(- )?uses: (?!\./)", line)
-    ]
-    assert len(lines) > 10
-    for line in lines:
-        assert re.fullmatch(r"\s*(- )?uses: [\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
-
-
-def test_an_action_has_one_version_everywhere() -> None:
+def test_every_action_is_pinned_by_one_commit_everywhere_and_says_its_version() -> None:
     pins: dict[str, set[str]] = {}
     for file in FILES:
-        for action, pin in re.findall(r"uses: ([\w-]+/[\w-]+)@(\S+ # \S+)", file.read_text()):
+        for used in re.findall(r"^\s*(?:- )?uses: (?!\./)(.*)$", file.read_text(), re.MULTILINE):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), (file, used)
+            action, _, pin = used.partition("@")
             pins.setdefault(action, set()).add(pin)
+    assert len(pins) > 5
     assert {action: len(versions) for action, versions in pins.items()} == dict.fromkeys(pins, 1)
 
 
-def test_no_workflow_reads_a_secret_or_runs_a_strangers_code_with_rights() -> None:
+def test_no_workflow_reads_a_secret() -> None:
     for file in FILES:
         text = file.read_text()
         assert "secrets." not in text, file
         assert "secrets:" not in text, file
-    for name, one in ALL.items():
-        assert {"pull_request_target", "workflow_run"}.isdisjoint(one["on"]), name
 
 
 def test_rights_are_given_job_by_job() -> None:
@@ -109,13 +101,6 @@ def test_no_expression_reaches_a_shell() -> None:
             assert "${{" not in step.get("run", ""), name
     for step in read(ACTION)["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
-
-
-def test_no_checkout_leaves_its_token_behind() -> None:
-    for name, job in jobs():
-        for step in job.get("steps", []):
-            if step.get("uses", "").startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False, name
 
 
 def test_every_job_ends_by_itself() -> None:

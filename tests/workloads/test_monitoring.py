@@ -15,7 +15,8 @@ from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
 from workloads.gateway.gateway import Gateway
-from workloads.monitoring import Monitoring
+from workloads.monitoring import Monitoring, router_scrape
+from workloads.names import ROUTER_APP
 from workloads.server.server import Server
 
 
@@ -42,6 +43,11 @@ def test_every_object_is_accepted_by_the_operators_own_schema() -> None:
     for key, resource in objects(made_with(gateway={"enabled": True})).items():
         assert problems(manifest(resource)) == [], key
         assert resource.inputs["metadata"]["namespace"] == NAMESPACE
+
+
+def test_routers_are_scraped_and_no_other_pod() -> None:
+    """An empty selector is accepted, and scrapes every pod of the namespace."""
+    assert router_scrape(15)["selector"] == {"matchLabels": {"app": ROUTER_APP}}
 
 
 def test_the_server_is_scraped_once_by_the_name_of_its_port() -> None:

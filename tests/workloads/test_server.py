@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -188,7 +189,9 @@ def test_a_key_of_secret_manager_is_fetched_by_gkes_driver() -> None:
     found = objects(recording)
     spec = manifest(found["SecretProviderClass/vllm-api-key"])["spec"]
     assert spec["provider"] == "gke"
-    assert "projects/fleet-tests/secrets/the-key/versions/latest" in spec["parameters"]["secrets"]
+    (secret,) = json.loads(spec["parameters"]["secrets"])
+    assert secret["resourceName"] == "projects/fleet-tests/secrets/the-key/versions/latest"
+    assert secret["path"]
     assert "Secret/vllm-api-key" not in found
     assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pulumi
 import pulumi_kubernetes as k8s
 
-from facts.capacity import MAX_GRACE_SECONDS
+from facts.capacity import MAX_GRACE_SECONDS, REMOVAL_SECONDS
 from facts.names import SPENDING_GUARD_VCPUS, spending_namespace
 from settings.derived.spending import Rates
 from settings.derived.traffic import Traffic, VpcRanges
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 INTERVAL_SECONDS: Final = 30
 """Seconds between two turns; each lists the namespace's pods and writes a kilobyte."""
-REMOVAL_SECONDS: Final = 60
-"""How long the removal of an idle machine takes, while it is still paid. Assumed."""
 READY_MINUTES: Final = 10
 """How long a guard is Ready after its last complete turn."""
 

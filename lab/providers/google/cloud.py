@@ -182,15 +182,12 @@ def protected_by_google(type_: str, inputs: Mapping[str, Any], name: str) -> str
             f"Cannot destroy cluster {inputs.get('name', name)} because deletion_protection is set to true. "
             "Set it to false, run `pulumi up`, then destroy."
         )
-    if inputs.get("deletionPolicy") == "PREVENT":
-        return f"Cannot destroy {name} because deletion_policy is PREVENT"
     return ""
 
 
 def _stays(made: Made) -> bool:
     """Whether a deletion by Pulumi leaves it in place."""
-    kept = str(made.inputs.get("deletionPolicy", "")) in ("ABANDON", "RETAIN")
-    return kept or (made.type == SERVICE and made.inputs.get("disableOnDestroy") is False)
+    return made.type == SERVICE and made.inputs.get("disableOnDestroy") is False
 
 
 def _not_found(id_: str) -> str:

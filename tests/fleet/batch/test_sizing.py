@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from facts.capacity import REMOVAL_SECONDS
 from fleet.batch.sizing import Limits, idle_seconds
 from fleet.batch.stored import Run
+from settings.derived.drain import drain
 from settings.derived.scaling import scaling_policy
 from settings.sections.batch import Batch
 from tests.support.rows import each_row
@@ -84,4 +86,6 @@ def test_servers_are_paid_until_the_machines_of_a_job_without_a_running_pod_are_
     keda = scaled_object_spec("s", policy, [])
     # Its pods count until Kubernetes ends it, and the cooldown begins with the last count.
     counted = OVER_SECONDS + keda["pollingInterval"] + keda["cooldownPeriod"]
-    assert idle_seconds(settings) == counted + settings.placement.idle_seconds
+    # A machine is idle once its server has ended.
+    ends = drain(settings.server.drain_seconds, settings.api_servers_of_a_stream).grace_seconds
+    assert idle_seconds(settings) == counted + ends + settings.placement.idle_seconds + REMOVAL_SECONDS

@@ -40,8 +40,8 @@ def started(here: Place, *options: str) -> str:
 def refused(here: Place, *arguments: str) -> str:
     # Detached: what is not refused does not wait.
     done = here.run(*arguments, "--detach")
-    assert done.returncode == 2, done.stdout
-    assert done.stderr.startswith("fleet: ")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.startswith("fleet: "), done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 

@@ -77,14 +77,14 @@ def test_without_go_a_rehearsal_installs_one_and_the_doctor_says_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("version", "found"), [("1.26.0", "1.26.0"), ("1.27.1", "1.27.1"), ("1.25.9", "1.25.9, too old")]
+    ("version", "found"), [("1.26.6", "1.26.6"), ("1.27.1", "1.27.1"), ("1.26.5", "1.26.5, too old")]
 )
 def test_go_must_be_what_the_newest_module_asks_for(tmp_path: Path, version: str, found: str) -> None:
     path = tools(tmp_path / "bin", go=f"echo go version go{version} linux/amd64")
     check = examined(tmp_path, path=path)["by_name"]["go"]
     assert check["severity"] == "passed"
     assert check["found"].partition(";")[0] == found
-    assert "1.26 or newer" in check["why"]
+    assert "1.26.6 or newer" in check["why"]
 
 
 def test_neither_go_nor_pip_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,29 +104,26 @@ def test_no_go_is_needed_once_the_control_plane_is_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(cache.OVERRIDE, str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))  # nor a Pulumi of the user's
+    monkeypatch.setenv("PULUMI_HOME", str(tmp_path))
     monkeypatch.setattr(prerequisites, "find_spec", lambda _: None)
-    monkeypatch.setattr(prerequisites, "version_of", lambda *_: None)
-    programs = [
-        cache.place() / one.home / name
-        for one in (*build.SOURCES, build.HELM, build.PULUMI)
-        for name in (*one.packages, *one.scripts)
-    ]
-    *control_plane, helm, engine, executor = programs
-    for program in control_plane:
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.touch()
+
+    def keep(source: build.Source) -> list[Path]:
+        programs = [cache.place() / source.home / name for name in (*source.packages, *source.scripts)]
+        for program in programs:
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.touch()
+        return programs
+
+    control_plane = [program for source in build.SOURCES for program in keep(source)]
     assert _named("go").blocks  # the definitions of custom resources come from Go modules too
     for path, version in modules.pinned().items():
         (cache.place() / "modules" / f"{path}@{version}" / "config").mkdir(parents=True)
-    built = _named("go")
-    assert not built.blocks
-    assert "Helm" in built.found  # a gateway's chart still needs it
-    assert "Pulumi's engine" in built.found
-    for program in (helm, engine, executor):
-        program.parent.mkdir(exist_ok=True)
-        program.touch()
     assert not _named("go").blocks
-    assert "Helm" not in _named("go").found
+    for title, source in (("engine", build.PULUMI), ("Kubernetes provider", build.KUBERNETES_PROVIDER)):
+        assert title in _named("go").found
+        keep(source)
+        assert title not in _named("go").found
     control_plane[-1].unlink()
     assert _named("go").blocks
 

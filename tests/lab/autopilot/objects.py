@@ -20,7 +20,6 @@ RESERVED: Manifest = {
     f"{GKE}/reservation-affinity": "specific",
 }
 PERFORMANCE: Manifest = {f"{GKE}/compute-class": "Performance", f"{GKE}/machine-family": "c4"}
-OWN_CLASS: Manifest = {f"{GKE}/compute-class": "b200-class"}
 GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
 SPOT_TAINT = {"key": f"{GKE}/gke-spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
 CLASS_TAINT = {"key": f"{GKE}/compute-class", "operator": "Equal", "value": "Performance", "effect": "NoSchedule"}

@@ -8,11 +8,6 @@ REFUSED = (
     "pods \"app\" is forbidden: ValidatingAdmissionPolicy 'autopilot-security' with binding 'autopilot-security-pods' denied "
     "request: privileged containers are refused: side. Leave securityContext.privileged out"
 )
-WARNED = (
-    "Validation failed for ValidatingAdmissionPolicy 'autopilot-resources' with binding 'autopilot-resources-templates': "
-    "Autopilot raises the smaller of the two: 8.0 GiB of memory with 1.0 vCPU, where 1 to 6.5 GiB go with each vCPU. Ask for "
-    "amounts in that range"
-)
 
 
 def test_a_refusal_is_an_error_with_its_fix_and_its_source() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import ssl
 import tarfile
 import urllib.error
@@ -62,27 +60,6 @@ def get(registry: Registry, authority: Authority) -> Any:
 def files_of(packed: bytes) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         return {one.name: (tar.extractfile(one) or io.BytesIO()).read() for one in tar.getmembers()}
-
-
-def digest(content: bytes) -> str:
-    return "sha256:" + hashlib.sha256(content).hexdigest()
-
-
-def test_an_oci_registry_has_the_manifest_and_its_blobs(get: Any) -> None:
-    manifest = get("oci.example/v2/group/sample/manifests/1.2.3")
-    assert get(f"oci.example/v2/group/sample/manifests/{digest(manifest)}") == manifest
-    (layer,) = json.loads(manifest)["layers"]
-    packed = get(f"oci.example/v2/group/sample/blobs/{layer['digest']}")
-    assert (digest(packed), len(packed)) == (layer["digest"], layer["size"])
-    assert set(files_of(packed)) == {"sample/Chart.yaml", "sample/templates/one.yaml"}
-    assert json.loads(get("oci.example/v2/group/sample/tags/list"))["tags"] == ["1.2.3"]
-
-
-def test_an_index_leads_to_the_archive(get: Any) -> None:
-    (entry,) = yaml.safe_load(get("index.example/charts/index.yaml"))["entries"]["sample"]
-    packed = get(f"index.example/charts/{entry['urls'][0]}")
-    assert digest(packed) == f"sha256:{entry['digest']}"
-    assert yaml.safe_load(files_of(packed)["sample/Chart.yaml"]) == METADATA
 
 
 def test_another_host_is_refused_and_remembered_and_another_path_is_not_found(get: Any, registry: Registry) -> None:

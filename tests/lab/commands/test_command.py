@@ -194,21 +194,6 @@ def test_a_failed_drill_is_exit_code_1(stand_in: Played, run: Run) -> None:
     assert run("--stack", "dev", "--format", "json").code == 1
 
 
-@pytest.mark.usefixtures("stand_in")
-def test_json_is_one_document_without_progress(run: Run) -> None:
-    ended = run("--stack", "dev", "--format", "json")
-    document = json.loads(ended.out)
-    assert {one["name"] for one in document["drills"]} == {one.name for one in passing().drills}
-    assert ended.err == ""
-
-
-@pytest.mark.usefixtures("stand_in")
-def test_text_has_progress_and_then_the_report(run: Run) -> None:
-    out = run("--stack", "dev").out
-    assert "s] the control plane\n" in out
-    assert out.index("the control plane\n") < out.index("Drills")
-
-
 def test_an_out_folder_of_somebody_else_is_told_before_too(
     stand_in: Played, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,14 +215,3 @@ def test_a_report_that_cannot_be_written_in_the_end_is_still_shown(stand_in: Pla
     assert ended.code == 2
     assert ended.err == f"fleet: --out {tmp_path}: Is a directory\n"
     assert "Drills" in ended.out
-
-
-def test_a_stopped_rehearsal_shows_and_writes_what_is_done(stand_in: Played, run: Run, tmp_path: Path) -> None:
-    stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
-    ended = run("--stack", "dev", "--out", str(tmp_path))
-    assert ended.code == 130
-    assert "pause, drain" in " ".join(ended.out.split())
-    document = json.loads((tmp_path / "rehearsal.json").read_text())
-    assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
-    assert len(document["drills"]) == len(passing().drills)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rehearsal.json", "rehearsal.md"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.control_plane.build import KUBERNETES_PROVIDER, PULUMI, SOURCES
 from lab.control_plane.cache import OVERRIDE
 
 SCRIPT = """#!/bin/sh
@@ -27,7 +28,10 @@ build)
   for package; do
     echo "$package"
     name=${{package##*/}}
-    case "$name" in v[0-9]*) package=${{package%/*}}; name=${{package##*/}} ;; esac
+    case "$name" in
+    .) name=$(sed -n 's|^module .*/||p' go.mod) ;;
+    v[0-9]*) package=${{package%/*}}; name=${{package##*/}} ;;
+    esac
     printf '#!/bin/sh\\necho {says}\\n' > "$folder/$name"
     chmod +x "$folder/$name"
   done ;;
@@ -43,11 +47,11 @@ class FakeGo:
     folder: Path
     calls_file: Path
     downloads_file: Path
+    module: Path
+    """Folder of every module, with all files that are kept or embedded."""
     version: str = "go1.26.8"
     says: str = "v1.36.3 v0.8.0 3.6.8 v3.274.1 v4.24.0"
     """What a built program answers when it is asked for its version."""
-    module: Path = Path("/nowhere")
-    """Folder of every module."""
     extra: str = ""
     """Shell lines before everything else."""
     caches: dict[str, str] = field(default_factory=dict)
@@ -80,7 +84,12 @@ def fake_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
     folder = tmp_path / "bin"
     folder.mkdir()
     caches = {"GOMODCACHE": str(tmp_path / "mod"), "GOCACHE": str(tmp_path / "compiled")}
-    fake = FakeGo(folder, tmp_path / "calls", tmp_path / "downloads", caches=caches)
+    fake = FakeGo(folder, tmp_path / "calls", tmp_path / "downloads", tmp_path / "module", caches=caches)
+    fake.downloads_file.touch()
+    for source in (*SOURCES, PULUMI, KUBERNETES_PROVIDER):
+        for _, path in (*source.scripts.values(), *source.embedded.values()):
+            (fake.module / path).parent.mkdir(parents=True, exist_ok=True)
+            (fake.module / path).touch()
     fake.install()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv(OVERRIDE, str(tmp_path / "cache"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import namedtuple
 from pathlib import Path
 
@@ -38,30 +37,6 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_override(
     monkeypatch.setenv(OVERRIDE, str(tmp_path / "file" / "below"))
     with pytest.raises(RehearsalError, match=f"cannot be created.*Set {OVERRIDE}"):
         folder()
-
-
-def test_the_second_waits_for_the_first_and_says_so(tmp_path: Path) -> None:
-    said: list[str] = []
-    entered = threading.Event()
-    order: list[str] = []
-
-    def second() -> None:
-        def hear(line: str) -> None:
-            said.append(line)
-            entered.set()
-
-        with locked(tmp_path, hear):
-            order.append("second")
-
-    with locked(tmp_path, said.append):
-        thread = threading.Thread(target=second)
-        thread.start()
-        assert entered.wait(10)
-        order.append("first")
-    thread.join(10)
-    assert order == ["first", "second"]
-    assert len(said) == 1
-    assert "waiting for process" in said[0]
 
 
 def test_a_lock_whose_holder_is_gone_is_free(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
+from lab.control_plane.api import DEPLOYMENT, NAMESPACE, NODE, POD, ApiUnreachableError
 from lab.control_plane.cluster import ControlPlane
 from lab.control_plane.mirror import Mirror
 from lab.control_plane.programs import SIMULATED_NODES
@@ -24,7 +24,6 @@ from lab.stage.meter import is_ready
 from tests.lab.control_plane.test_process import alive, within
 
 if TYPE_CHECKING:
-    from lab.control_plane.api import Manifest
     from lab.control_plane.build import Binaries
 
 ROOT = Path(__file__).parents[3]
@@ -88,11 +87,6 @@ def test_pods_of_a_deployment_get_ready_on_simulated_nodes(control_plane: Contro
 
 
 @pytest.mark.slow
-def test_it_reports_its_kubernetes_version(control_plane: ControlPlane) -> None:
-    assert control_plane.api.version() == "v1.36.3"
-
-
-@pytest.mark.slow
 def test_its_folder_is_closed_to_others_and_it_listens_on_one_loopback_port(control_plane: ControlPlane) -> None:
     folder = folder_of(control_plane)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -111,31 +105,6 @@ def test_its_folder_is_closed_to_others_and_it_listens_on_one_loopback_port(cont
 
 
 @pytest.mark.slow
-def test_a_restart_of_the_api_server_keeps_data_port_and_the_other_programs(
-    binaries: Binaries, quick_stages: list[Manifest]
-) -> None:
-    with ControlPlane(binaries) as running:
-        running.play("kubelets", quick_stages, nodes=True)
-        before = running.kubeconfig.read_bytes()
-        running.api.create(config_map("kept"))
-        survivors = ("etcd", "kube-controller-manager", "kube-scheduler", "kwok")
-
-        def others_running() -> set[int]:
-            return {pid for pid, name in pids_using(folder_of(running)).items() if name in survivors}
-
-        assert within(5, lambda: len(others_running()) == 4)
-        others = others_running()
-        running.restart_api_server(down_seconds=0.5)
-        assert running.api.get(CONFIG_MAP, "kept", "default") is not None
-        assert running.kubeconfig.read_bytes() == before
-        assert others <= set(pids_using(folder_of(running)))
-        running.api.create(simulated_node("after"))
-        with Mirror(running.api, NODE) as nodes:
-            assert nodes.wait_for(lambda seen: is_ready(seen.get("after") or {"metadata": {}}), 30)
-        running.require_running()
-
-
-@pytest.mark.slow
 def test_while_the_api_server_is_down_it_is_unreachable(binaries: Binaries) -> None:
     with ControlPlane(binaries) as running:
         running._processes["kube-apiserver"].stop()
@@ -149,13 +118,15 @@ def test_while_the_api_server_is_down_it_is_unreachable(binaries: Binaries) -> N
 def test_a_program_that_cannot_start_is_reported_with_its_last_words(
     binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    temporary = tmp_path / ("longer than the path of a socket " * 5)
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     broken = tmp_path / "kube-apiserver"
     broken.write_text("#!/bin/sh\necho 'listen tcp: address already in use'; exit 1\n")
     broken.chmod(0o755)
     with pytest.raises(RehearsalError, match=r"kube-apiserver ended unexpectedly \(exit code 1\)[\s\S]*already in use"):
         ControlPlane(dataclasses.replace(binaries, api_server=broken)).__enter__()
-    assert [path.name for path in tmp_path.iterdir()] == ["kube-apiserver"]
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -169,19 +140,6 @@ def test_an_api_server_that_dies_later_is_the_reason_given(binaries: Binaries) -
 
     with pytest.raises(RehearsalError, match=r"kube-apiserver ended unexpectedly \(exit code 137\)"):
         lose_the_api_server()
-
-
-@pytest.mark.slow
-def test_two_side_by_side_know_nothing_of_each_other(binaries: Binaries, control_plane: ControlPlane) -> None:
-    with ControlPlane(binaries) as other:
-        other.api.create(config_map("of-the-other"))
-        assert control_plane.api.get(CONFIG_MAP, "of-the-other", "default") is None
-        folder = folder_of(other)
-        pids = pids_using(folder)
-        assert {"etcd", "kube-apiserver"} <= set(pids.values())
-    assert within(5, lambda: not any(map(alive, pids)))
-    assert not folder.exists()
-    assert control_plane.api.is_ready()
 
 
 PARENT = """

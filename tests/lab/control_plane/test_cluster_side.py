@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import socket
-import ssl
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lab.control_plane.api import NAMESPACE, SERVICE, ApiRefusedError, Kind
-from lab.control_plane.cluster_side import SOCKET, ClusterSide
-from lab.control_plane.credentials import Authority
 from tests.lab.control_plane.test_process import within
 
 if TYPE_CHECKING:
@@ -24,57 +17,6 @@ if TYPE_CHECKING:
 API_SERVICE = Kind("apiregistration.k8s.io/v1", "APIService")
 WEBHOOK = Kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
 NAME = "metrics"
-
-
-@pytest.fixture
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture
-def side(tmp_path: Path, authority: Authority) -> Iterator[ClusterSide]:
-    with ClusterSide(tmp_path, authority) as running:
-        yield running
-
-
-def asked(folder: Path, authority: Authority, address: str, name: str, *paths: str) -> list[tuple[int, bytes]]:
-    """Answers to requests through a tunnel to `address`, as an API server that trusts the authority makes them."""
-    context = ssl.create_default_context()
-    authority.own.configure_trust(context)
-    with socket.socket(socket.AF_UNIX) as raw:
-        raw.connect(str(folder / SOCKET))
-        raw.sendall(f"CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
-        assert b" 200 " in raw.recv(1000)
-        with context.wrap_socket(raw, server_hostname=name) as secure:
-            connection = http.client.HTTPConnection(name)
-            connection.sock = secure
-            found = []
-            for path in paths:
-                connection.request("GET", path)
-                answer = connection.getresponse()
-                found.append((answer.status, answer.read()))
-    return found
-
-
-def test_an_aggregated_api_has_no_resources_and_nothing_else_is_there(
-    side: ClusterSide, tmp_path: Path, authority: Authority
-) -> None:
-    (listed, other) = asked(
-        tmp_path, authority, "10.96.3.4:443", "metrics.keda.svc", "/apis/external.metrics.k8s.io/v1beta1", "/logs"
-    )
-    assert listed[0] == 200
-    assert json.loads(listed[1])["groupVersion"] == "external.metrics.k8s.io/v1beta1"
-    assert json.loads(listed[1])["resources"] == []
-    assert other[0] == 404
-    assert side.asked == ["10.96.3.4:443"]
-
-
-def test_what_is_no_tunnel_is_dropped(side: ClusterSide, tmp_path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as raw:
-        raw.connect(str(tmp_path / SOCKET))
-        raw.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert raw.recv(1000) == b""
-    assert side.asked == []
 
 
 def service(namespace: str) -> dict[str, Any]:

@@ -29,15 +29,6 @@ def downloaded(fake_go: FakeGo, tmp_path: Path) -> FakeGo:
     return fake_go
 
 
-def test_the_modules_are_pinned() -> None:
-    assert pinned() == {
-        "github.com/kedacore/keda/v2": "v2.20.2",
-        "github.com/kubernetes-csi/external-snapshotter/client/v8": "v8.4.0",
-        "sigs.k8s.io/gateway-api": "v1.5.1",
-        "sigs.k8s.io/gateway-api-inference-extension": "v1.4.0",
-    }
-
-
 def test_each_module_has_its_folder_and_a_second_time_needs_no_go(downloaded: FakeGo) -> None:
     said: list[str] = []
     found = module_folders(said.append)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +13,6 @@ import pytest
 from lab.control_plane.process import Process, last_lines
 from lab.results.result import RehearsalError
 
-ROOT = Path(__file__).parents[3]
 SHELL = "/bin/sh"
 GROUPS = pytest.mark.parametrize(
     "apart",
@@ -25,18 +22,6 @@ GROUPS = pytest.mark.parametrize(
     ],
     ids=["same group", "a group of its own"],
 )
-PARENT = """
-import sys, time
-from pathlib import Path
-from lab.control_plane.process import Process
-folder = Path(sys.argv[1])
-Process("p", ["/bin/sh", "-c", "sleep 600 & echo $! > grandchild; echo $$ > child; wait"], folder=folder, log=folder / "log",
-        orphaned_folder=folder)
-while not (folder / "child").exists() or not (folder / "child").read_text():
-    time.sleep(0.01)
-print("up", (folder / "child").read_text().strip(), (folder / "grandchild").read_text().strip(), flush=True)
-time.sleep(600)
-"""
 
 
 def alive(pid: int) -> bool:
@@ -58,23 +43,6 @@ def within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 def start(folder: Path, script: str) -> Process:
     return Process("program", [SHELL, "-c", script], folder=folder, log=folder / "log")
-
-
-def test_output_goes_to_the_log_and_the_exit_code_is_known(tmp_path: Path) -> None:
-    process = start(tmp_path, "echo out; echo err >&2; exit 3")
-    assert process.wait(10) == 3
-    assert (tmp_path / "log").read_text() == "out\nerr\n"
-    process.stop()
-
-
-def test_a_program_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
-    process = start(tmp_path, "echo bind: address already in use; exit 1")
-    process.wait(10)
-    with pytest.raises(
-        RehearsalError, match=r"program ended unexpectedly \(exit code 1\)[\s\S]*address already in use"
-    ):
-        process.require_running()
-    process.stop()
 
 
 def test_a_program_that_cannot_be_started_says_so(tmp_path: Path) -> None:
@@ -106,24 +74,6 @@ def test_what_a_finished_program_left_running_is_ended_too(tmp_path: Path, apart
     process.stop()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_programs_and_their_folder_are_gone_when_the_parent_is_killed(tmp_path: Path, number: int) -> None:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, text=True, cwd=ROOT, env={**os.environ}
-    )
-    assert parent.stdout is not None
-    _, *pids = parent.stdout.readline().split()
-    assert all(alive(int(pid)) for pid in pids)
-    parent.send_signal(number)
-    parent.wait(10)
-    parent.stdout.close()
-    assert within(5, lambda: not any(alive(int(pid)) for pid in pids))
-    assert within(5, lambda: not folder.exists())
-
-
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PR_SET_PDEATHSIG is Linux's")
 def test_a_program_does_not_outlive_its_guard(tmp_path: Path) -> None:
     process = start(tmp_path, "echo $$ > child; exec sleep 600")
@@ -147,13 +97,3 @@ def test_last_lines_are_few_and_short(tmp_path: Path) -> None:
     assert [line.split()[0] for line in lines] == ["497", "498", "499"]
     assert max(map(len, lines)) <= 402
     assert last_lines(tmp_path / "none") == "  (nothing)"
-
-
-def test_an_interrupt_reaches_the_program_as_ctrl_c_does(tmp_path: Path) -> None:
-    process = start(tmp_path, "trap 'echo interrupted; exit 7' INT; echo up; while :; do sleep 0.05; done")
-    assert within(10, lambda: (tmp_path / "log").read_text() == "up\n")
-    process.interrupt()
-    assert process.wait(10) == 7
-    process.interrupt()  # Too late: nothing happens.
-    process.stop()
-    assert (tmp_path / "log").read_text() == "up\ninterrupted\n"

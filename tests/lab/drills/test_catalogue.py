@@ -13,8 +13,7 @@ from lab.results.result import RehearsalError
 NAMES = [one.name for one in DRILLS]
 
 
-def test_names_are_unique_and_kebab_case() -> None:
-    assert len(set(NAMES)) == len(NAMES)
+def test_names_are_kebab_case() -> None:
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in NAMES)
 
 
@@ -24,39 +23,24 @@ def test_the_bring_up_is_first_and_what_spends_the_stage_is_not() -> None:
 
 
 def test_the_scenarios_are_these() -> None:
-    assert set(NAMES) == {
+    assert sorted(NAMES) == sorted((
         "bring-up", "second-up", "killed-up", "restarted-api-server", "destroy", "drain", "preempt-four", "rolling-update",
         "over-quota", "stock-out", "pause", "to-zero", "late-compute-class",
-    }  # fmt: skip
-
-
-def test_no_names_choose_every_drill() -> None:
-    assert chosen(()) == DRILLS
-
-
-def test_names_choose_in_the_catalogues_order_each_once() -> None:
-    assert [one.name for one in chosen(["drain", "bring-up", "drain"])] == ["bring-up", "drain"]
+    ))  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("drian", "did you mean drain?"), ("preempt", "did you mean preempt-"), ("Bring-Up", "bring-up?")],
+    [("drian", "drain?"), ("preempt", "preempt-four?"), ("Bring-Up", "bring-up?"), ("zzzz", "")],
 )
-def test_a_near_miss_is_answered_with_the_name_that_was_meant(name: str, hint: str) -> None:
+def test_an_unknown_name_is_answered_with_the_one_that_was_meant_if_there_is_one(name: str, hint: str) -> None:
     with pytest.raises(RehearsalError) as caught:
         chosen(["bring-up", name])
     message = str(caught.value)
     assert message.startswith(f"--drill {name}: ")
+    assert ("did you mean" in message) is bool(hint)
     assert hint in message
     assert "fleet rehearse --list" in message
-
-
-def test_a_name_far_from_any_gets_no_guess() -> None:
-    with pytest.raises(RehearsalError) as caught:
-        chosen(["zzzz"])
-    assert str(caught.value).startswith("--drill zzzz: ")
-    assert "did you mean" not in str(caught.value)
-    assert "fleet rehearse --list" in str(caught.value)
 
 
 def test_ci_plays_every_drill() -> None:

@@ -190,17 +190,6 @@ def test_a_defect_ends_the_stage(script: Script, start: Any) -> None:
     assert script.log[-1] == "end 1"
 
 
-def test_ctrl_c_during_the_bring_up_ends_the_stage(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner_module.started, "bring_up", interrupted)
-    stopped = runner(script)
-    assert stopped.play([drill(script, "a")]) == ()
-    assert isinstance(stopped.stopped, KeyboardInterrupt)
-    assert script.log == ["start 1", "end 1"]
-
-
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(143)])
 @pytest.mark.parametrize("start", ["running", "empty"])
 def test_a_run_that_is_stopped_keeps_the_drills_that_have_ended(

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 PROJECT = """
 name: sample
 runtime: {name: python, options: {virtualenv: .venv}}
-requiredPulumiVersion: ">=4.0.0"
+requiredPulumiVersion: ">=3.200.0"
 """
 PROGRAM = """
 import pulumi
@@ -55,7 +55,6 @@ def pulumi(tmp_path: Path, provider: PassingProvider) -> Iterator[Pulumi]:
 def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
     pulumi: Pulumi, provider: PassingProvider
 ) -> None:
-    assert pulumi.project.dropped_version == ">=4.0.0"
     preview = pulumi.preview("dev")
     assert preview.succeeded, preview.output
     assert preview.planned.operations[FIRST] == preview.planned.operations[SECOND] == "create"

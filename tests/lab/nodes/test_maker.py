@@ -1,4 +1,4 @@
-"""Nodes for pods that no node takes: which, how many, and when they go; on an API that keeps what it is given."""
+"""Nodes for pods that no node takes, on an API that keeps what it is given: what no drill would tell."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from lab.nodes import maker as module
 from lab.nodes.labels import GPU_COUNT_LABEL, GPU_LABEL, MACHINE_TYPE, SPOT, ZONE
 from lab.nodes.maker import NodeMaker
 from lab.nodes.pods import GPU, quantity, requests, wanted_labels
-from lab.stage.variants import varied
 from tests.support.stacks import opened_stack
 
 Pod = dict[str, Any]
@@ -27,15 +25,6 @@ class Cluster:
     def create(self, node: Any) -> Any:
         self.nodes[node["metadata"]["name"]] = node
         return node
-
-    def delete(self, kind: Any, name: str, *_: Any, **__: Any) -> bool:
-        if kind.kind == "Node":
-            return self.nodes.pop(name, None) is not None
-        self.pods = [pod for pod in self.pods if pod["metadata"]["name"] != name]
-        return True
-
-    def patch(self, _kind: Any, name: str, _namespace: str, body: Any, **_: Any) -> None:
-        next(pod for pod in self.pods if pod["metadata"]["name"] == name)["status"].update(body["status"])
 
 
 @pytest.fixture
@@ -96,70 +85,12 @@ def test_a_mirror_that_lags_behind_makes_no_node_twice(cluster: Cluster) -> None
     assert len(cluster.nodes) == 2
 
 
-def test_servers_that_share_a_machine_get_one(cluster: Cluster) -> None:
-    settings = varied(opened_stack("spot"), {"server": {"replicas": 4}}).settings
-    nodes: Any = SimpleNamespace(all=lambda: list(cluster.nodes.values()))
-    pods: Any = SimpleNamespace(all=lambda: list(cluster.pods))
-    api: Any = cluster
-    small = settings.machine.gpus // 4
-    cluster.pods = [pod(f"{number}", {GPU: str(small)}) for number in range(4)]
-    look(NodeMaker(api, settings, nodes, pods))
-    assert len(cluster.nodes) == 1
-
-
 def test_a_machine_is_what_it_is_whatever_a_pod_asks_for(maker: NodeMaker, cluster: Cluster) -> None:
     cluster.pods = [pod("a", {GPU: "8"}, nodeSelector={GPU_LABEL: "nvidia-of-tomorrow", ZONE: "europe-west4-z"})]
     look(maker)
     (node,) = cluster.nodes.values()
     assert node["metadata"]["labels"][GPU_LABEL] != "nvidia-of-tomorrow"
     assert node["metadata"]["labels"][ZONE] == "europe-west4-z"
-
-
-def test_without_stock_no_node_comes_and_with_one_more_one_does(maker: NodeMaker, cluster: Cluster) -> None:
-    maker.gpu_nodes = 0
-    cluster.pods = [server("a"), server("b")]
-    look(maker)
-    assert cluster.nodes == {}
-    maker.gpu_nodes = 1
-    look(maker)
-    assert len(cluster.nodes) == 1
-
-
-def test_other_pods_share_a_general_node_until_it_is_used(maker: NodeMaker, cluster: Cluster) -> None:
-    cluster.pods = [pod("a", {"cpu": "1"}), pod("b", {"cpu": "2", "memory": "1Gi"})]
-    look(maker)
-    (name,) = cluster.nodes
-    cluster.pods = [pod("a", {"cpu": "1"}, node=name), pod("c", {"cpu": "64", "memory": "300Gi"})]
-    look(maker)
-    assert len(cluster.nodes) == 2
-    larger = next(node for other, node in cluster.nodes.items() if other != name)
-    assert quantity(larger["status"]["allocatable"]["cpu"]) >= 64
-    assert quantity(larger["status"]["allocatable"]["memory"]) >= quantity("300Gi")
-
-
-def test_a_node_that_nothing_uses_goes(maker: NodeMaker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster.pods = [server("a")]
-    look(maker)
-    (name,) = cluster.nodes
-    cluster.pods = [server("a", name)]
-    monkeypatch.setattr(module, "IDLE_SECONDS", 0.0)
-    look(maker)
-    assert list(cluster.nodes) == [name]
-    cluster.pods = []
-    look(maker)
-    assert cluster.nodes == {}
-
-
-def test_a_preempted_node_takes_its_pods_with_it(maker: NodeMaker, cluster: Cluster) -> None:
-    cluster.pods = [server("a"), server("b")]
-    look(maker)
-    first, second = cluster.nodes
-    a = server("a", first)
-    cluster.pods = [a, server("b", second)]
-    maker.preempt([first])
-    assert list(cluster.nodes) == [second]
-    assert [one["metadata"]["name"] for one in cluster.pods] == ["b"]
-    assert a["status"]["phase"] == "Failed"
 
 
 @pytest.mark.parametrize(

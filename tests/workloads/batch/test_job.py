@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from math import ceil
 from typing import Any
 
-from settings.derived.batch_pods import BatchPods
+from settings.derived.batch_pods import BatchPods, batch_pods
+from settings.derived.scaling import scaling_policy
 from tests.support.rows import each_row
 from tests.support.schemas import problems
+from tests.support.settings import make_settings
 from workloads import pod_programs
+from workloads.autoscaling import batch_trigger, scaled_object_spec
 from workloads.batch.job import (
     BATCH_LABEL,
     CLIENT_IMAGE,
@@ -47,7 +51,7 @@ def job(shards: list[int] | None = None, servers: int = 3, **others: Any) -> dic
         "config_map": f"batch-{ID}-abc",
         "labels": LABELS,
     }
-    return job_manifest(work, servers=servers, pods=BatchPods(4, 20), now=NOW, **{**given, **others})
+    return job_manifest(work, servers=servers, now=NOW, **{"pods": BatchPods(4, 20), **given, **others})
 
 
 def config_map() -> dict[str, Any]:
@@ -87,6 +91,23 @@ def test_a_disruption_never_ends_a_batch_and_what_no_other_pod_can_do_does() -> 
     assert (spec["backoffLimitPerIndex"], spec["maxFailedIndexes"]) == (RETRIES, 0)
     assert spec["activeDeadlineSeconds"] == 7200 + OVER_SECONDS
     assert spec["template"]["spec"]["restartPolicy"] == "Never"  # a failure policy needs it
+
+
+def test_keda_counts_the_jobs_pods_and_its_servers_outlast_the_pauses_between_them() -> None:
+    settings = make_settings(server={"scaling": {"mode": "batch", "max": 4}}, batch={"enabled": True})
+    policy = scaling_policy(settings)
+    assert policy is not None
+    trigger = batch_trigger(policy.batch_pods_per_server)
+    spec = job(list(range(400)), servers=3, pods=batch_pods(settings))["spec"]
+    key, _, value = trigger["metadata"]["podSelector"].partition("=")
+    assert spec["template"]["metadata"]["labels"][key] == value
+    assert ceil(spec["parallelism"] / float(trigger["metadata"]["value"])) == 3
+    # Ten seconds after the first failure of an index, twice as long after each further one; a poll may come just before a pod is there,
+    # and the one before that just after it has gone.
+    keda = scaled_object_spec("s", policy, [trigger])
+    longest = 10 * 2 ** (spec["backoffLimitPerIndex"] - 1) + 2 * keda["pollingInterval"]
+    down = keda["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
+    assert longest < min(keda["cooldownPeriod"], down["stabilizationWindowSeconds"])
 
 
 def test_every_option_of_the_command_is_one_of_the_program() -> None:

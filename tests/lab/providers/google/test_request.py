@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.preview.record.values import Secret
-from lab.providers.google.mapping import Rename, TypeMapping, table
-from lab.providers.google.request import Node, api_path, build, names_in
-from tests.lab.providers.google.samples import full_name, inputs_of
+from lab.providers.google.mapping import Rename, TypeMapping
+from lab.providers.google.request import Node, api_path, build
 
 
 def plain(node: Node) -> Any:
@@ -18,81 +17,8 @@ def plain(node: Node) -> Any:
     return {getattr(step, "name", step): plain(value) for step, value in node.below.items()}
 
 
-def sent(type_: str, **changed: Any) -> tuple[dict[str, Any], Any]:
-    mapping = table().types[full_name(type_)]
-    configured = {"project": "fleet-tests", "region": "europe-west4"}
-    of_provider = {name: value for name, value in configured.items() if name in names_in(mapping)}
-    request = build(mapping, of_provider | inputs_of(type_) | changed)
-    return dict(request.parameters), plain(request.body)
-
-
 def body_of(mapping: TypeMapping, inputs: dict[str, Any]) -> Any:
     return plain(build(mapping, inputs).body)
-
-
-def test_a_nat_is_a_change_to_its_router() -> None:
-    parameters, body = sent("routerNat:RouterNat")
-    assert parameters == {"project": "fleet-tests", "region": "europe-west4", "router": "test-vllm-router"}
-    (nat,) = body["nats"]
-    assert nat["name"] == "test-vllm-nat"
-    assert nat["subnetworks"][0]["sourceIpRangesToNat"] == ["ALL_IP_RANGES"]
-    assert nat["logConfig"] == {"enable": True, "filter": "ERRORS_ONLY"}
-
-
-def test_a_grant_is_one_binding_of_a_policy() -> None:
-    parameters, body = sent("secretIamMember:SecretIamMember")
-    assert parameters["resource"] == "projects/fleet-tests/secrets/docker-hub"
-    (binding,) = body["policy"]["bindings"]
-    assert binding["role"] == "roles/secretmanager.secretAccessor"
-    assert len(binding["members"]) == 1
-
-
-def test_policies_by_id_are_a_map() -> None:
-    _, body = sent("repository:Repository")
-    assert body["cleanupPolicies"]["keep-newest"] == {
-        "action": "KEEP",
-        "id": "keep-newest",
-        "mostRecentVersions": {"keepCount": 5},
-    }
-
-
-def test_an_account_id_stands_beside_the_account() -> None:
-    parameters, body = sent("account:Account")
-    assert parameters == {"name": "projects/fleet-tests"}
-    assert body == {
-        "accountId": "test-vllm-nodes",
-        "serviceAccount": {"displayName": "vLLM fleet nodes, stack test"},
-    }
-
-
-def test_a_clusters_inputs_go_where_gke_has_them_today() -> None:
-    parameters, body = sent("cluster:Cluster")
-    cluster = body["cluster"]
-    assert parameters == {"parent": "projects/fleet-tests/locations/europe-west4"}
-    assert cluster["autopilot"] == {"enabled": True}
-    assert cluster["networkConfig"] == {
-        "gatewayApiConfig": {"channel": "CHANNEL_STANDARD"},
-        "defaultEnablePrivateNodes": True,
-    }
-    doors = cluster["controlPlaneEndpointsConfig"]["ipEndpointsConfig"]
-    assert doors["authorizedNetworksConfig"]["cidrBlocks"][0]["cidrBlock"] == "203.0.113.0/24"
-    assert cluster["autoscaling"]["autoprovisioningNodePoolDefaults"].keys() == {"serviceAccount", "oauthScopes"}
-    assert cluster["maintenancePolicy"]["window"]["recurringWindow"].keys() == {"window", "recurrence"}
-    # What GKE has replaced or never had.
-    gone = {"privateClusterConfig", "masterAuthorizedNetworksConfig", "deletionProtection", "clusterAutoscaling"}
-    assert not gone & cluster.keys()
-
-
-def test_an_exclusion_is_an_entry_of_a_map_with_its_options_inside() -> None:
-    exclusion = {
-        "exclusionName": "launch",
-        "startTime": "2026-12-01T00:00:00Z",
-        "exclusionOptions": {"scope": "NO_UPGRADES"},
-    }
-    _, body = sent("cluster:Cluster", maintenancePolicy={"maintenanceExclusions": [exclusion]})
-    assert body["cluster"]["maintenancePolicy"]["window"]["maintenanceExclusions"] == {
-        "launch": {"startTime": "2026-12-01T00:00:00Z", "maintenanceExclusionOptions": {"scope": "NO_UPGRADES"}}
-    }
 
 
 def test_an_input_without_an_entry_keeps_its_name_and_its_place() -> None:
@@ -141,3 +67,10 @@ def test_a_parameter_waits_for_all_its_inputs() -> None:
     )
     assert build(mapping, {"project": "p"}).parameters == {"parent": None}
     assert build(mapping, {"project": "p", "location": Secret("l")}).parameters == {"parent": "projects/p/locations/l"}
+
+
+def test_items_of_a_keyed_list_are_a_map_by_that_input() -> None:
+    mapping = TypeMapping(read=(), document="", method="", fields={"policies": Rename(to="policies", key="id")})
+    assert body_of(mapping, {"policies": [{"id": "a", "n": 1}, {"id": "b", "n": 2}]}) == {
+        "policies": {"a": {"id": "a", "n": 1}, "b": {"id": "b", "n": 2}}
+    }

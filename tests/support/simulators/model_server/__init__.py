@@ -1,1 +1,1 @@
-"""Simulated OpenAI-compatible servers with a node's timing, for rehearsals and tests."""
+"""A simulated OpenAI-compatible server with the timing of a node, for tests."""

@@ -1,6 +1,6 @@
-"""A simulated OpenAI-compatible server with engines, where queues, ranks, caches or metrics matter.
+"""A simulated OpenAI-compatible server with engines, where ranks, caches or metrics matter.
 
-It speaks as vLLM 0.18.1 does: completions and chats, streamed or whole, with the reasoning split; /v1/models, /version,
+It speaks as vLLM 0.18.1 does: completions, streamed or whole, and streamed chats, with the reasoning split; /v1/models, /version,
 /metrics, /health. It computes nothing: engines keep a node's time (node.py beside this file), and every token is the same
 word.
 """
@@ -8,63 +8,79 @@ word.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
 
-from tests.support.simulators.clock import Clock
 from tests.support.simulators.model_server import answers, metrics
-from tests.support.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, Said, words
-from tests.support.simulators.model_server.engine import Engine, Generation, goal_of
-from tests.support.simulators.model_server.listener import Listener
+from tests.support.simulators.model_server.answers import Api, Asked, BadRequestError, ChunkWriter, Finish, words
+from tests.support.simulators.model_server.engine import Engine, Generation
 from tests.support.simulators.model_server.node import Evenly, Faults, Node
 from tests.support.simulators.model_server.outbox import Outbox
 from tests.support.simulators.model_server.routing import Router
 
+LOOPBACK: Final = "127.0.0.1"
+BACKLOG: Final = 1024
+"""Listen backlog: enough for a thousand clients that connect at once."""
 REASONING_SHARE: Final = 0.5
 """Part of a chat's answer that is reasoning. Assumed; any share shows whether it is split off."""
-_FAILED: Final = BadRequestError(500, "InternalServerError", "Internal server error")
+_CLEANUP_SECONDS: Final = 0.05
+"""What aiohttp waits for its own bookkeeping when a server closes; every connection is already cut by then."""
 _END_OF_REASONING: Final = "</think>"
 _STREAM_HEADERS: Final = {"Content-Type": "text/event-stream; charset=utf-8"}
 
 
-class EngineServer(Listener):
-    """One server with `node.ranks` engines behind one front end."""
+class EngineServer:
+    """One server on a loopback port with `node.ranks` engines behind one front end. Start and stop it in the same event loop."""
 
-    def __init__(
-        self,
-        node: Node,
-        *,
-        faults: Faults | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        """Not ready until `ready` is set. `clock`: by default the wall's time."""
-        super().__init__(clock or Clock(1.0))
+    def __init__(self, node: Node, *, faults: Faults | None = None) -> None:
+        """Until `ready` is set, /health returns 503."""
         self.node, self.faults = node, faults or Faults()
+        self.ready = False
+        self.url = ""
+        self.accepted = 0
+        """Requests accepted since the start."""
         self.outbox = Outbox()
-        self.engines = [
-            Engine(
-                rank,
-                node,
-                self.clock,
-                self.outbox,
-                drafts_rejected=self.faults.drafts_rejected,
-            )
-            for rank in range(node.ranks)
-        ]
-        self._router = Router(self.engines, self.clock, starving=self.faults.starving_ranks)
-        self._limits = answers.Limits(model=node.model, max_model_len=node.max_model_len, thinks=node.reasons)
+        rejected = self.faults.drafts_rejected
+        self.engines = [Engine(rank, node, self.outbox, drafts_rejected=rejected) for rank in range(node.ranks)]
+        self._router = Router(self.engines, starving=self.faults.starving_ranks)
         self._cut_this = Evenly(self.faults.cut_share)
         self._unavailable_this = Evenly(self.faults.unavailable_share)
-        self._error_this = Evenly(self.faults.error_share)
+        self._created = int(time.time())
+        self._ids = itertools.count(1)
+        self._open: dict[int, web.Request] = {}
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen on a free port."""
+        app = web.Application()
+        app.add_routes(self._routes())
+        # Cancelled with the client's connection, as vLLM aborts an abandoned request.
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, handler_cancellation=True, shutdown_timeout=_CLEANUP_SECONDS
+        )
+        await self._runner.setup()
+        await web.TCPSite(self._runner, LOOPBACK, 0, backlog=BACKLOG).start()
+        self.url = "http://{}:{}".format(*self._runner.addresses[0])
 
     async def cut(self) -> None:
         """End now: every open request loses its connection, and the engines stop."""
-        await super().cut()
+        for request in list(self._open.values()):
+            if request.transport is not None:
+                request.transport.abort()
+        if self._runner is not None:
+            await self._runner.cleanup()
         for engine in self.engines:
             engine.stop()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight."""
+        return len(self._open)
 
     # Answers
 
@@ -78,17 +94,14 @@ class EngineServer(Listener):
             web.post("/v1/chat/completions", self._chat),
         ]
 
-    async def _health(self, request: web.Request) -> web.Response:
-        return web.Response(status=503) if self.faults.engine_dead else await super()._health(request)
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(status=200 if self.ready else 503)
 
     async def _version(self, _: web.Request) -> web.Response:
         return web.json_response({"version": self.node.version})
 
     async def _models(self, _: web.Request) -> web.Response:
-        node = self.node
-        return web.json_response(
-            answers.model_list(node.model, self._created, root=node.root, max_model_len=node.max_model_len)
-        )
+        return web.json_response(answers.model_list(self.node, self._created))
 
     async def _metrics(self, _: web.Request) -> web.Response:
         if self.faults.metrics_missing:
@@ -103,33 +116,31 @@ class EngineServer(Listener):
         return await self._answer("chat", request)
 
     async def _answer(self, api: Api, request: web.Request) -> web.StreamResponse:
-        if self._refuse_after_the_end(request):
-            return web.Response()
         try:
-            if not self.ready or self.faults.engine_dead or self._unavailable_this():
+            if not self.ready or self._unavailable_this():
                 raise BadRequestError(503, "ServiceUnavailableError", "no engine is ready")
-            asked = answers.read_request(api, await request.read(), self._limits)
-            if self._error_this() or self._breaks_on(asked):
-                raise _FAILED
+            asked = answers.read_request(api, await request.read(), self.node)
             engine = self._router.choose(_rank(request))
         except BadRequestError as refusal:
             return web.json_response(refusal.body(), status=refusal.status)
-        goal, natural_end = goal_of(asked, self.node.mean_answer_tokens)
         with self._taken(request) as id_:
-            answer = _Answer(self, asked, str(id_), goal, cut_after=goal // 2 if self._cut_this() else None)
-            generation = Generation(asked, goal, natural_end, answer.step)
-            answer.generation = generation
+            answer = _Answer(self, asked, str(id_), is_cut=self._cut_this())
             try:
-                return await answer.give(request, lambda: engine.submit(generation))
+                return await answer.give(request, lambda: engine.submit(answer.generation))
             except ConnectionResetError:
                 # The client disconnected, or the server was stopped.
                 return web.Response()
-            finally:
-                engine.abort(generation)
 
-    def _breaks_on(self, asked: Asked) -> bool:
-        word = self.faults.failing_word
-        return bool(word) and isinstance(asked.prompt, str) and word in asked.prompt
+    @contextmanager
+    def _taken(self, request: web.Request) -> Iterator[int]:
+        """Track a request until its end; yields its number."""
+        id_ = next(self._ids)
+        self.accepted += 1
+        self._open[id_] = request
+        try:
+            yield id_
+        finally:
+            del self._open[id_]
 
 
 def _rank(request: web.Request) -> int | None:
@@ -143,20 +154,16 @@ def _rank(request: web.Request) -> int | None:
 class _Answer:
     """One answer on its way. An engine's step writes straight to the connection: no task wakes up for a chunk."""
 
-    def __init__(self, server: EngineServer, asked: Asked, id_: str, goal: int, cut_after: int | None) -> None:
+    def __init__(self, server: EngineServer, asked: Asked, id_: str, *, is_cut: bool) -> None:
         self._server, self._asked, self._id = server, asked, id_
-        self._cut_after = cut_after
-        self._reasoning_left = max(1, int(goal * REASONING_SHARE)) if asked.thinks else 0
-        self._reasoning = self._reasoning_left
-        self._goal = goal
-        self._said = 0
-        self._finish: Finish = "length"
+        self.generation = Generation(asked, server.node.mean_answer_tokens, self.step)
+        self._cut_after = self.generation.goal // 2 if is_cut else None
+        self._reasoning_left = max(1, int(self.generation.goal * REASONING_SHARE)) if asked.thinks else 0
         self._done = asyncio.get_running_loop().create_future()
         self._events: dict[int, bytes] = {}
         self._chunks: ChunkWriter | None = None
         self._opening = b""
         self._transport: asyncio.Transport | None = None
-        self.generation: Generation | None = None
         self._beside = 0
         """Most other requests of the server at one of its steps."""
 
@@ -166,7 +173,11 @@ class _Answer:
         if not self._asked.stream:
             submit()
             await self._done
-            return web.json_response(answers.whole_answer(self._asked, self._id, int(time.time()), self._whole()))
+            made, wrong = self.generation, self._is_wrong()
+            now = int(time.time())
+            return web.json_response(
+                answers.whole_completion(self._asked, self._id, now, made.generated, made.finish, wrong=wrong)
+            )
         response = web.StreamResponse(headers=_STREAM_HEADERS)
         await response.prepare(request)
         if request.transport is None:
@@ -180,13 +191,11 @@ class _Answer:
 
     def step(self, number: int, last: bool, finish: Finish) -> None:
         """An engine's step brought so many tokens."""
-        self._said += number
-        self._finish = finish
         self._beside = max(self._beside, self._server.in_flight - 1)
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._cut_after is not None and self._said >= self._cut_after:
+        if self._cut_after is not None and self.generation.generated >= self._cut_after:
             transport.abort()
             return
         if self._chunks is not None:
@@ -209,37 +218,19 @@ class _Answer:
         if reasoned and self._server.faults.reasoning_unsplit:
             text = words(reasoned) + ("" if self._reasoning_left else _END_OF_REASONING)
             written += _framed(chunks.text(text, "content", finish if last and not rest else None))
-        elif reasoned and self._asked.shows_reasoning:
+        elif reasoned:
             written += _framed(chunks.tokens(reasoned, last=last and not rest, part="reasoning", finish=finish))
         if rest:
             written += _framed(chunks.tokens(rest, last=last, finish=finish))
         if last:
-            written += _framed(chunks.closing(self._said))
+            written += _framed(chunks.closing(self.generation.generated))
         return written
 
     def _is_wrong(self) -> bool:
         faults = self._server.faults
-        hit = self.generation is not None and self.generation.cached > 0
         crowded = self._beside > self._server.node.ranks
+        hit = self.generation.cached > 0
         return faults.wrong_answers or (faults.wrong_under_load and crowded) or (faults.wrong_after_hit and hit)
-
-    def _whole(self) -> Said:
-        if self._asked.tool and self._server.faults.tools_unparsed:
-            return Said(tokens=self._said, content=f"<tool_call>{self._asked.tool}</tool_call>", finish="stop")
-        if self._asked.tool:
-            called = (answers.tool_call(self._asked.tool),)
-            return Said(tokens=self._said, content=None, finish="tool_calls", tool_calls=called)
-        if self._asked.tells_tokens:
-            text, numbers = answers.spoken(self._asked, self._said, wrong=self._is_wrong())
-            return Said(tokens=self._said, content=text, finish=self._finish, token_ids=numbers)
-        reasoning = min(self._reasoning, self._said)
-        content = words(self._said - reasoning)
-        if not reasoning:
-            return Said(tokens=self._said, content=content, finish=self._finish)
-        if self._server.faults.reasoning_unsplit:
-            return Said(tokens=self._said, content=words(reasoning) + _END_OF_REASONING + content, finish=self._finish)
-        shown = words(reasoning) if self._asked.shows_reasoning else None
-        return Said(tokens=self._said, content=content or None, reasoning=shown, finish=self._finish)
 
 
 def _framed(event: bytes) -> bytes:

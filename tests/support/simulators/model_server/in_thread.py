@@ -6,24 +6,22 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
-from tests.support.simulators.model_server.listener import LOOPBACK, Listener
+from tests.support.simulators.model_server.engine_server import EngineServer
 
-S = TypeVar("S", bound=Listener)
 _START_SECONDS = 10.0
 
 
 @contextmanager
-def serving(make: Callable[[], S], *, port: int = 0, ready: bool = True) -> Iterator[S]:
-    """Start the server that `make` builds; stop it at the end of the block. Raises errors of `make` and of the port."""
+def serving(make: Callable[[], EngineServer], *, ready: bool = True) -> Iterator[EngineServer]:
+    """Start the server that `make` builds; stop it at the end of the block. Raises errors of `make`."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="model-server", daemon=True)
     thread.start()
 
-    async def start() -> S:
+    async def start() -> EngineServer:
         server = make()
-        await server.start(LOOPBACK, port)
+        await server.start()
         server.ready = ready
         return server
 
@@ -39,7 +37,7 @@ def serving(make: Callable[[], S], *, port: int = 0, ready: bool = True) -> Iter
         loop.close()
 
 
-async def _end(server: Listener) -> None:
+async def _end(server: EngineServer) -> None:
     await server.cut()
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in left:

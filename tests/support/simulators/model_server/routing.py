@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from tests.support.simulators.model_server.answers import bad_request
 
 if TYPE_CHECKING:
-    from tests.support.simulators.clock import Clock
     from tests.support.simulators.model_server.engine import Engine
 
 REFRESH_SECONDS: Final = 0.1
@@ -23,9 +22,8 @@ class Router:
     Source: vLLM 0.18.1, v1/engine/core_client.py, DPLBAsyncMPClient.get_core_engine_for_request.
     """
 
-    def __init__(self, engines: Sequence[Engine], clock: Clock, *, starving: Sequence[int] = ()) -> None:
+    def __init__(self, engines: Sequence[Engine], *, starving: Sequence[int] = ()) -> None:
         self._engines = engines
-        self._refresh_wall_seconds = clock.wall_seconds(REFRESH_SECONDS)
         self._counts = [[0, 0] for _ in engines]
         self._counted_at = float("-inf")
         self._chosen_from = [engine.rank for engine in engines if engine.rank not in starving]
@@ -36,10 +34,8 @@ class Router:
             if not 0 <= rank < len(self._engines):
                 raise bad_request(f"X-data-parallel-rank: {rank} is not one of 0 to {len(self._engines) - 1}")
             return self._engines[rank]
-        if not self._chosen_from:
-            raise bad_request("no engine takes requests")
         now = asyncio.get_running_loop().time()
-        if now - self._counted_at >= self._refresh_wall_seconds:
+        if now - self._counted_at >= REFRESH_SECONDS:
             self._counts = [[len(engine.waiting), len(engine.running)] for engine in self._engines]
             self._counted_at = now
         counts = self._counts
