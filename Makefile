@@ -56,7 +56,7 @@ doctor: setup ## What this machine lacks for preview and for pulumi up
 	@$(BIN)/fleet doctor
 
 rehearse: setup-rehearsal ## A stack on a local control plane, with failure drills (STACK=spot DRILLS="--drill drain"); minutes to build, once
-	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS) --out out/rehearsal/$(STACK)
+	@$(BIN)/fleet rehearse --stack $(STACK) $(DRILLS)
 
 test: setup-test ## The fast suite of what is deployed and of the toolbox
 	@$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --ignore=tests/lab

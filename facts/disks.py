@@ -28,8 +28,6 @@ _READER_CEILINGS = ((256, 2500), (1024, 600), (2048, 300), (16 * 1024, 128), (MA
 # Machine families that can attach Hyperdisk ML. C4 is left out, because only one of two sources lists it. Source: persistent-disk CSI
 # driver, node-labeler table, 2026-08.
 ATTACHING_FAMILIES = frozenset({"a2", "a3", "a4", "a4x", "c3", "c3d", "c4a", "g2", "g4", "n4a"})
-ARM_FAMILIES = frozenset({"c4a", "n4a"})
-"""Those with Arm processors and without GPUs. Source: Compute Engine, Arm VMs."""
 OF_NEW_VOLUMES: Final = {"g4": "2026-02-04"}
 """Families that can only attach Hyperdisk ML created after that day. Source: persistent-disk CSI driver. The list of GKE's cluster
 autoscaler does not have G4, so test it first."""

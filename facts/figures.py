@@ -1,20 +1,19 @@
-"""Published figures and your measurements, and whether they apply to a fleet.
+"""Published figures, and whether they apply to a fleet.
 
 A figure applies to the configuration (shape) it was measured on. A fleet's shape is equal, equivalent (each difference is justified in
-facts/data/equivalences.yaml), or unproven. Nothing is interpolated. Published rows come from the article's files, measurements from
-measured.yaml, as `fleet bench record` prints them.
+facts/data/equivalences.yaml), or unproven. Nothing is interpolated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
 from facts import ledger
 from facts.engines import Scalar, normalise_environment, normalise_flags
-from facts.ledger import Dispute, Source
+from facts.ledger import Source
 
 Routing = Literal["cluster-ip", "inference-gateway", "llm-d-picker", "router", "load-balancer"]
 """`inference-gateway`: with the article's picker. `router`: routers of the stack. `load-balancer`: a gateway without an endpoint picker.
@@ -26,10 +25,7 @@ SETTINGS_LEFT_OPEN = "settings the article leaves open"
 # Files for matching. The second run and the client-bound run are other measurements of the same rows.
 _MATCHED_FILES: Mapping[Routing, str] = {"cluster-ip": "cluster_ip", "inference-gateway": "gateway"}
 _SINGLE_NODE_FILE = "phases"
-_MEASURED_FILE = "measured"
 _FIELDS = ("model", "engine_version", "machine_type", "gpus_per_replica", "workload", "dataset", "routing")
-_OF_A_FILE = ("sharegpt", "trace")
-"""Kinds of workload with requests from a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +51,10 @@ class ServingShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A published row, or one of your measurements."""
+    """A published row."""
 
     id: str
-    """`<file>.<row>`, for example cluster_ip.nodes-12, measured.spot-2026-11-21."""
+    """`<file>.<row>`, for example cluster_ip.nodes-12."""
     title: str
     total_tokens_per_s: int | None
     """Input and output tokens a second; None for a run without a rate."""
@@ -69,24 +65,13 @@ class Figure:
     scaling_efficiency_percent: float | None
     """Total divided by nodes times the same run's one-node total."""
     label: str
-    """Label to show with it, for example "published, vLLM 0.18.0" or "measured 2026-11-21, vLLM 0.18.1, certified"."""
+    """Label to show with it, for example "published, vLLM 0.18.0"."""
     shape: ServingShape
     shape_is_complete: bool
     """False if the article does not state all settings of the run."""
-    left_open: tuple[str, ...]
-    """What the article does not state about the run."""
     source: Source
-    origin: Literal["published", "measured"] = "published"
-    date: str | None = None
-    """ISO date of a measurement."""
-    in_flight: int | None = None
-    """Requests in flight of the whole fleet during the run; None if not stated."""
-    certified: bool = False
-    """Whether the measurement is certified; published rows are not."""
     approximate: bool = False
     """Whether the article rounds it."""
-    client_bound: bool = False
-    """Whether the load generator limited the rate, not the servers."""
     outcome: str | None = None
     """Result of a run without a rate."""
     note: str | None = None
@@ -95,11 +80,6 @@ class Figure:
     dispute_ids: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further published metrics of the run: latency tables, power, utilization."""
-
-    @property
-    def disputed(self) -> tuple[Dispute, ...]:
-        """Contradictions of the sources about this row."""
-        return tuple(ledger.dispute(id_) for id_ in self.dispute_ids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +93,11 @@ class Difference:
     ours: Scalar | None
     argument: str | None
     """Justification that it does not change the figure; None if there is none."""
-    origin: Literal["published", "measured"] = "published"
-    """Origin of the figure."""
 
     def __str__(self) -> str:
         if self.field == SETTINGS_LEFT_OPEN:
             return self.field
-        return f"{self.field} ({_format_scalar(self.published)} {self.origin}, {_format_scalar(self.ours)} here)"
+        return f"{self.field} ({_format_scalar(self.published)} published, {_format_scalar(self.ours)} here)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,32 +127,12 @@ class Match:
         """One sentence for a report."""
         if self.figure is None:
             return self.missing
-        run, count = f"{self.figure.origin} run", len(self.differences)
+        count = len(self.differences)
         if self.unargued:
             return f"unproven: differs in {', '.join(map(str, self.unargued))}"
         if not count:
-            return f"same configuration as the {run}"
-        return f"equivalent to the {run}: {'1 difference,' if count == 1 else f'{count} differences, each'} justified"
-
-
-def match(shape: ServingShape) -> Match:
-    """The row closest to a fleet, published or measured.
-
-    Your measurement takes precedence over a published row that is not closer, unless it has less load. The published figure is then in
-    `also_published` with its label.
-    """
-    best, own = _published_match(shape), _measured_match(shape)
-    if own is None:
-        return best
-    assert own.figure is not None
-    if best.figure is None or best.kind == "unproven":
-        is_closer = own.kind != "unproven" or best.figure is None or len(own.unargued) < len(best.unargued)
-        return own if is_closer else best
-    if own.kind == "unproven" or len(own.differences) > len(best.differences) or _less_load(own.figure, best.figure):
-        return best
-    total = best.figure.total_tokens_per_s
-    words = f"{total:,} ({best.figure.label})"
-    return replace(own, figure=replace(own.figure, also_published=(words, *best.figure.also_published)))
+            return "same configuration as the published run"
+        return f"equivalent to the published run: {'1 difference,' if count == 1 else f'{count} differences, each'} justified"
 
 
 def compare(shape: ServingShape, figure: Figure) -> Match:
@@ -182,29 +140,8 @@ def compare(shape: ServingShape, figure: Figure) -> Match:
     return Match(figure=figure, differences=tuple(_differences(shape, figure)))
 
 
-def _less_load(own: Figure, other: Figure) -> bool:
-    """Whether a measurement had fewer requests in flight than another figure."""
-    return own.in_flight is not None and other.in_flight is not None and own.in_flight < 0.99 * other.in_flight
-
-
-def _measured_match(shape: ServingShape) -> Match | None:
-    """The measurement closest to a fleet: of several with one shape, the latest of each load, and of these the fastest."""
-    candidates = [
-        figure
-        for figure in measured_figures()
-        if figure.certified
-        and figure.shape.routing == shape.routing
-        and figure.shape.replicas == shape.replicas
-        and figure.shape.model == shape.model
-    ]
-    newest = {
-        (repr(figure.shape), figure.in_flight): figure for figure in sorted(candidates, key=lambda f: f.date or "")
-    }
-    fastest_first = sorted(newest.values(), key=lambda figure: -(figure.total_tokens_per_s or 0))
-    return _nearest(shape, fastest_first)
-
-
-def _published_match(shape: ServingShape) -> Match:
+def match(shape: ServingShape) -> Match:
+    """The published row closest to a fleet."""
     candidates = [
         figure for figure in _rows(_MATCHED_FILES.get(shape.routing)) if figure.shape.replicas == shape.replicas
     ]
@@ -231,8 +168,6 @@ def _published_match(shape: ServingShape) -> Match:
 def published(id_: str) -> Figure:
     """The figure with that id, `<file>.<row>`. Raises LedgerError with the known rows."""
     file, _, row = id_.partition(".")
-    if file == _MEASURED_FILE:
-        raise ledger.LedgerError(f"{id_} is your measurement, not a published figure")
     ledger.entry(file, "figures", row)
     return next(figure for figure in _rows(file) if figure.id == id_)
 
@@ -274,77 +209,11 @@ def _rows(file: str | None) -> tuple[Figure, ...]:
         raise ledger.LedgerError(f"{file}.yaml: {error!r} is missing or of the wrong form") from error
 
 
-@cache
-def measured_figures() -> tuple[Figure, ...]:
-    """Your measurements, in the order of recording."""
-    rows = ledger.load(_MEASURED_FILE).get("figures")
-    if rows is None:
-        return ()
-    if not isinstance(rows, Mapping):
-        raise ledger.LedgerError(
-            f"measured.yaml: `figures` must be a mapping by id, not a {type(rows).__name__}; without entries, write `figures: {{}}`"
-        )
-    figures = []
-    for row, fields in rows.items():
-        try:
-            figures.append(_measured_figure(row, fields))
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ledger.LedgerError(f"measured.yaml, {row}: {error!r} is missing or of the wrong form") from error
-    return tuple(figures)
-
-
-def _measured_figure(row: str, fields: Mapping[str, Any]) -> Figure:
-    raw, latencies, date = fields["shape"], fields["latencies_ms"], str(fields["date"])
-    verdict = fields["certificate"]
-    return Figure(
-        id=f"{_MEASURED_FILE}.{row}",
-        title=fields["title"],
-        total_tokens_per_s=round(fields["total_tokens_per_s"]["mean"]),
-        output_tokens_per_s=round(fields["output_tokens_per_s"]["mean"]),
-        tpot_median_ms=latencies.get("tpot", {}).get("p50"),
-        ttft_median_ms=latencies["ttft"]["p50"],
-        scaling_efficiency_percent=None,
-        label=f"measured {date}, vLLM {raw['engine_version']}, {verdict}",
-        shape=ServingShape(
-            model=raw["model"],
-            engine_version=str(raw["engine_version"]),
-            machine_type=raw["machine_type"],
-            replicas=fields["replicas"],
-            gpus_per_replica=raw["gpus_per_replica"],
-            flags=normalise_flags(raw["flags"]),
-            env=normalise_environment(raw["env"]),
-            routing=fields["routing"],
-            workload=raw["workload"],
-            dataset=_dataset(fields.get("prompts") or {}),
-        ),
-        shape_is_complete=True,
-        left_open=(),
-        source=replace(
-            ledger.source(fields["source"]),
-            date=date,
-            note=f"{fields['measurement']}, raw results: {fields['raw']}, SHA-256 {fields['results_sha256']}",
-        ),
-        origin="measured",
-        date=date,
-        in_flight=fields["in_flight"],
-        certified=verdict == "certified",
-        note=f"{fields['in_flight']:,} requests in flight, {fields['repeats']} repeats",
-        details={key: fields[key] for key in ("total_tokens_per_s", "output_tokens_per_s", "latencies_ms")},
-    )
-
-
-def _dataset(prompts: Mapping[str, Any]) -> str | None:
-    """SHA-256 of a measurement's dataset. Unknown files are never equal."""
-    known: str | None = prompts.get("dataset_sha256")
-    return NOT_STATED if known is None and prompts.get("kind") in _OF_A_FILE else known
-
-
 def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str, Any]) -> Figure:
     raw = _raw_shape(fields.get("shape") or content["shape"])
     total: int | None = fields["total_tokens_per_s"]
     version = raw["engine_version"]
     replicas: int = fields.get("replicas") or content["replicas"]
-    per_node: int | None = content.get("concurrency_per_node")
     return Figure(
         id=f"{file}.{row}",
         title=fields["title"],
@@ -366,11 +235,8 @@ def _figure(file: str, content: Mapping[str, Any], row: str, fields: Mapping[str
             workload=raw["workload"],
         ),
         shape_is_complete=raw["complete"],
-        left_open=(*raw["left_open"], *content.get("left_open", ())),
         source=ledger.source(content["source"]),
-        in_flight=None if per_node is None else per_node * replicas,
         approximate=fields.get("approximate", False),
-        client_bound=content.get("client_bound", False),
         outcome=fields.get("outcome"),
         note=fields.get("note"),
         also_published=tuple(fields.get("also_published", ())),
@@ -406,22 +272,20 @@ def _nearest(shape: ServingShape, figures: list[Figure]) -> Match | None:
 
 
 def _differences(shape: ServingShape, figure: Figure) -> Iterator[Difference]:
-    published, origin = figure.shape, figure.origin
+    published = figure.shape
     for name in _FIELDS:
-        yield from _difference("fields", name, getattr(published, name), getattr(shape, name), origin)
+        yield from _difference("fields", name, getattr(published, name), getattr(shape, name))
     theirs, ours = published.flags, normalise_flags(shape.flags)
     for name in sorted({*theirs, *ours}):
-        yield from _difference("flags", name, theirs.get(name), ours.get(name), origin)
+        yield from _difference("flags", name, theirs.get(name), ours.get(name))
     their_env, our_env = published.env, normalise_environment(shape.env)
     for name in sorted({*their_env, *our_env}):
-        yield from _difference("env", name, their_env.get(name), our_env.get(name), origin)
+        yield from _difference("env", name, their_env.get(name), our_env.get(name))
     if not figure.shape_is_complete:
         yield Difference(field=SETTINGS_LEFT_OPEN, published=NOT_STATED, ours=None, argument=None)
 
 
-def _difference(
-    section: str, name: str, published: Scalar | None, ours: Scalar | None, origin: Literal["published", "measured"]
-) -> Iterator[Difference]:
+def _difference(section: str, name: str, published: Scalar | None, ours: Scalar | None) -> Iterator[Difference]:
     if published == ours:
         return
     rule = ledger.section("equivalences", section).get(name)
@@ -431,7 +295,6 @@ def _difference(
         published=published,
         ours=ours,
         argument=rule["argument"] if rule is not None and equivalent else None,
-        origin=origin,
     )
 
 

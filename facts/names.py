@@ -100,13 +100,6 @@ misread: hints print names in commands."""
 STACK_NAMES: Final = "1 to 100 letters, digits, dashes, underscores and dots, not starting with a dash or a dot"
 
 
-NODE_CLUSTER_CHARACTERS: Final = 20
-"""How much of the cluster's name an Autopilot node's name keeps, gk3-CLUSTER-nap-POOL-GROUP-NODE. Google documents no figure; three public
-lists of nodes of clusters with longer names have 20: gk3-demo-autopilot-clust-nap-..., gk3-example-autopilot-cl-nap-...,
-gk3-main-octue-twined-cl-nap-...
-"""
-
-
 def stack_labels(stack: str) -> dict[str, str]:
     """Labels of every Kubernetes object of a stack. Source: Kubernetes, recommended labels."""
     return {

@@ -89,8 +89,6 @@ SSD_CAPACITY: Final = Quota(
 )
 """Boot disks of older families: pd-balanced counts as SSD. 250 GB in trial projects, 500 in many new ones. Source: "Allocation quotas",
 disks; huggingface/Google-Cloud-Containers#126, a pod with an L4 that stayed Pending for it."""
-NEW_PROJECT_SSD_GIB: Final = 500
-"""That quota in many new projects."""
 
 _ARM_AND_X86_SHAPES: Final = (1, 2, 4, 8, 16, 32, 48, 64, 72, 96)
 """vCPU of general-purpose machines. Source: Compute Engine docs, C4A and C4, standard types."""

@@ -1,6 +1,6 @@
-"""Sizes of a fleet's surroundings: ranges, weights volume, NAT ports, quota, gateway, benchmark.
+"""Sizes of a fleet's surroundings: ranges, weights volume, NAT ports, quota, benchmark.
 
-Pure arithmetic on documented limits (facts/disks.py, facts/ranges.py) and measurements of clients and the endpoint picker.
+Pure arithmetic on documented limits (facts/disks.py, facts/ranges.py) and measurements of clients.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from facts import ledger
 from facts.disks import (
     MAX_MIBPS_PER_GIB,
     MIN_SIZE_GIB,
@@ -51,23 +50,13 @@ EPP_CPU = 10
 EPP_CONNECTIONS = 8_000
 # Source: the article: clients of 1,000 connections; two thousand requests in flight on a node.
 CONNECTIONS_PER_CLIENT = 1000
-# Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
-BENCHMARK_MACHINES = {"c4-standard-16": 16, "c4-standard-32": 32, "c4-standard-48": 48}
+# vCPU and GiB. Source: Compute Engine docs, C4 machine series, standard types; the article runs one client per vCPU.
+BENCHMARK_MACHINES = {"c4-standard-16": (16, 60), "c4-standard-32": (32, 120), "c4-standard-48": (48, 180)}
 # Source: Linux, net.ipv4.ip_local_port_range 32768 to 60999, 28,232 ports of a pod to one address. Measured: 24,000 connections of 24
 # clients on loopback (docs/decisions/14-benchmark.md); the rest is for connections that a run before it closed, and others.
 BENCHMARK_CONNECTIONS = 25_000
 # Assumed: Git LFS opens eight concurrent transfers and a few connections to its server.
 DOWNLOAD_CONNECTIONS = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayAdvice:
-    """Whether to use the gateway, based on the article's measurements."""
-
-    use: bool
-    text: str
-    pickers: int
-    """Active pickers: one, regardless of replicas; the others are standby."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,25 +75,21 @@ class Sizing:
     benchmark_connections: int
     benchmark_machine: str
     """Machine type of the one pod with these clients."""
-    gateway: GatewayAdvice
 
 
 def size(
     *,
     nodes: int,
     weights_gb: float,
-    requests_per_s: float,
     output_tokens_per_s: float,
     tokens_per_chunk: float,
     in_flight: float,
     gateway: bool,
-    loss_per_token_with_gateway: float | None = None,
     machine: Machine = DEFAULT_MACHINE,
 ) -> Sizing:
     """Sizes for a number of nodes, including spares. Raises ValueError for an invalid number.
 
-    `tokens_per_chunk`: output tokens per chunk, above 1 with speculative decoding. `loss_per_token_with_gateway`: estimated share of
-    throughput that the gateway costs.
+    `tokens_per_chunk`: output tokens per chunk, above 1 with speculative decoding. `gateway`: whether it takes a proxy-only range.
     """
     if nodes < 1:
         raise ValueError(f"nodes must be 1 or more, got {nodes}")
@@ -121,7 +106,6 @@ def size(
         benchmark_clients=clients,
         benchmark_connections=ceil(in_flight),
         benchmark_machine=benchmark_machine(clients),
-        gateway=gateway_advice(nodes, requests_per_s, loss_per_token_with_gateway),
     )
 
 
@@ -163,27 +147,6 @@ def benchmark_clients(
 
 def benchmark_machine(clients: int) -> str:
     """The smallest machine type with a vCPU for every client; the largest where there is none."""
-    return next((name for name, vcpus in BENCHMARK_MACHINES.items() if clients <= vcpus), [*BENCHMARK_MACHINES][-1])
-
-
-def gateway_advice(nodes: int, requests_per_s: float, loss: float | None = None) -> GatewayAdvice:
-    """Whether to use the Inference Gateway, based on the article's comparison with 2, 4 and 8 nodes."""
-    rows = ledger.section("gateway", "figures")
-    most = max(int(row["replicas"]) for row in rows.values())
-    lost = [int(row["overhead_percent"]) for row in rows.values()]
-    cost = f"about {100 * loss:.0f} %" if loss is not None else f"{min(lost)} to {max(lost)} %"
-    if nodes == 1:
-        text = "Do not use the gateway with a single node."
-        return GatewayAdvice(use=False, text=text, pickers=0)
-    if nodes > most:
-        text = (
-            f"Do not use the gateway at this rate: the article tested one endpoint picker with up to {most} nodes, at "
-            f"{max(lost)} % less throughput, and {requests_per_s:,.0f} requests a second on {nodes} nodes are untested. Additional "
-            "pickers are standby and do not share the load."
-        )
-        return GatewayAdvice(use=False, text=text, pickers=0)
-    text = (
-        f"The gateway costs {cost} of the throughput with unique prompts. Use it if prompts share prefixes or differ much in "
-        "length; otherwise a plain Service is faster."
+    return next(
+        (name for name, (vcpus, _) in BENCHMARK_MACHINES.items() if clients <= vcpus), [*BENCHMARK_MACHINES][-1]
     )
-    return GatewayAdvice(use=True, text=text, pickers=1)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from facts.files import MOST_BYTES, read_bounded
 
 MOST_ITEMS: Final = 2_000
-"""Keys and values of a stack file (an alias counted in full each time), or of one of its sections. Assumed: ten times the largest here."""
+"""Keys and values of a stack file, or of one of its sections. Assumed: ten times the largest here."""
 
 
 _DEEPEST: Final = 100

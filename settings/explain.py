@@ -6,7 +6,6 @@ Import it only after an error: it reads the sections' source for their docstring
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import UnionType
 from typing import Annotated, Any, Final, Union, cast, get_args, get_origin
@@ -24,8 +23,6 @@ from settings.sections.section import NAMESPACE, PATTERN_TEXTS
 
 _MOST_DETAILS = 4 * MOST_PROBLEMS
 """Errors of pydantic that are looked at: several can be one problem."""
-_MOST_SECTIONS = 2
-"""Sections that a misplaced key may belong to. Assumed: `name` and `enabled` are in more, and mean nothing by themselves."""
 _GCP_KEYS = {"project", "region"}
 _TYPES: Final = {
     "int_type": "a whole number without quotes",
@@ -90,14 +87,14 @@ def _problem(detail: ErrorDetails, root: type[BaseModel], at: str) -> Finding:
             write=nearest(str(word), by_value) or "",
         )
     if kind == "extra_forbidden":
-        names = _names(place.model or root, in_file=in_file)
+        names, name = _names(place.model or root, in_file=in_file), str(detail["loc"][-1])
         return Finding(
             id="unknown-key",
             subject=path,
             found=given if in_file else "given",
             allowed=", ".join(sorted(names)),
             why="unknown key",
-            write=_meant(str(detail["loc"][-1]), names, path, in_file=in_file) or "one of these keys, or remove it",
+            write=nearest(name if in_file else to_snake(name), names) or "one of these keys, or remove it",
         )
     if kind == "missing":
         return Finding(
@@ -125,34 +122,6 @@ def _path(keys: tuple[Any, ...], at: str) -> str:
         return f"gcp:{keys[0]}"
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in keys)
     return f"{at}:{text.removeprefix('.')}" if at == NAMESPACE else f"{at}{text}"
-
-
-def _meant(name: str, names: list[str], path: str, *, in_file: bool) -> str | None:
-    """What an unknown key was meant to be: a key of another section with this name, else the nearest of its own section."""
-    if not in_file:
-        return nearest(to_snake(name), names)
-    from settings.stack import Settings
-
-    here = path.rpartition(".")[0].removeprefix(f"{NAMESPACE}:")
-    places = dict.fromkeys(section for section, known in _sections(Settings, "") if name in known)
-    if here and "" in places:
-        return f"{NAMESPACE}:{name}, a section of its own"
-    if here not in places and 1 <= len(places) <= _MOST_SECTIONS:
-        return " or ".join(f"{NAMESPACE}:{section}.{name}" for section in places)
-    return nearest(name, names)
-
-
-def _sections(type_: Any, path: str) -> Iterator[tuple[str, list[str]]]:
-    """Every section inside a type, by its path, with its keys."""
-    if path == "server.engine":
-        from settings.sections.engine import Engine as type_  # noqa: N813 - typed as a mapping there
-    fields = _fields_of(type_)
-    if fields:
-        yield path, _names(type_, in_file=True)
-    for name, info in fields.items():
-        yield from _sections(info.annotation, f"{path}.{info.alias or name}".lstrip("."))
-    for member in () if fields else get_args(type_):
-        yield from _sections(member, path)
 
 
 def _names(model: type[BaseModel], *, in_file: bool) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from facts.finding import Finding
-from facts.names import STACK_NAMES, fitted
+from facts.names import STACK_NAMES
 from facts.secrets_in_text import SECRET_TEXT, without_secrets
 from facts.texts import shortened
 from facts.user_error import UserError
@@ -61,7 +61,7 @@ def impossible_stack(stack: str) -> Finding:
         found=stack,
         allowed=STACK_NAMES,
         why="Pulumi has no stack of another name",
-        write=f"the stack's name; its file is Pulumi.{fitted(stack[:100], limit=100)}.yaml",
+        write="the stack's name; its file is Pulumi.NAME.yaml",
     )
 
 

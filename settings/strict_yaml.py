@@ -82,7 +82,6 @@ class _StoppedError(Exception):
 class _Reader:
     def __init__(self, name: str) -> None:
         self._name = name
-        self._anchored: dict[str, tuple[Any, int]] = {}
         self._nodes = 0
         self.problems: list[Finding] = []
 
@@ -107,28 +106,23 @@ class _Reader:
             loader.dispose()
 
     def _value(self, event: Any, path: str, *, key: bool = False) -> Any:
-        line, before = event.start_mark.line + 1, self._nodes
+        line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchored:
-                self._stop(line, f"*{event.anchor}", "an alias of a whole value above it", path)
-            known, nodes = self._anchored[event.anchor]
-            self._count(nodes, line, path)
-            return known
-        self._count(1, line, path)
+            why = "aliases of aliases can be millions of values"
+            self._stop(line, f"*{event.anchor}", "the value itself instead of an alias", path, why=why)
+        self._nodes += 1
+        if self._nodes > MOST_ITEMS:
+            self._stop(line, f"more than {MOST_ITEMS:,} keys and values", f"at most {MOST_ITEMS:,}", path)
         if event.tag is not None:
             self.refuse(line, event.tag.replace(_TAG, "!!"), "values without tags", path)
-        value: Any
         if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event, line, path, key=key)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            value = []
-            while not isinstance(item := self._next(), yaml.SequenceEndEvent):
-                value.append(self._value(item, f"{path}[{len(value)}]"))
-        else:
-            value = self._mapping(path)
-        if event.anchor is not None:
-            self._anchored[event.anchor] = (value, self._nodes - before)
-        return value
+            return self._scalar(event, line, path, key=key)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(path)
+        items: list[Any] = []
+        while not isinstance(item := self._next(), yaml.SequenceEndEvent):
+            items.append(self._value(item, f"{path}[{len(items)}]"))
+        return items
 
     def _mapping(self, path: str) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
@@ -165,14 +159,8 @@ class _Reader:
             return text
         return {"int": int, "float": float}.get(kind, str)(text)
 
-    def _count(self, nodes: int, line: int, path: str) -> None:
-        self._nodes += nodes
-        if self._nodes > MOST_ITEMS:
-            allowed = f"at most {MOST_ITEMS:,}, with aliases counted in full each time"
-            self._stop(line, f"more than {MOST_ITEMS:,} keys and values", allowed, path)
-
-    def _stop(self, line: int, value: Any, allowed: str, path: str = "") -> NoReturn:
-        self.refuse(line, value, allowed, path)
+    def _stop(self, line: int, value: Any, allowed: str, path: str = "", *, why: str | None = None) -> NoReturn:
+        self.refuse(line, value, allowed, path, why=why)
         raise _StoppedError
 
     def refuse(self, line: int | str, value: Any, allowed: str, path: str = "", *, why: str | None = None) -> None:

@@ -111,11 +111,6 @@ class Flow:
     """Number of ports, from `port` on."""
     protocol: Protocol = "TCP"
 
-    @property
-    def shown_ports(self) -> str:
-        """The ports as text."""
-        return str(self.port) if self.ports == 1 else f"{self.port} to {self.port + self.ports - 1}"
-
 
 EVERY_POD = Pods(name="every-pod")
 WRITER = Pods(name="weights-writer", labels=tuple(selector(WRITER_APP).items()))

@@ -22,7 +22,7 @@ _NONE = "–"
 
 def page() -> str:
     """The whole page as Markdown."""
-    parts = (_introduction(), _sources(), _figures(), _measured(), _article_claims(), _disputes())
+    parts = (_introduction(), _sources(), _figures(), _article_claims(), _disputes())
     return "\n".join(line for part in parts for line in part).rstrip() + "\n"
 
 
@@ -103,36 +103,6 @@ def _remarks(figure: Figure) -> Iterator[str]:
         yield f"also published: {', '.join(figure.also_published)}."
     if figure.details:
         yield f"{_plain(figure.details)}."
-
-
-def _measured() -> Iterator[str]:
-    yield from _heading("Measurements of your own")
-    every = figures.measured_figures()
-    if not every:
-        yield "None yet. `fleet bench record DIR --id ID --title TEXT` prints a certified measurement as an entry, which a stack with"
-        yield "exactly that configuration shows instead of a published figure. The planner's model is not fitted to it."
-        yield ""
-        return
-    rows = [
-        (
-            f"`{figure.id}` {figure.title}",
-            str(figure.shape.replicas),
-            _number(figure.in_flight),
-            _interval(figure.details["total_tokens_per_s"]),
-            _interval(figure.details["output_tokens_per_s"]),
-            _NONE if figure.tpot_median_ms is None else f"{figure.tpot_median_ms} ms",
-            _NONE if figure.ttft_median_ms is None else f"{figure.ttft_median_ms:,} ms",
-            f"{figure.label}, {figure.shape.workload}, {figure.shape.routing}",
-            figure.source.note or "",
-        )
-        for figure in every
-    ]
-    headers = ("row", "nodes", "in flight", "total tok/s", "output tok/s", "TPOT", "TTFT", "what", "raw results")
-    yield from _table(headers, rows)
-
-
-def _interval(rate: Mapping[str, float]) -> str:
-    return f"{rate['mean']:,.0f} ({rate['low']:,.0f} to {rate['high']:,.0f})"
 
 
 def _article_claims() -> Iterator[str]:

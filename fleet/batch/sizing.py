@@ -240,13 +240,12 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
         cure = f"pass {_enough_time(fleets, load, most)} from now"
         raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
     servers = option.plan.nodes
-    if servers > most and deadline is not None:
+    if servers > most:
+        limit = "to end before flex-start ends the servers" if deadline is None else deadline.words
         raise UserError(
-            f"{deadline.words} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
+            f"{limit} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
             f"pass {_enough_time(fleets, load, most)}, or --servers {most} without keeping it"
         )
-    if option.misses:
-        raise UserError(f"{'; '.join(option.misses)}; pass --servers with more, or use a stack with another capacity")
     return _sized(option, servers, load, settings)
 
 

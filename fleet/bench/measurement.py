@@ -108,7 +108,6 @@ class Lengths(_Part):
     input_mean: float
     input_min: int
     input_max: int
-    output_mean: float
     output_shorter: int
     """Answers shorter than requested."""
     output_longer: int
@@ -141,7 +140,6 @@ class EngineResult(_Part):
     """Share of the KV cache in use, 0 to 1."""
     tflops_mean: float | None
     """Of a GPU, from vLLM's MFU metrics; rough for a hybrid model. None: not collected."""
-    hbm_read_gb_per_s_mean: float | None
 
 
 class ServerMetrics(_Part):
@@ -151,8 +149,6 @@ class ServerMetrics(_Part):
     engines: tuple[EngineResult, ...]
     acceptance_rate: float | None
     """Accepted over drafted tokens, all servers, 0 to 1. None without speculation."""
-    mean_acceptance_length: float | None
-    """Tokens a step: 1 + accepted / drafts."""
     prefix_hit_share: float | None
     """Prompt tokens found in the prefix cache, over those looked up."""
     preemptions: float
@@ -178,8 +174,6 @@ class Gpus(_Part):
     """Readings of the GPUs."""
 
     readings: tuple[GpuReading, ...]
-    watt_hours_per_million_tokens: float | None
-    """GPUs alone, over the steady window."""
     problem: str | None = None
 
 

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from fleet.cli.project import find_root, require_stack
-from fleet.plan.asked import StartsFrom
 
 
 def _stack_option(help_: str) -> Any:
@@ -64,7 +63,6 @@ Model = Annotated[
     typer.Option(metavar="ID", help="Model of the catalogue, or your own model's config.json. Default: the profile's."),
 ]
 Headroom = Annotated[float, typer.Option(min=0.0, max=0.95, help="Share of full load to leave free.")]
-Start = Annotated[StartsFrom, typer.Option(help="What exists already.")]
 
 Format = Annotated[Literal["text", "json"], typer.Option("--format", "-f", help="Output format.")]
 

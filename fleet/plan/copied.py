@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from fleet.plan.stack_file import POLICY_CONFIG_FOLDER, write_files, wrong_project, wrong_stack
-from fleet.plan.stack_text import StackText
+from facts.finding import Finding
+from fleet.plan import stack_text
+from fleet.plan.stack_file import POLICY_CONFIG_FOLDER, write_files
 from settings.neighbours import beside_others
-from settings.problems import ArgumentsError, SettingsError
+from settings.problems import SettingsError
 from settings.stack_file import read
+from settings.strict_yaml import load
 
 _OWN: Final = (
     ("config", "vllm-fleet:namespace"),
@@ -28,24 +30,58 @@ def copy_stack(root: Path, source: str, stack: str, *, project: str | None) -> t
 
     Raises SettingsError for a source that does not exist or cannot be edited, an existing file, or what `fleet check` refuses.
     """
-    if problems := (*wrong_stack(stack), *wrong_project(project)):
-        raise ArgumentsError(stack, problems)
     found = read(root, source)
-    edited = StackText(found.path.read_bytes().decode(), name=found.path.name, stack=source)
-    secrets = tuple(sorted(found.secret_keys & {*(edited.get(("config",)) or ())}))
+    text = found.path.read_bytes().decode()
+    content: dict[str, Any] = load(text.encode(), name=found.path.name, stack=source) or {}
+    secrets = tuple(sorted(found.secret_keys & {*(content.get("config") or ())}))
     for path in (*_OWN, *(("config", key) for key in secrets)):
-        edited.remove(path)
+        text = stack_text.without(text, path)
+        _leave_out(content, path)
     if project is not None:
-        edited.set(("config", "gcp:project"), project)
-    text = _with_heading(edited.text, f"# {stack}: a copy of {found.path.name}, made by `fleet new`.")
-    if project is not None:
-        text = re.sub(r"^( *gcp:project: \S+) +#.*$", r"\1", text, flags=re.MULTILINE)
+        text = stack_text.with_project(text, project)
+        content["config"] = {**(content.get("config") or {}), "gcp:project": project}
+    if _content(text) != content:
+        raise SettingsError(source, [_not_copied(found.path.name)])
+    text = _with_heading(text, f"# {stack}: a copy of {found.path.name}, made by `fleet new`.")
     copied = read(root, stack, text)
     if refused := [one for one in beside_others(root, stack, copied.config) if one.severity == "error"]:
         raise SettingsError(stack, refused)
     limits = root / POLICY_CONFIG_FOLDER / f"{source}.json"
     written = write_files(root, stack, text, limits.read_text(encoding="utf-8") if limits.is_file() else None)
     return written, secrets
+
+
+def _leave_out(content: dict[str, Any], path: stack_text.Path) -> None:
+    """As `stack_text.without`, of the content."""
+    sections = [content]
+    for key in path[:-1]:
+        if not isinstance(inner := sections[-1].get(key), dict):
+            return
+        sections.append(inner)
+    if path[-1] not in sections[-1]:
+        return
+    for depth, section in reversed([*enumerate(sections)]):
+        del section[path[depth]]
+        if section or depth < 2:
+            return
+
+
+def _content(text: str) -> Any:
+    try:
+        return load(text.encode(), name="", stack="")
+    except SettingsError:
+        return None
+
+
+def _not_copied(name: str) -> Finding:
+    return Finding(
+        id="stack-file-not-edited",
+        subject=name,
+        found=None,
+        allowed="sections and keys formatted as in the other stack files",
+        why="this command cannot edit its format safely; nothing was changed",
+        write="the change manually, then run `fleet check`",
+    )
 
 
 def _with_heading(text: str, heading: str) -> str:

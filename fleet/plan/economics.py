@@ -17,8 +17,7 @@ class ApiPrice:
     name: str
     provider: str
     usd_per_million_blended: float
-    """At `input_per_output` input tokens per output token."""
-    input_per_output: float
+    """In the article's mix: two input tokens per output token."""
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
     """Both None if no dated source lists them separately."""
@@ -43,7 +42,6 @@ def api_prices() -> tuple[ApiPrice, ...]:
             name=entry["name"],
             provider=entry["provider"],
             usd_per_million_blended=float(entry["usd"]),
-            input_per_output=float(content["input_tokens_per_output_token"]),
             usd_per_million_input=float(apart[id_]["input"]) if id_ in apart else None,
             usd_per_million_output=float(apart[id_]["output"]) if id_ in apart else None,
             source=ledger.source(apart[id_]["source"]) if id_ in apart else None,

@@ -15,9 +15,6 @@ from fleet.plan.model.performance import Performance
 from fleet.plan.plan import ApiComparison, Money, PerMillion
 from fleet.plan.question.goals import PlanQuestion
 
-# Of the endpoint picker in a written stack. Source: the article settled on 10 vCPU.
-EPP_VCPUS = 10
-
 
 def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
     """Hourly bill of a stack with that many nodes and the benchmark off; of a stack that exists, its own bill."""
@@ -25,7 +22,6 @@ def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
         return cost.bill(_bought(question.billed, question, nodes))
     weights_gb = question.profile.weights_gb
     assert weights_gb is not None
-    gateway = question.routing == "inference-gateway"
     return cost.bill(
         FleetShape(
             nodes=nodes,
@@ -46,8 +42,6 @@ def bill_of(question: PlanQuestion, sizing: Sizing, nodes: int) -> Bill:
                 image_gib=ceil(weights_gb * 1e9 / 2**30),
             ),
             download_gib=ceil(weights_gb * 1e9 / 2**30),
-            epp_vcpus=EPP_VCPUS if gateway else 0,
-            load_balancers=int(gateway),
             nat_gateways=1,
             registry_gib=VLLM_IMAGE_GIB,
         )

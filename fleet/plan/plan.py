@@ -7,7 +7,6 @@ from typing import Literal
 
 from facts.cost import Bill
 from facts.figures import Match
-from facts.routers import RouterSize
 from facts.sizing import Sizing
 from facts.time_to_serve import TimeToServe
 from fleet.plan.economics import ApiPrice
@@ -147,9 +146,6 @@ class Plan:
     money: Money
     sizing: Sizing
     """Infrastructure."""
-    routers: RouterSize | None
-    """For `endpoint.kind: leastRequest`: they carry full load with one away, if every response is streamed. None where the measured costs
-    add up to more than the largest number of the largest routers."""
     time_to_serve: TimeToServe
     """From the question's starting point to the first response."""
     restart: TimeToServe

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
-from facts import figures, routers
+from facts import figures
+from facts.capacity import FLEX_START_MAX_SECONDS
 from facts.cost import SECONDS_PER_HOUR
 from facts.machines import DEFAULT_MACHINE
-from facts.routers import RouterSize
 from facts.sizing import Sizing, size
 from facts.texts import plural
 from facts.time_to_serve import Start, TimeToServe, time_to_serve
@@ -41,10 +41,8 @@ from fleet.plan.remarks import remarks
 from fleet.plan.search import lowest
 from fleet.report.words import format_duration, format_usd
 
-BYTES_PER_TOKEN = 4
-"""Of a prompt. Assumed: English text; other languages and code differ by half."""
-_KIB = 1024
 _ALL_OF = 0.999
+_FLEX_START_HOURS = FLEX_START_MAX_SECONDS / SECONDS_PER_HOUR
 # For a missed deadline, suggest the fewest nodes within this factor of the shortest time.
 _WORTH_A_NODE = 1.1
 
@@ -168,8 +166,8 @@ class _Planner:
                 return self._rate(nodes) >= rate / share
             case TokensPerSecond(total_tokens_per_s=tokens):
                 return self._rate(nodes) >= tokens / self.workload.tokens_per_request / share
-            case Batch(deadline_hours=hours):
-                return hours is None or self._hours(nodes) <= hours
+            case Batch():
+                return self._hours(nodes) <= self._most_hours
             case Budget():
                 raise AssertionError("a budget has no capacity to reach")
 
@@ -186,6 +184,14 @@ class _Planner:
         rate = self._rate(nodes, min(self.full * nodes, float(batch.documents)))
         work = batch.documents / (rate * self.question.load_share)
         return (time_to_serve(_first_start(self.question, nodes)).likely_seconds + work) / SECONDS_PER_HOUR
+
+    @property
+    def _most_hours(self) -> float:
+        """Hours that a batch may take: to its deadline, or until flex-start ends its nodes."""
+        batch = self.question.goal
+        assert isinstance(batch, Batch)
+        deadline = inf if batch.deadline_hours is None else batch.deadline_hours
+        return min(deadline, _FLEX_START_HOURS) if self.question.capacity == "flex-start" else deadline
 
     def _affordable(self) -> int:
         """The most nodes within the budget, infrastructure included."""
@@ -286,10 +292,10 @@ class _Planner:
             start = time_to_serve(_first_start(self.question, nodes)).likely_seconds
             hours, count = self._hours(nodes), plural(nodes, "node")
             return PlanImpossibleError(
-                f"{goal.documents:,} documents in {_format_hours(goal.deadline_hours or 0)}: with {count}, start-up takes "
+                f"{goal.documents:,} documents in {_format_hours(self._most_hours)}: with {count}, start-up takes "
                 f"{format_duration(start)} and processing {format_duration(hours * SECONDS_PER_HOUR - start)}; more nodes save little",
                 f"{_format_hours(hours)} with {count}; with cluster and weights in place start-up is shorter",
-                hours / goal.deadline_hours if goal.deadline_hours else None,
+                hours / self._most_hours,
             )
         if self._reaches(most):
             miss = self._missed_on(most)[0]
@@ -340,7 +346,6 @@ class _Planner:
             maximum=maximum,
             money=money(question, bill, performance, maximum),
             sizing=sizing,
-            routers=_routers(question, maximum),
             time_to_serve=way,
             restart=_restart(question, 1),
             published=_published(question, nodes),
@@ -352,23 +357,14 @@ class _Planner:
     def _sizing(self, fleet: Deployment, maximum: Performance, offered: OfferedLoad) -> Sizing:
         question = self.question
         assert question.profile.weights_gb is not None
-        gateway = question.routing == "inference-gateway"
-        loss = None
-        if gateway:
-            plain = estimate(
-                replace(fleet, routing="cluster-ip"), self.workload, OfferedLoad(in_flight=maximum.in_flight)
-            )
-            loss = max(0.0, 1 - maximum.requests_per_s.value / plain.requests_per_s.value)
         return size(
             nodes=fleet.nodes,
             machine=question.machine,
             weights_gb=question.profile.weights_gb,
-            requests_per_s=maximum.requests_per_s.value,
             output_tokens_per_s=maximum.output_tokens_per_s.value,
             tokens_per_chunk=maximum.tokens_per_chunk,
             in_flight=max(maximum.in_flight, offered.in_flight or 0.0),
-            gateway=gateway,
-            loss_per_token_with_gateway=loss,
+            gateway=question.routing == "inference-gateway",
         )
 
 
@@ -388,16 +384,6 @@ def _verdicts(question: PlanQuestion, performance: Performance) -> Iterator[Verd
         if limit is not None:
             found = getattr(performance, reading)
             yield Verdict(name=name, limit_ms=limit, expected_ms=found.value, high_ms=found.high)
-
-
-def _routers(question: PlanQuestion, full: Performance) -> RouterSize | None:
-    requests_per_s, after_first = full.requests_per_s.value, max(0.0, question.workload.output_tokens.mean - 1)
-    return routers.size(
-        requests_per_s=requests_per_s,
-        prompt_kib=question.workload.input_tokens.mean * BYTES_PER_TOKEN / _KIB,
-        chunks_per_s=requests_per_s * (1 + after_first / full.tokens_per_chunk),
-        in_flight=full.in_flight,
-    )
 
 
 def _published(question: PlanQuestion, nodes: int) -> figures.Match:
@@ -464,7 +450,6 @@ def _size_of(question: PlanQuestion, nodes: int) -> Sizing:
         nodes=nodes,
         machine=question.machine,
         weights_gb=question.profile.weights_gb,
-        requests_per_s=0.0,
         output_tokens_per_s=0.0,
         tokens_per_chunk=1.0,
         in_flight=0.0,

@@ -41,8 +41,6 @@ PLACEHOLDER_REVISION: Final = "0" * 40
 """`fleet check` and `pulumi up` refuse placeholders; an offline preview works with them."""
 _PLACEHOLDER_RESERVATION: Final = "your-reservation"
 _PLACEHOLDER_OWNER: Final = "your-team"
-_STACK = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
-_PROJECT = re.compile(r"[a-z][-a-z0-9]{4,28}[a-z0-9]")
 _NAMED = frozenset({"cud-1y", "cud-3y", "reservation", "calendar"})
 """Capacities that require a reservation's name."""
 # Assumed: tolerated rise of the bill above the plan, such as one more node or a dearer month of Spot.
@@ -75,7 +73,7 @@ def write_stack(
     `config` is the config.json of a model of one's own. `heading` replaces the comment about the goal. The text is checked like
     `fleet check` first. Raises SettingsError for an invalid or missing name, an existing file, or a refused setting.
     """
-    if problems := [*wrong_stack(stack), *wrong_project(place.project), *_wrong_zone(plan, place)]:
+    if problems := [*_no_zone(plan, place)]:
         raise ArgumentsError(stack, problems)
     own = None if config is None else os.path.relpath(config.resolve(), root.resolve())
     return write_files(root, stack, stack_text(plan, place, config=own, heading=heading), policy_limits(plan))
@@ -84,7 +82,7 @@ def write_stack(
 def write_files(root: Path, stack: str, text: str, limits: str | None) -> tuple[Path, ...]:
     """Write a stack file and its policy config, or nothing. Raises SettingsError as `write_stack` does."""
     path, config = root / f"Pulumi.{stack}.yaml", root / POLICY_CONFIG_FOLDER / f"{stack}.json"
-    if problems := [*wrong_stack(stack), *_in_the_way(root, path, config)]:
+    if problems := [*_in_the_way(root, path, config)]:
         raise ArgumentsError(stack, problems)
     if not (root / SCHEMA_FILE).is_file():
         text = text.removeprefix(f"{_MODELINE}\n#\n")
@@ -287,35 +285,10 @@ def _check(root: Path, stack: str, text: str) -> None:
         raise SettingsError(stack, refused)
 
 
-def wrong_stack(stack: str) -> Iterator[Finding]:
-    """A stack name that cannot be."""
-    if not _STACK.fullmatch(stack):
-        yield Finding(
-            id="stack-name",
-            subject="STACK",
-            found=stack,
-            allowed="a letter, then letters, digits, hyphens and underscores",
-            why="the stack file is named Pulumi.STACK.yaml",
-            write="production",
-        )
-
-
-def wrong_project(project: str | None) -> Iterator[Finding]:
-    """A project id that cannot be."""
-    if project is not None and not _PROJECT.fullmatch(project):
-        yield Finding(
-            id="project-name",
-            subject="--project",
-            found=project,
-            allowed="the id of a Google Cloud project: 6 to 30 lower-case letters, digits and hyphens",
-            why="it becomes gcp:project",
-            write="--project my-project, or omit it and set it later",
-        )
-
-
-def _wrong_zone(plan: Plan, place: Place) -> Iterator[Finding]:
-    zone, machine, region = _zone(plan, place), plan.question.machine.type, plan.question.region
-    if zone is not None and re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z]", zone):
+def _no_zone(plan: Plan, place: Place) -> Iterator[Finding]:
+    """No zone of the plan's region is known to have the machine, and none was given."""
+    machine, region = plan.question.machine.type, plan.question.region
+    if _zone(plan, place) is not None:
         return
     known = _regions_with(machine)
     near = (nearest_region(region, known) or region_with(machine)) if known else region
@@ -323,11 +296,9 @@ def _wrong_zone(plan: Plan, place: Place) -> Iterator[Finding]:
     yield Finding(
         id="zone-name",
         subject="zone",
-        found=zone,
+        found=None,
         allowed="a zone such as europe-west4-b",
-        why="its region holds network, cluster and registry"
-        if zone
-        else f"no zone of {region} is known to have {machine}",
+        why=f"no zone of {region} is known to have {machine}",
         write=_known_zone(machine, near) or listing,
     )
 

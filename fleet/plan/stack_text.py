@@ -1,8 +1,4 @@
-"""Edits single keys of a stack file and preserves the rest: comments, order, quotes.
-
-ruamel.yaml returns each file that it accepts byte for byte; a form that it does not is refused. The result is read again as the program
-reads it and compared with the intended value.
-"""
+"""The text of a stack file: values in the form that the engine writes, and keys cut out of it or put in, all other bytes as they are."""
 
 from __future__ import annotations
 
@@ -11,158 +7,87 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import CommentMark, YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
-from ruamel.yaml.tokens import CommentToken
-
-from facts.finding import Finding
-from settings.problems import SettingsError
-from settings.strict_yaml import load
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
 """Texts that need no quotes, except for the words below: the engine takes others for numbers, such as 0.33.0."""
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
-
-_NO_TOKENS: Final = (None, None, None, None)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Path = Sequence[str]
 """Keys from the top of the file: `("config", "vllm-fleet:server", "engine")`."""
 
 
-class StackText:
-    """The text of a stack file, edited in place. Raises SettingsError for a form that would not come back as it is."""
-
-    def __init__(self, text: str, *, name: str, stack: str) -> None:
-        self._name, self._stack = name, stack
-        self._line_ends, self._ends = "\r\n" if "\r\n" in text else "\n", text.endswith("\n")
-        try:
-            self._file = round_trip().load(text.replace("\r\n", "\n"))
-        except YAMLError:
-            raise self._not_edited() from None
-        if self.text != text:
-            raise self._not_edited()
-
-    @property
-    def text(self) -> str:
-        """The file with its original line endings, including a missing last one."""
-        text = dumped(self._file)
-        return (text if self._ends else text.removesuffix("\n")).replace("\n", self._line_ends)
-
-    def get(self, path: Path) -> Any:
-        """The value, or None."""
-        found: Any = self._data()
-        for key in path:
-            found = found.get(key) if isinstance(found, Mapping) else None
-        return found
-
-    def set(self, path: Path, value: Any) -> None:
-        """Write the value, and missing parent sections. Raises SettingsError."""
-        wanted = self._data()
-        inner: Any = wanted
-        for key in path[:-1]:
-            inner[key] = inner = dict(inner.get(key) or {})
-        inner[path[-1]] = value
-        section = self._file
-        for depth, key in enumerate(path[:-1]):
-            if not isinstance(section.get(key), Mapping) or not section[key]:
-                for name in reversed(path[depth + 1 :]):
-                    value = {name: value}
-                path = path[: depth + 1]
-                break
-            section = section[key]
-        key = path[-1]
-        if key in section:
-            section[key] = styled(value, 0)
-        else:
-            self._insert(section, len(section), key, styled(value, 0), column=2 * (len(path) - 1))
-        self._hold(wanted)
-
-    def remove(self, path: Path) -> None:
-        """Remove the key, if present, and sections that become empty. Raises SettingsError."""
-        if path[-1] not in (self.get(path[:-1]) or ()):
-            return
-        while len(path) > 2 and list(self.get(path[:-1])) == [path[-1]]:
-            path = path[:-1]
-        wanted = self._data()
-        inner: Any = wanted
-        section = self._file
-        for key in path[:-1]:
-            inner, section = inner[key], section[key]
-        del inner[path[-1]]
-        keys = list(section)
-        place = keys.index(path[-1])
-        behind = _behind(section, path[-1])
-        del section[path[-1]]
-        if place:
-            _put_behind(section, keys[place - 1], _behind(section, keys[place - 1]) + behind)
-        elif behind:
-            column = CommentMark(2 * (len(path) - 1))
-            section.ca.comment = [
-                None,
-                [CommentToken(f"{line.strip()}\n", column, None) for line in behind.splitlines()],
-            ]
-        self._hold(wanted)
-
-    def _insert(self, section: CommentedMap, place: int, key: str, value: Any, *, column: int) -> None:
-        """Insert a key; comments of the next section stay above that, those of the section before stay below it."""
-        keys = list(section)
-        if not keys:
-            section[key] = value
-            return
-        lines = _behind(section, keys[place - 1]).splitlines(keepends=True)
-        # At the end of a section, what has its indentation is about it.
-        column -= place == len(keys)
-        mine = len(lines)
-        while mine and lines[mine - 1].strip() and len(lines[mine - 1]) - len(lines[mine - 1].lstrip()) <= column:
-            mine -= 1
-        while mine and not lines[mine - 1].strip():
-            mine -= 1
-        section.insert(place, key, value)
-        _put_behind(section, keys[place - 1], "".join(lines[:mine]))
-        _put_behind(section, key, "".join(lines[mine:]))
-
-    def _data(self) -> dict[str, Any]:
-        found: dict[str, Any] = load(dumped(self._file).encode(), name=self._name, stack=self._stack) or {}
-        return found
-
-    def _hold(self, wanted: Mapping[str, Any]) -> None:
-        try:
-            found = self._data()
-        except SettingsError:
-            found = {}
-        if found != wanted:
-            raise self._not_edited()
-
-    def _not_edited(self) -> SettingsError:
-        problem = Finding(
-            id="stack-file-not-edited",
-            subject=self._name,
-            found=None,
-            allowed="sections and keys formatted as in the other stack files",
-            why="this command cannot edit its format safely; nothing was changed",
-            write="the change manually, then run `fleet check`",
-        )
-        return SettingsError(self._stack, [problem])
+def without(text: str, path: Path) -> str:
+    """The text without the key, if it is there, and without sections that become empty. Comments above it stay."""
+    found = _found(text, path)
+    while len(found) > 2 and len(found[-1][0].value) == 1:
+        found.pop()
+    if not found:
+        return text
+    section, place = found[-1]
+    keys = section.value
+    key, value = keys[place]
+    if section.flow_style:
+        if place + 1 < len(keys):
+            return text[: key.start_mark.index] + text[keys[place + 1][0].start_mark.index :]
+        begin = keys[place - 1][1].end_mark.index if place else key.start_mark.index
+        return text[:begin] + text[value.end_mark.index :]
+    begin = text.rfind("\n", 0, key.start_mark.index) + 1
+    end = max(key.end_mark.index, _end(value))
+    # What a block of text ends with, its last line has.
+    line_end = end if text[end - 1] == "\n" else text.find("\n", end) + 1
+    return text[:begin] + (text[line_end:] if line_end else "")
 
 
-def round_trip() -> YAML:
-    """Reads and writes the form of the stack files, which the engine writes, too."""
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1_000_000
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    yaml.representer.add_representer(
-        type(None), lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null")
-    )
-    return yaml
+def with_project(text: str, project: str) -> str:
+    """The text with this Google Cloud project, in the place of the other one and of the comment beside it."""
+    written = dumped(styled({"gcp:project": project}, 1)).rstrip("\n")
+    found = _found(text, ("config", "gcp:project"))
+    if found:
+        section, place = found[-1]
+        key, value = section.value[place]
+        rest = re.sub(r"\A +#[^\r\n]*", "", text[value.end_mark.index :])
+        return text[: key.start_mark.index] + written + rest
+    return re.sub(r"^config:[^\r\n]*(\r?\n)", rf"\g<0>  {written}\1", text, count=1, flags=re.MULTILINE)
+
+
+def _found(text: str, path: Path) -> list[tuple[Any, int]]:
+    """The sections down to the key, each with the place of the next; none if the key is not there."""
+    found = []
+    node = yaml.compose(text, Loader=_Loader)
+    for name in path:
+        if not isinstance(node, yaml.MappingNode):
+            return []
+        place = next((place for place, (key, _) in enumerate(node.value) if key.value == name), None)
+        if place is None:
+            return []
+        found.append((node, place))
+        node = node.value[place][1]
+    return found
+
+
+def _end(node: Any) -> int:
+    """Where a value's text ends: a block's mark is behind the comments that follow it."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(node, yaml.MappingNode) else last
+    return int(node.end_mark.index)
 
 
 def dumped(value: Any) -> str:
     """The value as text."""
+    writer = YAML()
+    writer.width = 1_000_000
+    writer.indent(mapping=2, sequence=4, offset=2)
+    writer.representer.add_representer(
+        type(None), lambda representer, _: representer.represent_scalar("tag:yaml.org,2002:null", "null")
+    )
     stream = io.StringIO()
-    round_trip().dump(value, stream)
+    writer.dump(value, stream)
     return stream.getvalue()
 
 
@@ -179,36 +104,3 @@ def styled(value: Any, levels: int) -> Any:
     if levels <= 0 or isinstance(value, list | tuple):
         made.fa.set_flow_style()
     return made
-
-
-def _last(section: Any, key: Any) -> tuple[Any, Any]:
-    """The innermost value at the end of `section[key]`, as its section and key: ruamel.yaml keeps what follows a value there."""
-    value = section[key]
-    while isinstance(value, CommentedMap | CommentedSeq) and value and not value.fa.flow_style():
-        section, key = value, list(value)[-1] if isinstance(value, CommentedMap) else len(value) - 1
-        value = section[key]
-    return section, key
-
-
-def _behind(section: Any, key: Any) -> str:
-    """The lines of comments after `section[key]`, without that on its own line."""
-    section, key = _last(section, key)
-    token = section.ca.items.get(key, _NO_TOKENS)[_place(section)]
-    # Behind a value on one line.
-    end = "".join(f"{' ' * one.start_mark.column}{one.value}" for one in section.ca.end or ())
-    return ("" if token is None else str(token.value).partition("\n")[2]) + end
-
-
-def _put_behind(section: Any, key: Any, lines: str) -> None:
-    section, key = _last(section, key)
-    if section.ca.end:
-        section.ca.end.clear()
-    tokens, place = section.ca.items.setdefault(key, list(_NO_TOKENS)), _place(section)
-    if tokens[place] is not None:
-        tokens[place].value = str(tokens[place].value).partition("\n")[0] + f"\n{lines}"
-    elif lines:
-        tokens[place] = CommentToken(f"\n{lines}", CommentMark(0), None)
-
-
-def _place(section: Any) -> int:
-    return 2 if isinstance(section, CommentedMap) else 0

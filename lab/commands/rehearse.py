@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from facts.files import write_whole
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError, leave
 from fleet.cli.fields import with_fields
@@ -20,7 +18,6 @@ from fleet.report.terminal import stderr_paper, stdout_paper
 
 if TYPE_CHECKING:
     from lab.drills.drill import Drill
-    from lab.report.model import RehearsalReport
 
 
 @with_fields
@@ -44,16 +41,6 @@ def rehearse(
         ),
     ] = None,
     format_: Format = "text",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            file_okay=False,
-            help="Also write the report to this folder, as rehearsal.md and rehearsal.json.",
-        ),
-    ] = None,
 ) -> int:
     """Apply a stack to a local Kubernetes control plane with a simulated Google Cloud, and play failure drills.
 
@@ -61,8 +48,8 @@ def rehearse(
     --drill, plays every drill. Exits with 1 when a drill fails; Ctrl-C keeps the drills that have ended. --shell and
     --command play none: they let you type what you would type against Google Cloud; the exit code is the shell's or the command's.
     """
-    if (shell or command) and (drill or list_ or out is not None or format_ != "text"):
-        raise CommandError("--shell and --command play no drills: leave out --drill, --list, --out and --format")
+    if (shell or command) and (drill or list_ or format_ != "text"):
+        raise CommandError("--shell and --command play no drills: leave out --drill, --list and --format")
     if shell and command:
         raise CommandError("--shell and --command cannot be combined")
     from lab.drills.catalogue import chosen
@@ -75,22 +62,16 @@ def rehearse(
     require_rehearsal_packages()
     if shell or command:
         return _open_shell(folder, name, tuple(command or ()))
-    if out is not None:
-        _prepare(out)
-    return _run(folder, name, drills, format_, out)
+    return _run(folder, name, drills, format_)
 
 
-def _run(root: Path, stack: str, drills: tuple[Drill, ...], format_: Format, out: Path | None) -> NoReturn:
+def _run(root: Path, stack: str, drills: tuple[Drill, ...], format_: Format) -> NoReturn:
     from lab.commands.rehearsal import rehearse as play
+    from lab.report.outline import outline
     from lab.report.progress import Progress
 
     report = play(root, stack, drills, progress=Progress(None if format_ == "json" else stdout_paper()))
-    written, trouble = ((), None) if out is None else _written(report, out)
-    from lab.report.outline import outline
-
-    show(outline(report, written=written), format_)
-    if trouble is not None:
-        raise trouble
+    show(outline(report), format_)
     leave(report.stop_code or (CLEAN if report.passed else FINDINGS))
 
 
@@ -100,37 +81,6 @@ def _open_shell(root: Path, stack: str, commands: tuple[str, ...]) -> NoReturn:
 
     # On stderr: stdout is for the commands.
     leave(open_shell(root, stack, commands, progress=Progress(stderr_paper())))
-
-
-def _prepare(out: Path) -> None:
-    """Create the folder before the rehearsal, which takes minutes."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(out, error) from error
-    if not os.access(out, os.W_OK | os.X_OK):
-        raise CommandError(f"--out {out}: permission denied")
-
-
-def _written(report: RehearsalReport, out: Path) -> tuple[tuple[str, ...], CommandError | None]:
-    """The written files, and the error of the others: the report is printed in any case."""
-    from fleet.report.as_json import json_text
-    from fleet.report.as_markdown import markdown_text
-    from lab.report.outline import outline
-
-    written: list[str] = []
-    whole = outline(report)
-    try:
-        for name, text in (("rehearsal.md", markdown_text(whole)), ("rehearsal.json", json_text(whole))):
-            write_whole(out / name, text.encode(errors="backslashreplace"))
-            written.append(str(out / name))
-    except OSError as error:
-        return tuple(written), _unwritable(out, error)
-    return tuple(written), None
-
-
-def _unwritable(out: Path, error: OSError) -> CommandError:
-    return CommandError(f"--out {out}: {error.strerror or error}")
 
 
 def _print_drills(drills: tuple[Drill, ...], format_: Format) -> None:

@@ -208,7 +208,7 @@ DRILLS = (
     Drill(
         name="destroy",
         title="pulumi destroy",
-        proves="pulumi destroy leaves only what the program retains, and its monthly cost is known",
+        proves="pulumi destroy leaves only what the program retains",
         play=_destroy,
         spends_stage=True,
     ),

@@ -50,13 +50,11 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Resources of one kind that remain after `pulumi destroy` for the same reason at the same price."""
+    """Resources of one kind that remain after `pulumi destroy` for the same reason."""
 
     kind: str
     names: tuple[str, ...]
     why: str
-    usd_per_month: float | None
-    """Sum; None if unknown."""
     note: str
 
 
@@ -120,26 +118,13 @@ class RehearsalReport:
 
     @property
     def left(self) -> tuple[Left, ...]:
-        """What remains after `pulumi destroy`, grouped, with billed resources first."""
-        groups: dict[tuple[str, str, str, float | None], list[str]] = {}
+        """What remains after `pulumi destroy`, grouped."""
+        groups: dict[tuple[str, str, str], list[str]] = {}
         for one in self.retained:
-            groups.setdefault((one.kind, one.why, one.note, one.usd_per_month), []).append(one.name)
-        lines = [
-            Left(
-                kind=kind,
-                names=tuple(names),
-                why=why,
-                usd_per_month=None if price is None else price * len(names),
-                note=note,
-            )
-            for (kind, why, note, price), names in groups.items()
-        ]
-        return tuple(sorted(lines, key=lambda line: line.usd_per_month == 0))
-
-    @property
-    def retained_usd_per_month(self) -> float:
-        """Monthly cost of what remains after `pulumi destroy`, without unknown prices."""
-        return sum(one.usd_per_month or 0.0 for one in self.retained)
+            groups.setdefault((one.kind, one.why, one.note), []).append(one.name)
+        return tuple(
+            Left(kind=kind, names=tuple(names), why=why, note=note) for (kind, why, note), names in groups.items()
+        )
 
     @property
     def verdict(self) -> str:

@@ -1,4 +1,4 @@
-"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, each drill, limits.
+"""A rehearsal's report as an outline: verdict, drills, findings, what remains after destroy, limits.
 
 The JSON document's keys are a contract: docs/command-line.md describes them.
 """
@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from facts.texts import plural
 from fleet.report.outline import (
-    Box,
-    Element,
     Findings,
-    Next,
-    Number,
     Outline,
     Prose,
     Section,
-    Tiles,
     some,
 )
 from fleet.report.table import Cell, Table, numbers, texts
-from fleet.report.words import format_elapsed, sentence
+from fleet.report.words import format_elapsed
 from lab.report import wording
 
 if TYPE_CHECKING:
@@ -34,8 +29,8 @@ if TYPE_CHECKING:
 _SUMMARY_FIGURES = 6
 
 
-def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
-    """The whole report. `written`: paths of files with more detail."""
+def outline(report: RehearsalReport) -> Outline:
+    """The whole report."""
     versions, found = report.versions, [_told(one.finding, one.drills) for one in report.found]
     said = (
         f"Pulumi {versions.pulumi} · its Kubernetes provider {versions.provider} · Kubernetes {versions.kubernetes} · "
@@ -54,8 +49,6 @@ def outline(report: RehearsalReport, *, written: Sequence[str] = ()) -> Outline:
                 to_fix,
                 _left(report) if report.retained else None,
             ),
-            *(_drill(drill) for drill in report.drills if not drill.skipped),
-            *map(Next, written),
         ),
         footer=tuple(wording.closing(report)),
         data=_data(report),
@@ -118,44 +111,14 @@ def _left(report: RehearsalReport) -> Section:
         names = ", ".join(f"`{name}`" for name in one.names)
         what = f"{one.kind} {names}" if len(one.names) == 1 else f"{plural(len(one.names), one.kind)}: {names}"
         why = f"{one.why}; {one.note}" if one.note else one.why
-        rows.append((Cell(what), Cell(why), Cell(wording.usd_per_month(one.usd_per_month))))
+        rows.append((Cell(what), Cell(why)))
     table = Table(
         id="left",
-        caption="Resources that remain after pulumi destroy, and their cost",
-        columns=(*texts("resource", "why"), *numbers("price")),
+        caption="Resources that remain after pulumi destroy",
+        columns=texts("resource", "why"),
         rows=tuple(rows),
-        foot=(Cell("total"), Cell(""), Cell(wording.format_left(report))),
     )
     return Section(title="Remains after `pulumi destroy`", body=(table,), id="remains")
-
-
-# One drill ------------------------------------------------------------------------------------------------------------
-
-
-def _drill(drill: DrillResult) -> Section:
-    """In Markdown alone: a terminal shows the table of drills."""
-    state = wording.state_of(drill)
-    body: tuple[Element, ...] = (
-        Prose(f"Proves that {drill.proves}."),
-        Prose(f"`--drill {drill.name}`, {format_elapsed(drill.wall_seconds)}", "soft"),
-        *some(
-            Box(title="Aborted.", body=(Prose(sentence(drill.gave_up)),)) if drill.gave_up else None,
-            Findings(drill.checks) if drill.checks else None,
-            _figures(drill),
-        ),
-    )
-    return Section(
-        title=f"{wording.MARKS[state]} {drill.title}",
-        id=drill.name,
-        tone="bad" if state == "failed" else "plain",
-        body=body,
-        folding="screen",
-    )
-
-
-def _figures(drill: DrillResult) -> Tiles | None:
-    tiles = tuple(Number(name=one.name, now=f"{one.value:,}", unit="", more=one.note) for one in drill.figures)
-    return Tiles(tiles) if tiles else None
 
 
 # The JSON document ----------------------------------------------------------------------------------------------------
@@ -178,11 +141,7 @@ def _data(report: RehearsalReport) -> dict[str, Any]:
         "wallSeconds": round(report.wall_seconds, 3),
         "drills": [_drill_data(drill) for drill in report.drills],
         "notPlayed": list(report.not_played),
-        "retained": [
-            {"kind": one.kind, "name": one.name, "why": one.why, "usdPerMonth": one.usd_per_month, "note": one.note}
-            for one in report.retained
-        ],
-        "retainedUsdPerMonth": round(report.retained_usd_per_month, 4),
+        "retained": [{"kind": one.kind, "name": one.name, "why": one.why, "note": one.note} for one in report.retained],
         "limits": list(report.limits),
     }
 
@@ -195,6 +154,7 @@ def _drill_data(drill: DrillResult) -> dict[str, Any]:
         "state": wording.state_of(drill),
         "skipped": drill.skipped,
         "gaveUp": drill.gave_up,
+        "checks": [check.as_json() for check in drill.checks],
         "figures": [
             {
                 "name": figure.name,

@@ -1,11 +1,10 @@
-"""Formatting of verdicts and prices, shared by all reports."""
+"""Words for the outcome of drills, shared by the report and the progress."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from fleet.report.words import format_usd
 from lab.results.result import DrillResult
 
 if TYPE_CHECKING:
@@ -37,21 +36,6 @@ def why_failed(drill: DrillResult) -> str:
 def first_held(drill: DrillResult) -> str:
     """The first check that held; empty if there is none."""
     return next((check.subject for check in drill.checks if check.severity == "passed"), "")
-
-
-def usd_per_month(amount: float | None) -> str:
-    """`$12.40 a month`, `free` or `price unknown`."""
-    if amount is None:
-        return "price unknown"
-    return f"{format_usd(amount)} a month" if amount else "free"
-
-
-def format_left(report: RehearsalReport) -> str:
-    """Cost of what remains after `pulumi destroy`: `$3.20 a month`, `at least $3.20 a month` or `price unknown`."""
-    known = report.retained_usd_per_month
-    if all(one.usd_per_month is not None for one in report.retained):
-        return usd_per_month(known)
-    return f"at least {usd_per_month(known)}" if known else usd_per_month(None)
 
 
 def closing(report: RehearsalReport) -> Iterator[str]:

@@ -54,8 +54,6 @@ class Retained:
     kind: str
     name: str
     why: str
-    usd_per_month: float | None
-    """None if no dated price is known."""
     note: str = ""
 
 

@@ -1,4 +1,4 @@
-"""What remains after a destroy: retained resources with their prices, and unexpected remainders.
+"""What remains after a destroy: retained and unexpected resources.
 
 Disks and images are judged by the state: their class says whether Google would keep them.
 """
@@ -66,9 +66,9 @@ def _disks(gone: Iterable[Stored], before: StackState) -> Iterator[Retained]:
         spec: Mapping[str, Any] = one.inputs.get("spec") or {}
         if one.type.endswith(f":{CLAIM}") and policies.get(str(spec.get("storageClassName"))) == "Retain":
             size = quantity(spec["resources"]["requests"]["storage"]) / 2**30
-            yield _priced("Disk", one, "reclaimPolicy Retain of its StorageClass", f"of {size:.0f} GiB")
+            yield _kept("Disk", one, "reclaimPolicy Retain of its StorageClass", f"of {size:.0f} GiB")
         if one.type.endswith(f":{_SNAPSHOT}") and policies.get(str(spec.get("volumeSnapshotClassName"))) == "Retain":
-            yield _priced(
+            yield _kept(
                 "Disk image",
                 one,
                 "deletionPolicy Retain of its VolumeSnapshotClass: it holds the weights",
@@ -76,8 +76,8 @@ def _disks(gone: Iterable[Stored], before: StackState) -> Iterator[Retained]:
             )
 
 
-def _priced(kind: str, one: Stored, why: str, note: str) -> Retained:
-    return Retained(kind=kind, name=one.id.rpartition("/")[2], why=why, usd_per_month=None, note=note)
+def _kept(kind: str, one: Stored, why: str, note: str = "") -> Retained:
+    return Retained(kind=kind, name=one.id.rpartition("/")[2], why=why, note=note)
 
 
 def declared(destroyed: Iterable[Stored]) -> Iterator[Retained]:
@@ -86,19 +86,12 @@ def declared(destroyed: Iterable[Stored]) -> Iterator[Retained]:
         inputs: Mapping[str, Any] = resource.inputs
         title = resource.type.rpartition(":")[2]
         if resource.retain_on_delete:
-            yield Retained(
-                kind=title,
-                name=resource.id.rpartition("/")[2],
-                why="retain_on_delete",
-                usd_per_month=None,
-                note="price not known offline",
-            )
+            yield _kept(title, resource, "retain_on_delete")
         elif resource.type == "gcp:projects/service:Service" and inputs.get("disableOnDestroy") is False:
             yield Retained(
                 kind="API",
                 name=str(inputs.get("service", resource.name)),
                 why="disable_on_destroy is false: the project may use it elsewhere",
-                usd_per_month=0.0,
             )
         elif resource.type == "gcp:storage/bucket:Bucket" and inputs.get("forceDestroy") is False:
             price = prices.find("bucket", str(inputs.get("location", "")).lower())
@@ -106,7 +99,6 @@ def declared(destroyed: Iterable[Stored]) -> Iterator[Retained]:
                 kind="Bucket",
                 name=str(inputs.get("name", resource.name)),
                 why="force_destroy is false: destroy fails while it holds objects",
-                usd_per_month=None,
                 note="free when empty" + (f", else ${price.usd:.2f} per GiB a month" if price is not None else ""),
             )
 

@@ -87,7 +87,7 @@ def benchmark_problems(settings: Settings) -> Iterator[Finding]:
             + (f", or up to {plural(fewer, 'replica')}" if fewer else "")
         )
         yield _PORTS("benchmark.concurrency", list(concurrencies(settings)), allowed)
-    if load.clients > (most_clients := max(BENCHMARK_MACHINES.values())):
+    if load.clients > (most_clients := max(vcpus for vcpus, _ in BENCHMARK_MACHINES.values())):
         allowed = f"at most {most_clients} clients; this makes {load.clients}"
         yield _CLIENTS("benchmark.connectionsPerClient", benchmark.connections_per_client, allowed)
     prompts, hours = benchmark.prompts_per_client, expected_seconds(settings) / 3600

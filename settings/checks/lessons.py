@@ -36,12 +36,6 @@ _RELEASE = Row(
     "one of these versions, or another profile",
     "warning",
 )
-_TAG = Row(
-    "image-by-tag",
-    "no source publishes the digest, so the tag decides what runs, and a tag can be moved",
-    "image: {digest: sha256:...}, as `fleet doctor --for up --live` prints it",
-    "note",
-)
 _QUEUE = Row("sequences-below-load", "a higher load only measures the queue", "a larger maxNumSeqs, or lower loads")
 _OVERHEAD = Row(
     "gateway-overhead",
@@ -66,7 +60,6 @@ def lessons(settings: Settings) -> tuple[Finding, ...]:
     return (
         *engine_problems(settings, DeclaredServer(settings)),
         *_release_of_the_profile(settings),
-        *_image_by_tag(settings),
         *_swept_load(settings),
         *_gateway(settings),
         *_benchmark(settings),
@@ -124,12 +117,6 @@ def _release_of_the_profile(settings: Settings) -> Iterator[Finding]:
     chosen, version = settings.serving.profile, settings.serving.engine.version
     if version not in chosen.versions and settings.serving.engine.release.known:
         yield _RELEASE("server.engine.version", version, f"{', '.join(chosen.versions)} with profile {chosen.name}")
-
-
-def _image_by_tag(settings: Settings) -> Iterator[Finding]:
-    image = settings.serving.image
-    if image.digest is None:
-        yield _TAG("server.image.digest", None, f"the digest of {image.repository}:{image.tag}")
 
 
 def _swept_load(settings: Settings) -> Iterator[Finding]:

@@ -102,18 +102,6 @@ _FULL_DISK = Row(
     "the pod writes the weights to its own disk; the kubelet evicts a pod above its limit, and the next pod downloads again",
     "that ephemeralStorageGib, or weights: {source: hyperdisk}",
 )
-_EXTERNAL = Row(
-    "replicas-elsewhere",
-    "replicas are managed externally: price and throughput here are those of one replica",
-    "a number, if this program should manage replicas",
-    "note",
-)
-_PAUSED = Row(
-    "paused",
-    "no server runs, the weights stay on their volume, and the residual cost continues",
-    "replicas: N to resume",
-    "note",
-)
 _TWO_SECRETS = Row("secret-twice", "with two sources it would be undefined which one applies", "remove one of the two")
 _OPEN = Row(
     "open-to-the-internet",
@@ -181,7 +169,8 @@ def server_problems(settings: Settings) -> tuple[Finding, ...]:
         *_capacity(settings),
         *_weights(settings),
         *model_problems(settings),
-        *_server(settings),
+        *rank_problems(settings),
+        *split_problems(settings),
         *_shutdown(settings),
     )
 
@@ -267,16 +256,6 @@ def _weights(settings: Settings) -> Iterator[Finding]:
     if given < least:
         allowed = f"{least} or more: {model.size_gb:g} GB of weights, and {rest} GiB for the rest"
         yield _FULL_DISK("server.resources.ephemeralStorageGib", given, allowed)
-
-
-def _server(settings: Settings) -> Iterator[Finding]:
-    server = settings.server
-    yield from rank_problems(settings)
-    yield from split_problems(settings)
-    if server.replicas == "external" and server.scaling.mode == "none":
-        yield _EXTERNAL("server.replicas", "external", "a number, or external")
-    if server.replicas == 0:
-        yield _PAUSED("server.replicas", 0, "any number; 0 pauses")
 
 
 def _scaling(settings: Settings) -> Iterator[Finding]:

@@ -6,13 +6,12 @@ that a better fit does not change or rename a Job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts import ledger
-from facts.sizing import benchmark_machine
+from facts.sizing import BENCHMARK_MACHINES, benchmark_machine
 from facts.workloads import countable_name, named_workload, tokens_per_step
 
 if TYPE_CHECKING:
@@ -46,12 +45,6 @@ SLOWNESS: Final = 4.0
 should stop costing money."""
 LEAST_RUN_MINUTES: Final = 10
 """Minimum time of a run. Assumed: a server that compiles kernels for a new load takes minutes once."""
-MACHINES: Final[Mapping[str, tuple[int, int]]] = {
-    "c4-standard-16": (16, 60),
-    "c4-standard-32": (32, 120),
-    "c4-standard-48": (48, 180),
-}
-"""vCPU and GiB of the machine types. Source: Compute Engine docs, C4 machine series, standard types."""
 MEMORY_SHARE: Final = 0.8
 """Share of the machine's memory that the pod requests. Source: GKE docs: 3 to 5 GiB reserved at these sizes; rounded down."""
 CLIENT_GIB: Final = 1.0
@@ -140,7 +133,7 @@ def _request_seconds(settings: Settings, per_replica: int) -> float:
 
 def pod_memory_gib(machine_type: str) -> int:
     """Memory that a pod on a machine of that type asks for, and may use."""
-    return int(MACHINES[machine_type][1] * MEMORY_SHARE)
+    return int(BENCHMARK_MACHINES[machine_type][1] * MEMORY_SHARE)
 
 
 def most_prompts(settings: Settings) -> int:

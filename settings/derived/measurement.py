@@ -36,7 +36,7 @@ class Measurement:
     dataset: Dataset | None = None
     """The file with requests, if the workload uses one."""
     machine_type: str = "c4-standard-16"
-    """Machine type of the clients' pod, from settings.derived.benchmark_load.MACHINES."""
+    """Machine type of the clients' pod, from facts.sizing.BENCHMARK_MACHINES."""
     provisioning_minutes: int = PROVISIONING_MINUTES
     """Minutes to wait for a server's node."""
     startup_minutes: int = 30

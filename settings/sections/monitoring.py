@@ -16,10 +16,6 @@ _PROJECT = r"([a-z0-9.-]{1,60}:)?[a-z0-9][a-z0-9-]{0,62}"
 Severity = Literal["page", "ticket"]
 
 
-MOST_CHANNELS = 16
-"""Source: Cloud Monitoring, "Quotas and limits": notification channels per alerting policy."""
-
-
 class Channel(Section):
     """A notification channel."""
 

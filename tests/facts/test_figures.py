@@ -255,8 +255,6 @@ def test_every_figure_has_a_source_a_title_and_a_rate_or_an_outcome() -> None:
         assert figure.title
         assert figure.source.id == "article"
         assert (figure.total_tokens_per_s is None) == (figure.outcome is not None), figure.id
-        assert figure.left_open, figure.id
-        assert all(dispute.note for dispute in figure.disputed)
 
 
 def test_an_unknown_figure_is_refused_with_the_rows_there_are() -> None:

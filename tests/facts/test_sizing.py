@@ -14,7 +14,6 @@ from facts.sizing import (
     Sizing,
     benchmark_clients,
     benchmark_machine,
-    gateway_advice,
     size,
     volume_size_gib,
     volume_throughput_mibps,
@@ -23,7 +22,6 @@ from facts.sizing import (
 RECORD: dict[str, Any] = {
     "nodes": 12,
     "weights_gb": 29.0,
-    "requests_per_s": 961.0,
     "output_tokens_per_s": 367_980.0,
     "tokens_per_chunk": 1.9,
     "in_flight": 24_000.0,
@@ -89,29 +87,9 @@ def test_every_client_has_a_vcpu_as_far_as_machines_have_them() -> None:
     ]
 
 
-def test_the_machines_are_those_that_the_job_asks_for() -> None:
-    from facts.sizing import BENCHMARK_MACHINES
-    from workloads.benchmark.job import MACHINES
-
-    assert {name: vcpu for name, (vcpu, _) in MACHINES.items()} == BENCHMARK_MACHINES
-
-
 def test_no_node_is_no_fleet() -> None:
     with pytest.raises(ValueError, match="nodes must be 1 or more"):
         sized(nodes=0)
-
-
-def test_the_gateway_is_for_two_to_eight_nodes_and_says_what_it_costs() -> None:
-    assert not gateway_advice(1, 80).use
-    two = gateway_advice(2, 114, 0.31)
-    assert two.use
-    assert two.pickers == 1
-    assert "about 31 % of the throughput" in two.text
-    assert "31 to 37 %" in gateway_advice(8, 400).text
-    many = gateway_advice(9, 700)
-    assert not many.use
-    assert "Do not use the gateway at this rate" in many.text
-    assert "700 requests a second on 9 nodes" in many.text
 
 
 def test_the_gateway_takes_a_proxy_only_range() -> None:
@@ -122,7 +100,6 @@ sizings = st.fixed_dictionaries(
     {
         "nodes": st.integers(1, 4_000),
         "weights_gb": st.floats(1, 1_500),
-        "requests_per_s": st.floats(0, 1e5),
         "output_tokens_per_s": st.floats(0, 1e8),
         "tokens_per_chunk": st.floats(1, 6),
         "in_flight": st.floats(0, 1e6),

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ruamel.yaml import YAML
 
 from facts.memory import adapter_slots_gib
 from facts.models import CATALOGUE
-from fleet.plan.stack_text import StackText
 from fleet.preview.offline import open_stack
 from settings.load import check
 from settings.stack_file import read
@@ -53,10 +53,16 @@ def test_the_commands_of_the_page_run_offline_and_write_what_it_shows(tmp_path: 
 def _set(file: Path, line: list[str]) -> None:
     """As `pulumi config set` does."""
     assert line[:3] == ["pulumi", "config", "set"]
-    edited = StackText(file.read_text(encoding="utf-8"), name=file.name, stack="own")
     key, value = (word for word in line[3:-2] if word != "--path")
-    edited.set(("config", *key.split(".")), value)
-    file.write_text(edited.text, encoding="utf-8")
+    yaml = YAML()
+    yaml.preserve_quotes, yaml.width = True, 1_000
+    edited = yaml.load(file.read_text(encoding="utf-8"))
+    *sections, last = key.split(".")
+    section = edited["config"]
+    for one in sections:
+        section = section.setdefault(one, {})
+    section[last] = value
+    yaml.dump(edited, file)
 
 
 def test_the_pages_adapters_are_served_by_name_and_nothing_is_refused() -> None:

@@ -47,12 +47,12 @@ class Rehearsal:
                 return
         pytest.fail(f"it ended without saying {words}: {self.process.communicate()[1]}")
 
-    def interrupted(self, number: signal.Signals) -> tuple[int, float, str]:
-        """Exit code after the signal, wall seconds until then, and what went to stderr."""
+    def interrupted(self, number: signal.Signals) -> tuple[int, float, str, str]:
+        """Exit code after the signal, wall seconds until then, and what went to stdout and stderr."""
         began = time.monotonic()
         self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=END_SECONDS * 2)
-        return self.process.returncode, time.monotonic() - began, said
+        out, said = self.process.communicate(timeout=END_SECONDS * 2)
+        return self.process.returncode, time.monotonic() - began, out, said
 
     def leftovers(self) -> list[str]:
         """Files it left, and command lines of processes that still work in its folder."""
@@ -80,19 +80,17 @@ def rehearsal(temporary: Path, *arguments: str) -> Iterator[Rehearsal]:
 @pytest.mark.usefixtures("binaries")
 def test_of_two_side_by_side_one_is_interrupted_and_the_other_does_not_notice(tmp_path: Path) -> None:
     arguments = ("--drill", "bring-up", "--drill", "second-up", "--format", "json")
-    report = tmp_path / "report"
     with (
         rehearsal(tmp_path / "whole", *arguments) as whole,
-        rehearsal(tmp_path / "cut", "--drill", "bring-up", "--out", str(report)) as cut,
+        rehearsal(tmp_path / "cut", "--drill", "bring-up") as cut,
     ):
         cut.until(MIDDLE)
         assert cut.leftovers()  # it looks where there is something
-        code, seconds, said = cut.interrupted(signal.SIGINT)
+        code, seconds, out, said = cut.interrupted(signal.SIGINT)
         assert (code, said) == (130, "")
+        assert "1 drill not played" in out
         assert seconds < END_SECONDS
         assert cut.leftovers() == []
-        told = json.loads((report / "rehearsal.json").read_text())
-        assert (told["passed"], told["notPlayed"]) == (False, ["bring-up"])
         out, said = whole.process.communicate(timeout=LONG_SECONDS)
         assert (whole.process.returncode, said) == (0, "")
         told = json.loads(out)

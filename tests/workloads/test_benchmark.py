@@ -9,9 +9,9 @@ from typing import Any
 import pulumi
 import pytest
 
+from facts.sizing import BENCHMARK_MACHINES
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
-from settings.derived.benchmark_load import MACHINES
 from settings.derived.figures import figures, measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
@@ -305,7 +305,7 @@ def test_the_tokenizer_is_fetched_at_the_served_revision_before_the_clients_run(
     ]
 
 
-@pytest.mark.parametrize(("each", "machine"), list(zip((2_000, 1_000, 500), MACHINES, strict=True)))
+@pytest.mark.parametrize(("each", "machine"), list(zip((2_000, 1_000, 500), BENCHMARK_MACHINES, strict=True)))
 def test_the_pods_requests_leave_its_machine_and_no_smaller_one(each: int, machine: str) -> None:
     recorded = record(benchmark={"enabled": True, "connectionsPerClient": each})
     spec = manifest(job(recorded))["spec"]["template"]["spec"]

@@ -11,8 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from facts.sizing import BENCHMARK_CLIENT_DISK_GIB
-from settings.derived.benchmark_load import MACHINES, pod_memory_gib
+from facts.sizing import BENCHMARK_CLIENT_DISK_GIB, BENCHMARK_MACHINES
+from settings.derived.benchmark_load import pod_memory_gib
 from workloads import c4_nodes, names, pod_programs
 from workloads.manifest import sent
 from workloads.server import api_key, vllm_args
@@ -275,7 +275,7 @@ def _container(
     mounts: list[dict[str, Any]],
     args: list[Text] | None = None,
 ) -> dict[str, Any]:
-    cpu, _ = MACHINES[measurement.machine_type]
+    cpu, _ = BENCHMARK_MACHINES[measurement.machine_type]
     amounts = {
         "cpu": str(cpu - SYSTEM_CPU),
         "memory": f"{pod_memory_gib(measurement.machine_type)}Gi",

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from fleet.bench.certificate.rows import ROWS, Row, Unit
-from fleet.bench.errors import BenchmarkError
 from fleet.bench.measurement import Certificate, Check, Estimate, Measurement, Point
 
 OPENINGS: Final[Mapping[str, str]] = {
@@ -25,28 +24,20 @@ _UNITS: Final[Mapping[Unit, Callable[[float], str]]] = {
 }
 
 
-def certify(measurement: Measurement, point: int | None = None) -> Certificate:
-    """Whether a measurement, or one load of a sweep, measured the servers and only the servers.
-
-    Certified: every required check passed, and no check failed. Raises BenchmarkError for a point that is not there.
-    """
-    points = tuple(one for one in measurement.points if point in (None, one.point))
-    if not points:
-        there = ", ".join(str(one.point) for one in measurement.points)
-        raise BenchmarkError(f"point {point} is not in this measurement; it has {there}")
-    checks = tuple(_check(row, measurement, points) for row in ROWS)
+def certify(measurement: Measurement) -> Certificate:
+    """Whether a measurement measured the servers and only the servers: every required check passed, and no check failed."""
+    checks = tuple(_check(row, measurement) for row in ROWS)
     if any(check.verdict == "failed" and check.blames == "client" for check in checks):
-        runs = [run for run in measurement.runs if run.point in {one.point for one in points}]
         checks = tuple(
             check.model_copy(update={"blames": "client"})
-            if check.verdict == "failed" and all(map(row.of_late_client, runs))
+            if check.verdict == "failed" and all(map(row.of_late_client, measurement.runs))
             else check
             for row, check in zip(ROWS, checks, strict=True)
         )
     prevents = [check for check in checks if check.prevents]
     failed = [check for check in prevents if check.verdict == "failed"]
     if not prevents:
-        return Certificate(verdict="certified", headline=_certified(points), checks=checks)
+        return Certificate(verdict="certified", headline=_certified(measurement.points), checks=checks)
     decided = (failed or prevents)[0]
     opening = OPENINGS[decided.blames] if failed else "Not measured"
     return Certificate(
@@ -57,12 +48,11 @@ def certify(measurement: Measurement, point: int | None = None) -> Certificate:
     )
 
 
-def _check(row: Row, measurement: Measurement, points: Sequence[Point]) -> Check:
-    of_points = {point.point for point in points}
+def _check(row: Row, measurement: Measurement) -> Check:
     parts = (
-        [(f"load {point.point + 1}", point) for point in points]
+        [(f"load {point.point + 1}", point) for point in measurement.points]
         if row.of == "load"
-        else [(run.title, run) for run in measurement.runs if run.point in of_points]
+        else [(run.title, run) for run in measurement.runs]
     )
     judge: Any = row.figures
     judged = [(title, list(judge(measurement, part))) for title, part in parts]

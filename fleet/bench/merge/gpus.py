@@ -13,9 +13,8 @@ from fleet.bench.folder import DcgmSeries
 from fleet.bench.measurement import GpuReading, Gpus
 from fleet.bench.merge.client_data import Floats
 
-POWER: Final = "power_watts"
 _DCGM: Final[Mapping[str, str]] = {
-    "DCGM_FI_DEV_POWER_USAGE": POWER,
+    "DCGM_FI_DEV_POWER_USAGE": "power_watts",
     "DCGM_FI_DEV_GPU_UTIL": "gpu_percent",
     "DCGM_FI_DEV_GPU_TEMP": "temperature_celsius",
     "DCGM_FI_DEV_SM_CLOCK": "sm_clock_mhz",
@@ -60,14 +59,9 @@ def gpus_of_run(
     series: Sequence[GpuSeries],
     *,
     window: tuple[float, float],
-    total_tokens_per_s: float,
-    expected: int,
     problem: str | None,
 ) -> Gpus | None:
-    """Readings in one run's window (epoch seconds), or None when nothing at all was collected.
-
-    `expected`: GPUs of the stack. Energy needs the power of all of them.
-    """
+    """Readings in one run's window (epoch seconds), or None when nothing at all was collected."""
     if not series and problem is None:
         return None
     readings, problems = [], [problem] if problem else []
@@ -88,16 +82,4 @@ def gpus_of_run(
         )
     if series and not readings:
         problems.append("no GPU reading is in the run's window: check its clock")
-    power = found.get(POWER)
-    energy = None
-    if power is not None and total_tokens_per_s > 0:
-        count = len(power)
-        if count != expected:
-            problems.append(f"power is known of {count} of {expected} GPUs, so energy per token is unknown")
-        else:
-            energy = sum(float(inside.mean()) for _, inside in power) / 3600.0 / total_tokens_per_s * 1e6
-    return Gpus(
-        readings=tuple(readings),
-        watt_hours_per_million_tokens=energy,
-        problem="; ".join(problems) or None,
-    )
+    return Gpus(readings=tuple(readings), problem="; ".join(problems) or None)

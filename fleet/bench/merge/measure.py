@@ -122,7 +122,6 @@ class _Merge:
             self.hashes.append(np.array(witness.prompt_hashes))
             pool.add(client)
         metrics = self.folder / name / METRICS_FILE
-        shape = self.asked.shape
         run, remarks = run_figures(
             clients,
             Surroundings(
@@ -133,7 +132,6 @@ class _Merge:
                 samples=read_samples(metrics) if metrics.is_file() else (),
                 gpus=self.gpus,
                 gpu_problem=self.gpu_problem,
-                expected_gpus=shape.replicas * shape.gpus_per_replica,
                 slo=self.asked.slo,
             ),
         )

@@ -65,7 +65,6 @@ class Surroundings:
     samples: Sequence[MetricsSample]
     gpus: Sequence[GpuSeries]
     gpu_problem: str | None
-    expected_gpus: int
     slo: AskedSlo | None
 
 
@@ -122,8 +121,6 @@ def run_figures(clients: Sequence[ClientData], around: Surroundings) -> tuple[Ru
         gpus=gpus_of_run(
             around.gpus,
             window=wall,
-            total_tokens_per_s=over(looked_at).total_tokens_per_s,
-            expected=around.expected_gpus,
             problem=around.gpu_problem,
         ),
     )
@@ -188,7 +185,6 @@ def _lengths(clients: Sequence[ClientData], witnesses: Sequence[Witness]) -> Len
         input_mean=float(inputs.mean()),
         input_min=int(inputs.min()),
         input_max=int(inputs.max()),
-        output_mean=float(outputs.mean()),
         output_shorter=int((outputs < asked).sum()),
         output_longer=int((outputs > asked).sum()),
     )

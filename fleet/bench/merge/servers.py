@@ -31,9 +31,8 @@ WAITING: Final = "vllm:num_requests_waiting"
 KV: Final = "vllm:kv_cache_usage_perc"
 PREEMPTED: Final = "vllm:num_preemptions_total"
 HIT, LOOKED_UP = "vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"
-DRAFTS: Final = "vllm:spec_decode_num_drafts_total"
 DRAFTED, ACCEPTED = "vllm:spec_decode_num_draft_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"
-FLOPS, READ_BYTES = "vllm:estimated_flops_per_gpu_total", "vllm:estimated_read_bytes_per_gpu_total"
+FLOPS: Final = "vllm:estimated_flops_per_gpu_total"
 BLOCKS: Final = "num_gpu_blocks"
 _UNCOVERED_SECONDS: Final = 3.0
 """Samples come every second; a window that reaches further than this beyond them is not covered. Assumed."""
@@ -97,14 +96,13 @@ def server_metrics(
     def total(metric: str, span: tuple[float, float] = window) -> float:
         return sum(one.increase(*span) for one in series.get(metric, {}).values())
 
-    drafts, drafted, looked_up = total(DRAFTS), total(DRAFTED), total(LOOKED_UP)
+    drafted, looked_up = total(DRAFTED), total(LOOKED_UP)
     configs = {sample.server: sample.info for sample in read if sample.info is not None}
     return (
         ServerMetrics(
             servers=len({sample.server for sample in read}),
             engines=tuple(_engine(series, key, window) for key in ranks),
             acceptance_rate=total(ACCEPTED) / drafted if drafted > 0 else None,
-            mean_acceptance_length=1.0 + total(ACCEPTED) / drafts if drafts > 0 else None,
             prefix_hit_share=total(HIT) / looked_up if looked_up > 0 else None,
             preemptions=total(PREEMPTED),
             generation_tokens=total(GENERATED, everything),
@@ -135,7 +133,7 @@ def _engine(series: _All, key: _Engine, window: tuple[float, float]) -> EngineRe
         return np.zeros(1) if one is None else one.within(*window)
 
     running, waiting = gauge(RUNNING), gauge(WAITING)
-    flops, read = increase(FLOPS), increase(READ_BYTES)
+    flops = increase(FLOPS)
     seconds = window[1] - window[0]
     return EngineResult(
         server=key[0],
@@ -148,7 +146,6 @@ def _engine(series: _All, key: _Engine, window: tuple[float, float]) -> EngineRe
         waiting_peak=float(waiting.max()),
         kv_peak=float(gauge(KV).max()),
         tflops_mean=None if flops is None else flops / seconds / 1e12,
-        hbm_read_gb_per_s_mean=None if read is None else read / seconds / 1e9,
     )
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from facts.regions import regions
+from facts.texts import hint
 from fleet.cli.batch.reading import Read
 from fleet.cli.documents import show
 from fleet.cli.exits import CLEAN, FINDINGS, CommandError
 from fleet.cli.fields import with_fields
-from fleet.cli.options import Deadline, Format, Headroom, Model, Root, Start
+from fleet.cli.options import Deadline, Format, Headroom, Model, Root
 from fleet.cli.project import find_root, require_stack
 from fleet.plan.asked import ANY_MACHINE, DEFAULT_HEADROOM, Asked, Capacity
 
@@ -23,21 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the batch must keep, and on what it may run."""
+    """Until when the batch must end, and on what it may run."""
 
     deadline: Deadline = None
-    max_usd: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            min=0.01,
-            help="Ceiling of the whole batch, for the interval's high end. Default: batch.maxUsd of the stack.",
-        ),
-    ] = None
     # Not the shared option, which also reads PULUMI_STACK: that would change what is planned.
     stack: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Model, engine, machine, region, deadline and ceiling of Pulumi.NAME.yaml."),
+        typer.Option(metavar="NAME", help="Model, engine, machine, region and deadline of Pulumi.NAME.yaml."),
     ] = None
     machine: Annotated[
         str | None, typer.Option(metavar=f"TYPE|{ANY_MACHINE}", help="Machine type. Default: any, compared by price.")
@@ -46,18 +40,11 @@ class Wanted:
     profile: Annotated[
         str | None, typer.Option(metavar="NAME", help="Engine profile. Default: serve-batch, or by the lengths.")
     ] = None
-    capacity: Annotated[Capacity | None, typer.Option(help="Purchase option. Default: spot and flex-start.")] = None
-    region: Annotated[
-        str | None, typer.Option(metavar="REGION", help="Region of the list prices. Default: the cheapest.")
+    capacity: Annotated[
+        Capacity | None, typer.Option(help="Purchase option. Default: spot; all with --machine any.")
     ] = None
+    region: Annotated[str | None, typer.Option(metavar="REGION", help="Region of the list prices.")] = None
     headroom: Headroom = DEFAULT_HEADROOM
-    starts_from: Start = "nothing"
-
-    def options(self) -> tuple[str, ...] | None:
-        """The options of `fleet plan` for the same model; None for a stack's."""
-        if self.stack is not None:
-            return None
-        return () if self.model is None else ("--model", self.model)
 
     def asked(self) -> Asked:
         """The planner's options."""
@@ -69,12 +56,11 @@ class Wanted:
             capacity=self.capacity,
             region=self.region,
             headroom=self.headroom,
-            starts_from=self.starts_from,
         )
 
 
-def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings, Wanted]:
-    """The fleets of a stack, its settings, and what is wanted with its limits. Raises CommandError for options that it decides."""
+def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings]:
+    """The fleets of a stack, and its settings. Raises CommandError for options that it decides."""
     from fleet.batch.planning import OfStack
     from settings.load import parse
     from settings.stack_file import read
@@ -89,10 +75,8 @@ def _of_stack(wanted: Wanted, root: Path | None) -> tuple[OfStack, Settings, Wan
     section = settings.batch
     if section.enabled:
         # As `fleet batch run` does.
-        wanted = replace(
-            wanted, deadline=wanted.deadline or section.deadline, max_usd=wanted.max_usd or section.max_usd
-        )
-    return OfStack(name, settings, wanted.asked()), settings, wanted
+        wanted = replace(wanted, deadline=wanted.deadline or section.deadline)
+    return OfStack(name, settings, wanted.asked()), settings
 
 
 def _local(given: str) -> Path:
@@ -120,18 +104,20 @@ def plan(
 ) -> int:
     """Check each line of a batch, count its tokens with the model's tokenizer, and plan the fleet that processes it.
 
-    Needs no cloud, no credentials and no stack. Exits with 1 for bad lines, and if no fleet keeps deadline and ceiling.
+    Needs no cloud, no credentials and no stack. Exits with 1 for bad lines, and if no fleet keeps the deadline.
     """
     from fleet.batch import report
     from fleet.batch.planning import Machines, load_of
     from fleet.doctor.packages import require_batch_packages
 
     require_batch_packages()
+    if wanted.region is not None and wanted.region not in (known := regions()):
+        raise CommandError(f"--region {wanted.region} is not known; {hint(wanted.region, sorted(known))}")
     settings = None
     if wanted.stack is None:
         fleets: Machines | OfStack = Machines(wanted.asked())
     else:
-        fleets, settings, wanted = _of_stack(wanted, root)
+        fleets, settings = _of_stack(wanted, root)
     form, id_key = read.form(settings)
     path = _local(file)
     found, counter = read.scan(path, form, id_key, fleets)
@@ -139,8 +125,6 @@ def plan(
         show(report.refused(path, found), format_)
         return FINDINGS
     load = load_of(found, read.output_tokens)
-    answer = fleets.options(load, wanted.max_usd)
-    smallest = fleets.options(load, wanted.max_usd, deadline=False) if answer.best is None and wanted.deadline else None
     source = report.Source(
         file=path,
         served=fleets.served,
@@ -148,10 +132,7 @@ def plan(
         tokens=counter.vocabulary,
         vocabulary=fleets.shape.vocabulary,
         seed=read.seed,
-        options=wanted.options(),
     )
-    show(
-        report.outline(source, load, answer, deadline=wanted.deadline, max_usd=wanted.max_usd, smallest=smallest),
-        format_,
-    )
-    return CLEAN if answer.best else FINDINGS
+    planned, is_reached = report.planned_on(fleets, load)
+    show(report.outline(source, load, planned), format_)
+    return CLEAN if is_reached else FINDINGS

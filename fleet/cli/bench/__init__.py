@@ -1,4 +1,4 @@
-"""`fleet bench`: run, fetch, report, compare, record."""
+"""`fleet bench`: run, fetch, report, compare."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import typer
 
 from fleet.cli.bench.compare import compare
 from fleet.cli.bench.fetch import fetch
-from fleet.cli.bench.record import record
 from fleet.cli.bench.report import report
 from fleet.cli.bench.run import run
 
@@ -19,4 +18,3 @@ bench.command(short_help="Measure a running stack and download the results.")(ru
 bench.command(short_help="Download an earlier measurement.")(fetch)
 bench.command(short_help="Compare two measurements.")(compare)
 bench.command(short_help="Merge, certify and show measurements.")(report)
-bench.command(short_help="A certified measurement as an entry of the claims ledger.")(record)

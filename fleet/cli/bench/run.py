@@ -57,7 +57,7 @@ class Wishes:
 def run(of: OneStack, changes: Changes, live: Live, wishes: Wishes) -> int:
     """Run the benchmark on a running stack, download its results, merge, certify and report them.
 
-    Reads the stack's outputs, checks that the servers are ready and idle, shows the cost, asks for confirmation, then starts a Job
+    Reads the stack's outputs, checks that the servers are ready, shows the cost, asks for confirmation, then starts a Job
     in the cluster. Exits with 0 when the measurement is certified, with 1 when it is not.
     """
     changes.loads()
@@ -89,7 +89,7 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
     """Start the Job and wait for it. `fetch_options`: those that a later `fleet bench fetch` needs, too."""
     from fleet.bench.run.launch import launch, require_no_other, require_prepared
     from fleet.bench.run.replica import replica
-    from fleet.bench.run.servers import require_idle, require_ready, server_pods
+    from fleet.bench.run.servers import require_ready, server_pods
     from fleet.bench.run.session import google_of, require_bucket
     from fleet.jobs.display import shown
     from fleet.jobs.session import cluster_of
@@ -108,8 +108,6 @@ def _launch(settings: Settings, outputs: StackOutputs, live: Live, wishes: Wishe
             if one is None:
                 require_ready(pods, settings)
             require_as_declared(kubectl, measured)
-            if trouble := require_idle(kubectl, pods, settings.status_port):
-                display.note(f"could not check whether the servers are idle: {trouble}")
             if google is not None:
                 require_bucket(google.bucket)
         agree(price_of(measured), settings, yes=wishes.yes)

@@ -48,12 +48,12 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 )
 
 
-def outline(plan: Plan, *, written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
-    """The plan. `written`: the files that `--write` created from it; `commands`: what to type next."""
+def outline(plan: Plan, *, command: str = "add", written: Sequence[str] = (), commands: Sequence[str] = ()) -> Outline:
+    """The plan. `command`: what takes `--write`; `written`: the files that it created; `commands`: what to type next instead."""
     question = plan.question
-    ending: tuple[Element, ...] = (Next("add --write STACK", "to write the stack file"),)
-    if written:
-        ending = (Prose(f"Written: {', '.join(written)}"), *map(Next, commands))
+    ending: tuple[Element, ...] = (Next(f"{command} --write STACK", "to write the stack file"),)
+    if commands:
+        ending = some(Prose(f"Written: {', '.join(written)}") if written else None, *map(Next, commands))
     count = len(plan.performance.reasons)
     differences = f", {plural(count, 'difference')}" if plan.performance.factor is None and count else ""
     about = [
@@ -238,11 +238,6 @@ def _around(plan: Plan) -> Iterator[str]:
         f"network: nodes /{sizing.ranges.nodes_prefix}, pods /{sizing.ranges.pods_prefix}, services /{sizing.ranges.services_prefix}, "
         f"{sizing.nat_ports_per_vm:,} NAT ports per VM"
     )
-    found = plan.routers
-    if found is None:
-        yield "routers: more than a stack may have; plan several stacks"
-    else:
-        yield f"routers, with endpoint.kind leastRequest: {found.replicas} of {found.cpu} vCPU and {found.memory_gib} GiB"
     yield f"to verify the plan: {plural(sizing.benchmark_clients, 'benchmark client')}"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from facts.texts import plural
-from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta, ResourceChange
-from fleet.preview.compare.dangers import ENDS, VOLUMES, dangers, successor
+from fleet.preview.compare.changes import BlastRadius, Changes, Danger, Delta
+from fleet.preview.compare.dangers import ENDS, dangers
 from fleet.preview.compare.gpu_pods import GpuPods, gpu_pods, reserves_first
-from fleet.preview.compare.restarts import CLUSTER, MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
+from fleet.preview.compare.restarts import MINUTES_TO_LOAD, MINUTES_TO_PROVISION, Restart, restart_of
 from fleet.preview.compare.wording import format_after, format_before, format_difference
 from fleet.preview.record.recording import RecordedResource
 
@@ -43,11 +43,11 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
         was = before.get(fates[urn].old_urn)
         difference = pods.counted - (was.counted if was else 0)
         added, removed = added + max(difference, 0), removed + max(-difference, 0)
-    radius = _radius(restarts, gone, added, removed)
+    radius = _radius(restarts, added, removed)
     return Measured(
         radius=radius,
         effects=(
-            *_effects(changes, radius, restarts, before, after, gone),
+            *_effects(changes, radius, restarts, before, after),
             *(
                 _format_streams(was, pods)
                 for urn, pods in after.items()
@@ -59,7 +59,7 @@ def measure(changes: Changes, old: Sequence[RecordedResource], new: Sequence[Rec
     )
 
 
-def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: int, removed: int) -> BlastRadius:
+def _radius(restarts: Sequence[Restart], added: int, removed: int) -> BlastRadius:
     minutes = max((restart.minutes for restart in restarts), default=0)
     per_replica = [f"{MINUTES_TO_LOAD} minutes to load the model"]
     if any(restart.new_nodes for restart in restarts):
@@ -69,12 +69,8 @@ def _radius(restarts: Sequence[Restart], gone: Sequence[ResourceChange], added: 
         replicas_removed=removed,
         replicas_added=added,
         gpus_restarted=sum(restart.gpus for restart in restarts),
-        at_once=any(restart.at_once for restart in restarts),
-        maybe=bool(restarts) and all(restart.maybe for restart in restarts),
         minutes_of_reduced_capacity=minutes,
         assumption=f"each replica needs {' and '.join(per_replica)} (the article's times for A4)" if minutes else "",
-        volumes_replaced=sum(1 for one in gone if one.type in VOLUMES and not one.retained),
-        clusters_replaced=sum(1 for one in gone if one.type == CLUSTER and not one.retained),
     )
 
 
@@ -84,7 +80,6 @@ def _effects(
     restarts: Sequence[Restart],
     before: Mapping[str, GpuPods],
     after: Mapping[str, GpuPods],
-    gone: Sequence[ResourceChange],
 ) -> Iterator[str]:
     if not changes.pending:
         yield "No resource changes"
@@ -93,16 +88,6 @@ def _effects(
         yield f"Everything is new: {plural(len(changes.resources), 'resource')} to create"
     for restart in restarts:
         yield _format_restart(restart)
-    ends = [
-        (one.type, "replace" if successor(one, changes.resources) else one.operation)
-        for one in gone
-        if not one.retained
-    ]
-    for kind, types in (("cluster", (CLUSTER,)), ("weights volume", VOLUMES)):
-        for verb in ENDS:
-            number = sum(1 for type_, operation in ends if type_ in types and operation == verb)
-            if number:
-                yield f"{plural(number, kind)} {'is' if number == 1 else 'are'} {verb}d"
     if radius.replicas_removed and not any(one.counted for one in after.values()):
         yield _format_stop(radius, before)
     elif before:

@@ -167,18 +167,10 @@ class BlastRadius:
     replicas_removed: int = 0
     replicas_added: int = 0
     gpus_restarted: int = 0
-    at_once: bool = False
-    """Whether the replicas restart together instead of a few at a time."""
-    maybe: bool = False
-    """Whether they restart only if an unknown value differs."""
     minutes_of_reduced_capacity: float = 0.0
     """Minutes with fewer replicas than before, under `assumption`."""
     assumption: str = ""
     """Assumption behind the minutes; empty without any."""
-    volumes_replaced: int = 0
-    """Weights volumes and disks replaced or deleted."""
-    clusters_replaced: int = 0
-    """Clusters replaced or deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,8 +191,6 @@ class Changes:
     """What another release of vLLM changes for the servers, one line each."""
     aftermath: tuple[str, ...] = ()
     """What else happens: Jobs that run, and another manager of the replicas."""
-    ended: tuple[str, ...] = ()
-    """What is replaced or deleted, by name."""
     dangers: tuple[Danger, ...] = ()
     deltas: tuple[Delta, ...] = ()
     """Every number known for either side, changed or not."""
@@ -217,7 +207,6 @@ class Changes:
             *self.price_and_rate,
             *self.upgrade,
             *self.aftermath,
-            *self.ended,
             *([sentence(assumed).rstrip(".")] if assumed else []),
         )
 

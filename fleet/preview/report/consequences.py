@@ -11,10 +11,8 @@ from facts.releases import CHANGES, Release, of_tag
 from facts.upgrades import upgrade
 from fleet.plan.benchmark_price import price_of
 from fleet.preview.compare.changes import counterpart
-from fleet.preview.compare.dangers import ENDS
 from fleet.preview.compare.gpu_pods import scalers
-from fleet.preview.report.resource_facts import at, cloud_name, kind_of
-from fleet.report.words import format_list
+from fleet.preview.report.resource_facts import at, cloud_name
 from settings.checks.declared_server import DeclaredServer
 
 if TYPE_CHECKING:
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 _JOB: Final = "kubernetes:batch/v1:Job"
 _DEPLOYMENT: Final = "kubernetes:apps/v1:Deployment"
-_MOST_NAMES: Final = 3
-"""Maximum of replaced or deleted resources listed by name."""
 
 
 def with_consequences(
@@ -40,7 +36,6 @@ def with_consequences(
         changes,
         upgrade=tuple(_upgrade(changes, settings)),
         aftermath=(*_scaled(changes, recording.by_urn), *_runs(changes, settings, recording.by_urn)),
-        ended=tuple(_ended(changes, recording.by_urn)),
         price_and_rate=(*changes.price_and_rate, *_rate(changes, figures, modelled)),
     )
 
@@ -101,48 +96,15 @@ def _runs(changes: Changes, settings: Settings, recorded: Mapping[str, RecordedR
             yield f"{begins} Job {cloud_name(job)}{again}"
 
 
-def _ended(changes: Changes, recorded: Mapping[str, RecordedResource]) -> Iterator[str]:
-    """Resources that are replaced, may be replaced, or are deleted, by name."""
-    ends: dict[str, list[str]] = {"Replaced": [], "May be replaced": [], "Deleted": []}
-    for resource in changes.resources:
-        if resource.operation in ENDS and resource.custom:
-            end = "Deleted" if resource.operation == "delete" else "May be replaced" if resource.maybe else "Replaced"
-            name = cloud_name(recorded[resource.urn]) if resource.urn in recorded else resource.name
-            ends[end].append(f"{kind_of(resource.type)} {name}")
-    for end, names in ends.items():
-        if names:
-            rest = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-            yield f"{end}: {format_list([*names[:_MOST_NAMES], *rest])}"
-
-
 def _rate(changes: Changes, figures: Figures, modelled: Modelled | None) -> Iterator[str]:
-    """Throughput before and after, each with its label."""
-    deltas = {one.id: one for one in changes.deltas}
-    total, output, radius = (
-        deltas.get("tokens-per-second"),
-        deltas.get("output-tokens-per-second"),
-        changes.blast_radius,
-    )
-    moves = total is not None and total.changed
-    if not moves and (
-        figures.total_tokens_per_s
-        or not (radius.replicas_restarted or radius.replicas_added or radius.replicas_removed)
-    ):
+    """Throughput after the change, with its label. The table of numbers has both sides."""
+    if not any(one.id == "tokens-per-second" and one.changed for one in changes.deltas):
         return
     if figures.replicas == 0:
-        now = "none: the fleet is paused"
+        yield "Throughput: none, the fleet is paused"
     elif figures.match.figure is not None and figures.total_tokens_per_s is not None:
-        now = (
-            f"{figures.total_tokens_per_s:,} tok/s total, {figures.output_tokens_per_s:,} output "
-            f"({figures.match.figure.label})"
-        )
+        rates = f"{figures.total_tokens_per_s:,} tok/s total, {figures.output_tokens_per_s:,} output"
+        yield f"Throughput: {rates} ({figures.match.figure.label})"
     else:
         estimate = f"{modelled.short()}; " if modelled is not None else ""
-        now = f"{estimate}no published figure for the new shape"
-    if total is None or total.before is None:
-        yield f"Throughput (no published figure before): {now}"
-        return
-    exported = next((one.before for one in changes.outputs if one.path == "publishedFigure"), "")
-    label = str(exported).partition(" (")[2].removesuffix(")") or "published"
-    and_output = f", {output.before:,.0f} output" if output is not None and output.before is not None else ""
-    yield f"{total.before:,.0f} tok/s total{and_output} ({label}) becomes {now}"
+        yield f"Throughput: {estimate}no published figure for the new shape"

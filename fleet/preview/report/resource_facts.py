@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -44,6 +43,10 @@ def _every(value: Any, parts: Sequence[str]) -> Iterator[Any]:
     elif parts[0] == "*":
         for item in _items(value):
             yield from _every(item, parts[1:])
+    elif isinstance(value, Mapping):
+        # Names of labels and of resources have dots in them.
+        for length in range(1, len(parts) + 1):
+            yield from _every(_known(value.get(".".join(parts[:length]))), parts[length:])
     else:
         yield from _every(at(value, parts[0]), parts[1:])
 
@@ -84,38 +87,8 @@ def _known(value: Any) -> Any:
     return None if value is UNKNOWN or isinstance(value, Secret) else value
 
 
-def _map(value: Any, path: str) -> Mapping[str, Any]:
-    """The map at a path, without unknown or secret values."""
-    found = at(value, path)
-    if not isinstance(found, Mapping):
-        return {}
-    return {key: item for key, item in found.items() if _known(item) is not None}
-
-
 def _items(value: Any) -> Sequence[Any]:
     return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-
-
-_POD: Final = "spec.template.spec"
-
-
-def _pod(inputs: Any) -> Facts:
-    """Resource requests of one pod, and where it runs."""
-    requests = _map(inputs, f"{_POD}.containers.0.resources.requests")
-    if gpus := requests.get("nvidia.com/gpu"):
-        yield f"{gpus} GPU{'' if str(gpus) == '1' else 's'}"
-    if requests.get("cpu"):
-        yield f"{requests['cpu']} CPU"
-    if requests.get("memory"):
-        yield str(requests["memory"])
-    for key, value in _map(inputs, f"{_POD}.nodeSelector").items():
-        name = key.rpartition("/")[2]
-        if name in ("gke-accelerator", "machine-family", "reservation-name"):
-            yield str(value)
-        elif name == "compute-class":
-            yield f"class {value}"
-        elif name in ("gke-spot", "gke-flex-start") and value == "true":
-            yield name.removeprefix("gke-")
 
 
 def _deployment(inputs: Any) -> Facts:
@@ -124,62 +97,15 @@ def _deployment(inputs: Any) -> Facts:
         yield plural(replicas, "replica") if isinstance(replicas, int) else f"{replicas} replicas"
     elif "replicas" not in (at(inputs, "spec") or {}):
         yield "replicas managed externally"
-    yield from _pod(inputs)
-
-
-def _rules(inputs: Any) -> Facts:
-    groups = _items(at(inputs, "spec.groups"))
-    yield plural(sum(len(_items(at(group, "rules"))) for group in groups), "rule")
-
-
-def _quota(inputs: Any) -> Facts:
-    for name, amount in _map(inputs, "spec.hard").items():
-        yield f"{name.removeprefix('requests.').removeprefix('limits.')} {amount}"
-
-
-def _network_policy(inputs: Any) -> Facts:
-    spec = at(inputs, "spec")
-    types, ingress, egress = (_items(at(spec, name)) for name in ("policyTypes", "ingress", "egress"))
-    if types and not ingress and not egress:
-        yield "denies all " + " and ".join(str(type_).lower() for type_ in types)
-    for direction, rules in (("from", ingress), ("to", egress)):
-        ports = ", ".join(map(str, _every(rules, ("*", "ports", "*", "port"))))
-        if rules:
-            yield f"{plural(len(rules), 'rule')} {direction} others" + (f", port {ports}" if ports else "")
-
-
-def _config_map(inputs: Any) -> Facts:
-    if not isinstance(data := at(inputs, "data"), Mapping):
-        return
-    if isinstance(run := data.get("run.json"), str):
-        yield from _benchmark_run(run)
-    yield ", ".join(sorted(data)) if len(data) <= _MOST_KEYS else f"{len(data)} files"
 
 
 _MOST_KEYS: Final = 6
 """Maximum of ConfigMap keys listed. Assumed: longer lists are not useful."""
 
 
-def _benchmark_run(text: str) -> Facts:
-    """Facts of a benchmark's run.json. Source: fleet/bench/folder.py, Asked."""
-    try:
-        run = json.loads(text)
-        points = [(int(point["connections"]), int(point["clients"])) for point in run["points"]]
-        workload, repeats = str(run["workload"]["name"]), int(run["repeats"])
-        connections, clients = max(points)
-    except (ValueError, KeyError, TypeError):
-        return
-    yield f"workload {workload}"
-    loads = "" if len(points) == 1 else f"{len(points)} loads up to "
-    yield f"{loads}{connections:,} in flight from {clients} client{'s' * (clients != 1)}"
-    yield f"{repeats} repeat{'s' * (repeats != 1)}"
-
-
-def _route(inputs: Any) -> Facts:
-    rules = _items(at(inputs, "spec.rules"))
-    backends = [one for rule in rules for one in _items(at(rule, "backendRefs"))]
-    if len(backends) > 1:
-        yield ", ".join(f"{at(one, 'weight')} % of requests to {at(one, 'name')}" for one in backends)
+def _config_map(inputs: Any) -> Facts:
+    if isinstance(data := at(inputs, "data"), Mapping):
+        yield ", ".join(sorted(data)) if len(data) <= _MOST_KEYS else f"{len(data)} files"
 
 
 _PRIORITIES: Final = {"reservations": "reservation", "flexStart": "flex-start", "spot": "spot"}
@@ -215,20 +141,36 @@ def _cluster(inputs: Any) -> Facts:
 
 _SPECIAL: Final[Mapping[str, Callable[[Any], Facts]]] = {
     "Deployment": _deployment,
-    "Job": _pod,
-    "Rules": _rules,
-    "ResourceQuota": _quota,
-    "NetworkPolicy": _network_policy,
     "ConfigMap": _config_map,
-    "HTTPRoute": _route,
     "ComputeClass": _compute_class,
     "compute.Subnetwork": _subnetwork,
     "container.Cluster": _cluster,
 }
+_POD: Final = "spec.template.spec"
+_SERVER: Final[tuple[Row, ...]] = (
+    (f"{_POD}.containers.0.resources.requests.nvidia.com/gpu", "{} GPU"),
+    (f"{_POD}.containers.0.resources.requests.cpu", "{} CPU"),
+    (f"{_POD}.containers.0.resources.requests.memory", "{}"),
+    (f"{_POD}.nodeSelector.cloud.google.com/gke-accelerator", "{}"),
+    (f"{_POD}.nodeSelector.cloud.google.com/machine-family", "{}"),
+    (f"{_POD}.nodeSelector.cloud.google.com/reservation-name", "{}"),
+    (f"{_POD}.nodeSelector.cloud.google.com/compute-class", "class {}"),
+    (f"{_POD}.nodeSelector.cloud.google.com/gke-spot", "spot"),
+    (f"{_POD}.nodeSelector.cloud.google.com/gke-flex-start", "flex-start"),
+)
+"""Resource requests of one pod, and where it runs."""
 _MEMBER: Final[tuple[Row, ...]] = (("role", "{}"),)
 _ROWS: Final[Mapping[str, tuple[Row, ...]]] = {
-    "Deployment": ((f"{_POD}.terminationGracePeriodSeconds", "{} s grace"),),
-    "Job": (("spec.completions", "{} completions"),),
+    "Deployment": (*_SERVER, (f"{_POD}.terminationGracePeriodSeconds", "{} s grace")),
+    "Job": (*_SERVER, ("spec.completions", "{} completions")),
+    "Rules": (("spec.groups.*.name", "groups {}"),),
+    "ResourceQuota": (("spec.hard.requests.nvidia.com/gpu", "nvidia.com/gpu {}"),),
+    "NetworkPolicy": (
+        ("spec.policyTypes.*", "{}"),
+        ("spec.ingress.*.ports.*.port", "in on port {}"),
+        ("spec.egress.*.ports.*.port", "out to port {}"),
+    ),
+    "HTTPRoute": (("spec.rules.*.backendRefs.*.name", "to {}"), ("spec.rules.*.backendRefs.*.weight", "weight {}")),
     "Service": (("spec.type", "{}"), ("spec.ports.*.port", "port {}")),
     "PersistentVolumeClaim": (
         ("spec.resources.requests.storage", "{}"),

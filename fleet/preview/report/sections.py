@@ -173,11 +173,10 @@ def throughput_section(report: Report) -> Section:
 
 def _differences(report: Report) -> Table:
     match = report.figures.match
-    origin = match.figure.origin if match.figure is not None else "published"
     return Table(
         id="differences",
         caption="Settings in which this stack differs from the published run",
-        columns=texts(f"differs from the {origin} run", origin, "here", "justification"),
+        columns=texts("differs from the published run", "published", "here", "justification"),
         rows=tuple(
             (
                 Cell(f"`{one.field}`"),

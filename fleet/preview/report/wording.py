@@ -122,7 +122,7 @@ def format_price_origin(bill: Bill, items: Sequence[LineItem]) -> str:
 
 
 def format_per_million(figures: Figures) -> str:
-    """Price of a million tokens at the published or measured rate, or why it is unknown."""
+    """Price of a million tokens at the published rate, or why it is unknown."""
     total, output = figures.usd_per_million_tokens, figures.usd_per_million_output_tokens
     if total is None:
         missing = "no published figure" if figures.total_tokens_per_s is None else "no price for the nodes"
@@ -130,14 +130,12 @@ def format_per_million(figures: Figures) -> str:
     least = "at least " if figures.bill.unknown else ""
     text = f"a million tokens: {least}{format_usd(total)}"
     return (
-        f"{text}, a million output tokens {format_usd(output)}, at the {rate_origin(figures)} rate"
-        if output is not None
-        else text
+        f"{text}, a million output tokens {format_usd(output)}, at the published rate" if output is not None else text
     )
 
 
 def format_rate(report: Report) -> str:
-    """The rate with its label: published, measured, or estimated by the planner's model."""
+    """The rate with its label: published, or estimated by the planner's model."""
     figures, figure = report.figures, report.figures.match.figure
     if figures.total_tokens_per_s and figure is not None:
         output = f", {figures.output_tokens_per_s:,} output" if figures.output_tokens_per_s else ""
@@ -153,11 +151,6 @@ def format_total_rate(report: Report) -> str:
     if modelled is None:
         return "no published figure"
     return f"{modelled.total_tokens_per_s.value:,.0f} tok/s ({modelled.performance.label}, the model's estimate)"
-
-
-def rate_origin(figures: Figures) -> str:
-    """Origin of a stack's rate: published, or measured by `fleet bench`."""
-    return figures.match.figure.origin if figures.match.figure is not None else "published"
 
 
 def format_residual(bill: Bill) -> Iterator[str]:

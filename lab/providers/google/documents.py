@@ -102,11 +102,6 @@ class Method:
     parameters: Mapping[str, Field]
     """What its URL takes."""
 
-    @property
-    def required_parameters(self) -> tuple[str, ...]:
-        """Parameters without which there is no URL."""
-        return tuple(name for name, value in self.parameters.items() if value.raw.get("required"))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:

@@ -117,7 +117,6 @@ def test_another_revision_of_the_model_writes_new_weights_beside_the_old_ones(cl
     found = with_stack_file(clone, "spot")
     volumes = [one for one in found.resources if one.type.endswith(":PersistentVolumeClaim")]
     assert [one.operation for one in volumes] == ["create", "create", "delete", "delete"]
-    assert found.blast_radius.volumes_replaced == 2
     assert dangers(found) == {"weights-replaced"}
     replaced = {one.name for one in found.resources if one.operation == "replace"}
     assert replaced == {"benchmark-scripts", "benchmark-job"}  # which run again, beside the weights
@@ -130,7 +129,6 @@ def test_another_region_shouts(clone: Path) -> None:
     edit(clone / "Pulumi.spot.yaml", '["europe-west4-b"]', '["us-central1-b"]')
     found = with_stack_file(clone, "spot")
     assert {"cluster-replaced", "weights-replaced", "all-replicas-at-once"} <= dangers(found)
-    assert found.blast_radius.clusters_replaced == 1
     assert not any(one.guessed for one in found.resources)
     assert {one_of(found, name).operation for name in ("network-nodes", "network-router", "network-nat")} == {"replace"}
 

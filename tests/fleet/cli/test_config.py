@@ -107,7 +107,7 @@ def test_the_placeholder_project_is_refused() -> None:
         ("replicas: 1}", "replicas: 1, engine: {dataParallelSize: 1, tensorParallelSize: 8}}", 2, "error", "22,300"),
         ("replicas: 1}", "replica: 1}", 2, "error", "replica"),
         # What a profile repeats on purpose is shown and does not count.
-        ("serve-chat", "record", 0, "note", "enablePrefixCaching"),
+        ("serve-chat", "record", 0, "deliberate", "enablePrefixCaching"),
     ],
     ids=["a finding", "a refused lesson with its figure", "a key that does not exist", "a profile's purpose"],
 )

@@ -167,7 +167,6 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
         ("bench fetch latest --stack spot --outputs no.json", ("numpy", "google.cloud.storage"), "benchmark"),
         ("bench report nowhere", ("numpy", "google.cloud.storage"), "benchmark"),
         ("bench compare nowhere nowhere", ("numpy", "google.cloud.storage"), "benchmark"),
-        ("bench record nowhere --id a --title a", ("numpy", "google.cloud.storage"), "benchmark"),
         ("verify --stack spot --endpoint http://127.0.0.1:9", ("aiohttp",), "benchmark"),
         ("rehearse --stack spot", ("trustme", "googleapiclient"), "rehearsal"),
     ],

@@ -161,6 +161,15 @@ def test_a_batch_takes_one_node_if_there_is_time_and_more_if_there_is_less() -> 
     assert answer(**{**DOCUMENTS, "documents": 10_000_000}).nodes == 1
 
 
+def test_a_batch_ends_before_flex_start_ends_its_nodes() -> None:
+    long = {**DOCUMENTS, "documents": 100_000_000}
+    spot, flex = (answer(**long, capacity=capacity) for capacity in ("spot", "flex-start"))
+    assert spot.batch is not None
+    assert flex.batch is not None
+    assert flex.nodes > spot.nodes == 1
+    assert flex.batch.total_hours <= 168 < spot.batch.total_hours
+
+
 def test_a_batch_starts_sooner_where_the_weights_are_there() -> None:
     cold, warm = (answer(**DOCUMENTS, starts_from=state).batch for state in ("nothing", "weights"))
     assert cold is not None

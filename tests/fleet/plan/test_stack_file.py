@@ -150,32 +150,43 @@ def test_a_write_that_fails_leaves_nothing_behind(root: Path, monkeypatch: pytes
 
 
 @each_row(
-    ("options", "how", "id_", "write"),
+    ("machine", "region", "write"),
     [
-        ({}, {"project": "NO"}, "project-name", "--project my-project"),
-        ({}, {"project": "my-project\nevil: true"}, "project-name", "--project my-project"),
-        ({}, {"zone": "europe-west4"}, "zone-name", "europe-west4-b"),
         # Another region has the machine; none is known to; its zones are known, its price is not.
-        ({"machine": "a3-highgpu-1g", "region": "europe-west2"}, {}, "zone-name", "europe-west1-b"),
-        ({"machine": "g4-standard-48", "region": "us-central1"}, {}, "zone-name", "--filter=name=g4-standard-48"),
-        ({"machine": "a3-ultragpu-8g", "region": "us-west2"}, {}, "zone-name", "us-west1-c"),
+        ("a3-highgpu-1g", "europe-west2", "europe-west1-b"),
+        ("g4-standard-48", "us-central1", "--filter=name=g4-standard-48"),
+        ("a3-ultragpu-8g", "us-west2", "us-west1-c"),
     ],
 )
-def test_names_that_are_missing_or_wrong_are_asked_for(
-    root: Path, options: dict[str, Any], how: dict[str, Any], id_: str, write: str
-) -> None:
+def test_a_zone_that_is_not_known_is_asked_for(root: Path, machine: str, region: str, write: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        write_stack(root, "planned", answer(**{"users": 1_000, **options}), Place(**how))
+        write_stack(root, "planned", answer(users=1_000, machine=machine, region=region))
     (problem,) = caught.value.problems
-    assert problem.id == id_
+    assert problem.id == "zone-name"
     assert write in str(problem.write)
     assert not (root / "Pulumi.planned.yaml").exists()
 
 
-@pytest.mark.parametrize("name", ["", "../evil", "a.b", "1st", "a b"])
+@each_row(
+    ("how", "subject"),
+    [
+        ({"project": "NO"}, "gcp:project"),
+        ({"project": "my-project\nevil: true"}, "gcp:project"),
+        ({"zone": "europe-west4"}, "vllm-fleet:zones[0]"),
+    ],
+)
+def test_names_that_are_wrong_are_refused_at_their_keys(root: Path, how: dict[str, Any], subject: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        write_stack(root, "planned", answer(users=1_000), Place(**how))
+    assert subject in {one.subject for one in caught.value.problems}
+    assert not (root / "Pulumi.planned.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "-x", "a b"])
 def test_a_stacks_name_is_a_name(root: Path, name: str) -> None:
-    with pytest.raises(SettingsError, match=r"Pulumi\.STACK\.yaml"):
+    with pytest.raises(SettingsError) as caught:
         write_stack(root, name, answer(users=100))
+    assert [one.id for one in caught.value.problems] == ["stack-name"]
 
 
 lengths = {"input_tokens": st.integers(1, 30_000), "output_tokens": st.integers(1, 2_000)}

@@ -143,10 +143,8 @@ def sample_changes(**fields: object) -> Changes:
             replicas_restarted=8,
             replicas_removed=4,
             gpus_restarted=64,
-            at_once=True,
             minutes_of_reduced_capacity=11.0,
             assumption="a replica takes 11 minutes to load its weights and answer",
-            volumes_replaced=2,
         ),
         "remarks": ("The program of main was run in a worktree of its own.",),
     }  # fmt: skip

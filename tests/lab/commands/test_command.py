@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -128,7 +127,6 @@ def test_a_shell_and_commands_play_no_drill_and_give_their_code(
         ("--shell", "--command", "true"),
         ("--shell", "--drill", "drain"),
         ("--command", "true", "--drill", "drain"),
-        ("--shell", "--out", "report"),
         ("--command", "true", "--format", "json"),
         ("--shell", "--list"),
     ],
@@ -147,7 +145,6 @@ def test_a_shell_cannot_be_combined(run: Run, options: tuple[str, ...]) -> None:
     ("arguments", "said"),
     [
         (("--drill", "drian"), "--drill drian"),
-        (("--out", str(ROOT / "README.md" / "below")), "fleet: --out"),
         (("--list", "--drill", "zzz"), "zzz"),
     ],
 )
@@ -194,24 +191,11 @@ def test_a_failed_drill_is_exit_code_1(stand_in: Played, run: Run) -> None:
     assert run("--stack", "dev", "--format", "json").code == 1
 
 
-def test_an_out_folder_of_somebody_else_is_told_before_too(
-    stand_in: Played, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    access = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK and access(path, mode))
-    ended = run("--stack", "dev", "--out", str(tmp_path))
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert ended.err.startswith(f"fleet: --out {tmp_path}: ")
-    assert stand_in.stack == ""
-
-
-def test_a_report_that_cannot_be_written_in_the_end_is_still_shown(stand_in: Played, run: Run, tmp_path: Path) -> None:
-    def answer(_: Any) -> RehearsalReport:
-        (tmp_path / "rehearsal.md").mkdir()
-        return passing()
-
-    stand_in.answer = answer
-    ended = run("--stack", "dev", "--out", str(tmp_path))
-    assert ended.code == 2
-    assert ended.err == f"fleet: --out {tmp_path}: Is a directory\n"
-    assert "Drills" in ended.out
+def test_a_stopped_rehearsal_shows_what_is_done(stand_in: Played, run: Run) -> None:
+    stand_in.answer = lambda _: replace(passing(), not_played=("pause", "drain"), stop_code=130)
+    ended = run("--stack", "dev")
+    assert ended.code == 130
+    assert "pause, drain" in " ".join(ended.out.split())
+    document = json.loads(run("--stack", "dev", "--format", "json").out)
+    assert (document["passed"], document["notPlayed"]) == (False, ["pause", "drain"])
+    assert len(document["drills"]) == len(passing().drills)

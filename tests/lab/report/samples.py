@@ -130,15 +130,7 @@ def sample_report(*drills: DrillResult) -> RehearsalReport:
         wall_seconds=372.4,
         drills=drills or (bring_up(), stock_out(), preempt_four(), late_class(), to_zero(), rolling_update()),
         retained=(
-            Retained(
-                kind="Image", name="weights-qwen3-5-27b-fp8-2e1b213", why="deletionPolicy: Retain", usd_per_month=3.2
-            ),
-            Retained(
-                kind="Bucket",
-                name="vllm-fleet-spot-results",
-                why="retain_on_delete",
-                usd_per_month=None,
-                note="depends on its content",
-            ),
+            Retained(kind="Image", name="weights-qwen3-5-27b-fp8-2e1b213", why="deletionPolicy: Retain"),
+            Retained(kind="Bucket", name="vllm-fleet-spot-results", why="retain_on_delete", note="free when empty"),
         ),
     )

@@ -63,7 +63,3 @@ def test_no_secret_survives_wherever_it_stood() -> None:
     assert TOKEN not in json_text(outline(clean))
     assert "0/12 nodes are available (token [secret])" in json_text(outline(clean))
     assert dataclasses.replace(clean, drills=report.drills) == report
-
-
-def test_unknown_prices_are_left_out_of_the_sum() -> None:
-    assert sample_report().retained_usd_per_month == 3.2

@@ -128,10 +128,6 @@ def test_a_compute_class_needs_a_priority_and_spot_alone_needs_a_version_that_gi
     assert "compute-class-without-priorities" in refused(capacity=alone, cluster={"minVersion": "1.34.0-gke.1626000"})
 
 
-def test_pausing_is_a_notice() -> None:
-    assert found(server={"replicas": 0})["paused"].severity == "note"
-
-
 def test_a_reservation_smaller_than_the_fleet_is_refused() -> None:
     reservation = {"mode": "reservation", "name": "cal", "nodes": 8}
     assert "reservation-too-small" in refused(capacity=reservation, server={"replicas": 12})

@@ -1,8 +1,7 @@
-"""DCGM's series of a measurement, and the energy that follows."""
+"""DCGM's series of a measurement."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +27,16 @@ POWER = [_of("DCGM_FI_DEV_POWER_USAGE", [[AT, 600.0 + gpu], [AT + 15, 1.0]], UUI
 TENSOR = _of("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", [[AT, 0.4]], gpu="0", Hostname="n")
 
 
-def _gpus(*series: dict[str, Any], expected: int, later: float = 0.0) -> Gpus:
+def _gpus(*series: dict[str, Any], later: float = 0.0) -> Gpus:
     file = DcgmSeries.model_validate({"schema": 1, "series": series}, strict=False)
     window = (WINDOW[0] + later, WINDOW[1] + later)
-    gpus = gpus_of_run(of_dcgm(file), window=window, total_tokens_per_s=1000.0, expected=expected, problem=None)
+    gpus = gpus_of_run(of_dcgm(file), window=window, problem=None)
     assert gpus is not None
     return gpus
 
 
 def test_readings_are_over_all_gpus_in_the_window() -> None:
-    gpus = _gpus(*POWER, TENSOR, expected=4)
+    gpus = _gpus(*POWER, TENSOR)
     readings = {reading.name: (reading.mean, reading.peak, reading.gpus) for reading in gpus.readings}
     assert readings == {"power_watts": (601.5, 603.0, 4), "tensor_active_share": (0.4, 0.4, 1)}
 
@@ -47,16 +46,8 @@ def test_the_series_that_are_collected_have_names_and_titles_and_no_others() -> 
     assert {name for name, _, _ in GPU_ROWS} < set(_DCGM.values())
 
 
-def test_energy_needs_every_gpu() -> None:
-    assert _gpus(*POWER, expected=4).watt_hours_per_million_tokens == pytest.approx(2406.0 / 3600 / 1000 * 1e6)
-    short = _gpus(*POWER, expected=16)
-    assert short.watt_hours_per_million_tokens is None
-    assert short.problem is not None
-    assert re.findall(r"\d+", short.problem) == ["4", "16"]
-
-
 def test_readings_of_another_time_are_said_to_be() -> None:
-    gpus = _gpus(*POWER, expected=4, later=7200.0)
+    gpus = _gpus(*POWER, later=7200.0)
     assert gpus.readings == ()
     assert gpus.problem is not None
     assert "clock" in gpus.problem
@@ -67,15 +58,12 @@ def test_a_runs_readings_lie_in_its_window(tmp_path: Path) -> None:
     assert run.gpus is not None
     (power,) = (reading for reading in run.gpus.readings if reading.name == "power_watts")
     assert (power.mean, power.gpus) == (pytest.approx(721, rel=0.01), 16)  # 181 outside the run
-    assert run.steady is not None
-    wanted = 16 * power.mean / 3600 / run.steady.total_tokens_per_s * 1e6
-    assert run.gpus.watt_hours_per_million_tokens == pytest.approx(wanted)
     folder = copied(tmp_path)
     (folder / "dcgm.json").write_text(
         '{"schema": 1, "series": [], "problem": "managed Prometheus said 403"}', encoding="utf-8"
     )
     lacking = merge_folder(folder).runs[0].gpus
     assert lacking is not None
-    assert (lacking.readings, lacking.watt_hours_per_million_tokens) == ((), None)
+    assert lacking.readings == ()
     assert lacking.problem == "managed Prometheus said 403"
     assert merge_folder(sound(with_gpu=False)).runs[0].gpus is None

@@ -99,7 +99,7 @@ def _merged(parts: list[list[Request]], boot: float = 0.0) -> dict[str, object]:
     clients = [client_of(part, number, boot) for number, part in enumerate(parts)]
     around = Surroundings(
         name="r", point=0, repeat=0, witnesses=[witness_of(data, boot) for data in clients], samples=(), gpus=(),
-        gpu_problem=None, expected_gpus=1, slo=None,
+        gpu_problem=None, slo=None,
     )  # fmt: skip
     return run_figures(clients, around)[0].model_dump()
 

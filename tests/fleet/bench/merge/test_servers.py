@@ -74,7 +74,6 @@ def test_a_run_has_its_servers_figures() -> None:
     assert server is not None
     assert (server.servers, len(server.engines), server.cache_spread) == (2, 8, 0.0)
     assert server.acceptance_rate == pytest.approx(0.9)
-    assert server.mean_acceptance_length == pytest.approx(1.9)
     assert server.prefix_hit_share == pytest.approx(0.01)
     assert server.generation_tokens == pytest.approx(run.whole.output_tokens_per_s * run.whole.seconds, rel=1e-6)
     assert run.steady is not None

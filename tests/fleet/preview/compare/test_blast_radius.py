@@ -73,7 +73,7 @@ def test_the_wording_of_consequences(golden: Callable[[str, str], None]) -> None
 def test_another_image_restarts_replicas_one_by_one() -> None:
     changes = changes_of(edited(SERVER, IMAGE, "vllm:2"))
     radius = changes.blast_radius
-    assert (radius.replicas_restarted, radius.gpus_restarted, radius.at_once) == (12, 96, False)
+    assert (radius.replicas_restarted, radius.gpus_restarted) == (12, 96)
     assert radius.minutes_of_reduced_capacity == 120
     (effect,) = changes.effects
     for figure in ("96 GPUs", "12 replicas of qwen35-server", "120 minutes", "11 of 12"):
@@ -103,7 +103,6 @@ def test_the_pace_is_that_of_the_rollout(rolling: dict[str, Any], at_a_time: int
 )
 def test_all_at_once_is_a_danger(how: dict[str, Any]) -> None:
     changes = changes_of(edited(edited(SERVER, "spec/strategy", how), IMAGE, "vllm:2"))
-    assert changes.blast_radius.at_once
     assert changes.blast_radius.minutes_of_reduced_capacity == 10
     assert dangers(changes) == ["all-replicas-at-once"]
     assert "10 minutes" in changes.headline[0]
@@ -113,7 +112,6 @@ def test_what_may_change_may_restart() -> None:
     was = edited(SERVER, "spec/template/spec/containers/0/env", [{"name": "A", "value": "x"}])
     now = edited(SERVER, "spec/template/spec/containers/0/env", [{"name": "A", "value": UNKNOWN}])
     changes = compare(recording(was), recording(now))
-    assert changes.blast_radius.maybe
     assert "may restart" in changes.headline[0]
 
 
@@ -213,7 +211,6 @@ def test_weights_that_stay_in_the_cloud_are_no_danger() -> None:
     kept = replace(WEIGHTS, retain_on_delete=True)
     changes = compare(recording(kept), recording(without=("weights",)))
     assert dangers(changes) == []
-    assert changes.blast_radius.volumes_replaced == 0
 
 
 def test_a_canary_that_goes_is_none() -> None:

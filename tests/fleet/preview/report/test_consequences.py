@@ -65,7 +65,6 @@ def test_a_job_that_is_made_anew_runs_the_benchmark_and_tells_its_price(
     price = price_of(settings)
     for figure in ("3 runs", f"{price.minutes:.0f} minutes", format_usd(price.usd), price.machine_type):
         assert figure in line
-    assert bool(about(changes, "Replaced", "Job vllm-benchmark-1")) is again
 
 
 def test_other_jobs_are_told_as_what_they_do() -> None:
@@ -84,18 +83,6 @@ def test_a_download_of_another_release_is_a_job_of_another_name_and_runs_again()
 def test_a_job_that_stays_runs_nothing() -> None:
     changes = told(job("vllm-benchmark"), edited(SERVER, "spec/replicas", 8), old=(job("vllm-benchmark"),))
     assert not about(changes, "benchmark")
-    assert not about(changes, "Replaced")
-
-
-def test_what_is_replaced_and_deleted_is_named_and_many_are_counted() -> None:
-    scripts = [
-        replace(edited(SCRIPT, "metadata/name", f"s{index}"), name=f"s{index}", urn=f"{SCRIPT.urn}{index}")
-        for index in range(5)
-    ]
-    changes = told(old=tuple(scripts))
-    [line] = about(changes, "Deleted")
-    assert "ConfigMap s" in line
-    assert "and 2 more" in line
 
 
 def test_a_rate_that_nobody_published_becomes_the_models_estimate() -> None:
@@ -105,7 +92,7 @@ def test_a_rate_that_nobody_published_becomes_the_models_estimate() -> None:
     unproven = {"usdPerHour": 261.81, "publishedFigure": "unproven: differs in max-model-len"}
     changes = told(edited(SERVER, "spec/replicas", 8), outputs=unproven, settings=settings)
     [line] = about(changes, "tok/s")
-    for figure in ("1,103,941", "367,980", "(published, vLLM 0.18.0)", "estimate", estimate.performance.label):
+    for figure in ("estimate", estimate.performance.label):
         assert figure in line
     for value in (
         estimate.total_tokens_per_s.value,
@@ -121,8 +108,8 @@ def test_a_published_rate_after_a_change_has_its_label() -> None:
     assert found.match.figure is not None
     now = {**PUBLISHED, "publishedTotalTokensPerSecond": found.total_tokens_per_s, "publishedFigure": "one node (x)"}
     [line] = about(told(edited(SERVER, "spec/replicas", 1), outputs=now, settings=settings), "tok/s")
-    assert f"becomes {found.total_tokens_per_s:,} tok/s total" in line
-    assert line.count(found.match.figure.label) == 2
+    assert f"{found.total_tokens_per_s:,} tok/s total" in line
+    assert found.match.figure.label in line
 
 
 def test_a_paused_fleet_has_no_rate() -> None:

@@ -27,7 +27,7 @@ def test_the_tree_follows_the_code_and_groups_many_leaves_of_one_kind() -> None:
         "    projects.Service × 4: compute, container, iam, logging",
         "  Server server: 2 resources",
         "    Secret hf-token",
-        "    Deployment qwen35-server: 12 replicas · 8 GPUs · 160 CPU · spot · 15 s grace · protected",
+        "    Deployment qwen35-server: 12 replicas · 8 GPU · 160 CPU · spot · 15 s grace · protected",
     ]
 
 

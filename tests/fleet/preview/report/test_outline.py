@@ -31,7 +31,7 @@ def titles(report: Report) -> dict[str, list[str]]:
 
 def test_the_first_screen_of_a_preview() -> None:
     found = titles(sample_report(policies=Policies(state="judged")))
-    assert found["open"] == ["Largest costs", "Findings (4)", "10 to create", "Next"]
+    assert found["open"] == ["Largest costs", "Findings (3)", "10 to create", "Next"]
     assert found["always"] == [
         "Reasons",
         "Resources",
@@ -45,7 +45,7 @@ def test_the_first_screen_of_a_preview() -> None:
 def test_the_first_screen_of_a_comparison() -> None:
     report = compared_report()
     found = titles(report)
-    assert found["open"] == ["Findings (7)"]
+    assert found["open"] == ["Findings (6)"]
     assert {"Changes", "Numbers", "The stack"} <= set(found["always"])
     said = " ".join(text_of(report).split())
     for told in (*report.comparison.effects, "replicas 12 → 8", "11 minutes"):  # type: ignore[union-attr]
