@@ -31,4 +31,4 @@ def test_an_arrow_leads_to_what_needs_it_and_no_name_ends_a_label() -> None:
     lines = picture(sample_recording("preview", evil))
     assert [line.count('"') for line in lines[1:4]] == [2, 2, 2]
     assert [line.strip() for line in lines if "-->" in line] == ["n0 --> n1"]
-    assert "12 replicas · 8 GPUs" in lines[2]
+    assert "12 replicas · 8 GPU ·" in lines[2]

@@ -14,7 +14,8 @@ from tests.fleet.bench.run.laptop import NAMESPACE as VLLM
 from tests.fleet.bench.run.laptop import SERVER, Laptop
 from tests.fleet.clients.fake_google import FakeGoogle
 
-SERVICE_ACCOUNT, EVENT = Kind("v1", "ServiceAccount"), Kind("v1", "Event")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
+EVENT = Kind("v1", "Event")
 JOB_LABEL = "batch.kubernetes.io/job-name"
 C4 = {
     "cloud.google.com/compute-class": "Performance",
