@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,79 +25,83 @@ def serve(*arguments: str) -> Flags:
     return read("vllm", "serve", "model", *arguments)
 
 
-@pytest.mark.parametrize(
-    "spelling",
+SEQUENCES = (
+    *(("--max-num-seqs=64",), ("--max-num-seqs", "64"), ("--max_num_seqs=64",), ("--max_num_seqs", "64")),
+    *(("--max-num-s=64",), ("--max-num-seqs=8", "--max-num-seqs=64")),
+)
+DRAFTS = (
+    ('--speculative-config={"method":"mtp","num_speculative_tokens":2}',),
+    ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'),
+    ("--speculative-config.method=mtp", "--speculative-config.num_speculative_tokens=2"),
+    ("--speculative_config.method", "mtp", "--speculative_config.num_speculative_tokens", "2"),
+)
+
+
+@each_row(
+    ("words", "read_as", "value"),
     [
-        ("--max-num-seqs=64",),
-        ("--max-num-seqs", "64"),
-        ("--max_num_seqs=64",),
-        ("--max_num_seqs", "64"),
-        ("--max-num-s=64",),
-        ("--max-num-seqs=8", "--max-num-seqs=64"),
+        *((words, lambda flags: flags.count("max-num-seqs"), 64) for words in SEQUENCES),
+        *(
+            (words, lambda flags: flags.tensor_parallel_size, 4)
+            for words in (("-tp", "4"), ("-tp=4",), ("--tensor-parallel-size", "4"), ("--tensor-p=4",))
+        ),
+        *(
+            (words, lambda flags: flags.text("optimization-level"), "3")
+            for words in (("-O3",), ("-O", "3"), ("-O=3",), ("--optimization-level=3",))
+        ),
+        # Counts may have a suffix.
+        *(
+            ((f"--max-model-len={text}",), lambda flags: flags.count("max-model-len"), tokens)
+            for text, tokens in (("16k", 16_000), ("16K", 16_384), ("131072", 131_072), ("1M", 2**20), ("auto", None))
+        ),
+        (("--max-model-len=auto",), lambda flags: flags.text("max-model-len"), "auto"),
+        # Switches are on, off or left out.
+        *(
+            (words, lambda flags: flags.on("enable-prefix-caching"), on)
+            for words, on in (
+                (("--enable-prefix-caching",), True),
+                (("--no-enable-prefix-caching",), False),
+                (("--no-enable-prefix-c",), False),
+                ((), None),
+            )
+        ),
+        # JSON comes whole or in pieces, which replace a complete value wherever they are.
+        *((words, lambda flags: (flags.speculative_tokens, flags.uses_mtp), (2, True)) for words in DRAFTS),
+        *(
+            ((f"--speculative-config={text}",), lambda flags: flags.speculative_tokens, 0)
+            for text in ("{broken", "text", '{"num_speculative_tokens": "many"}')
+        ),
+        (
+            ('--speculative-config={"method":"ngram","num_speculative_tokens":4}',),
+            lambda flags: (flags.speculative_tokens, flags.uses_mtp),
+            (4, False),
+        ),
+        (
+            ("--compilation-config.backend=x", '--compilation-config={"mode": 3}'),
+            lambda flags: flags.json("compilation-config"),
+            {"backend": "x"},
+        ),
+        # The first of several names is the one in answers.
+        (("--served-model-name", "one", "two", "--port=1"), lambda flags: flags.text("served-model-name"), "one"),
+        # Engines of a pod are its local ranks.
+        (("-dp=16", "-dpl=8"), lambda flags: flags.engines, 8),
+        # Short forms may be followed by their value.
+        (("-n2",), lambda flags: flags.options, {"nnodes": "2"}),
+        (("-cc.mode=3",), lambda flags: flags.options, {"compilation-config": {"mode": "3"}}),
+        (("-cc.mode", "3"), lambda flags: flags.options, {"compilation-config": {"mode": "3"}}),
+        (("-Odecode",), lambda flags: flags.options, {"optimization-level": "decode"}),
+        (("-qawq",), lambda flags: flags.options, {"quantization": "awq"}),
     ],
 )
-def test_every_spelling_that_vllm_takes_is_one_option(spelling: tuple[str, ...]) -> None:
-    assert serve(*spelling).count("max-num-seqs") == 64
-
-
-@pytest.mark.parametrize("spelling", [("-tp", "4"), ("-tp=4",), ("--tensor-parallel-size", "4"), ("--tensor-p=4",)])
-def test_short_forms_are_their_long_ones(spelling: tuple[str, ...]) -> None:
-    assert serve(*spelling).tensor_parallel_size == 4
-
-
-@pytest.mark.parametrize("spelling", [("-O3",), ("-O", "3"), ("-O=3",), ("--optimization-level=3",)])
-def test_the_optimization_level_has_a_form_of_its_own(spelling: tuple[str, ...]) -> None:
-    assert serve(*spelling).text("optimization-level") == "3"
-
-
-@pytest.mark.parametrize(("text", "tokens"), [("16k", 16_000), ("16K", 16_384), ("131072", 131_072), ("1M", 2**20)])
-def test_counts_may_have_a_suffix(text: str, tokens: int) -> None:
-    assert serve(f"--max-model-len={text}").count("max-model-len") == tokens
-
-
-def test_a_count_that_is_none_is_none() -> None:
-    assert serve("--max-model-len=auto").count("max-model-len") is None
-    assert serve("--max-model-len=auto").text("max-model-len") == "auto"
-
-
-def test_switches_are_on_off_or_left_out() -> None:
-    assert serve("--enable-prefix-caching").on("enable-prefix-caching") is True
-    assert serve("--no-enable-prefix-caching").on("enable-prefix-caching") is False
-    assert serve("--no-enable-prefix-c").on("enable-prefix-caching") is False
-    assert serve().on("enable-prefix-caching") is None
+def test_every_spelling_that_vllm_takes_is_one_option(
+    words: tuple[str, ...], read_as: Callable[[Flags], object], value: object
+) -> None:
+    assert read_as(serve(*words)) == value
 
 
 def test_a_switch_does_not_swallow_the_next_word() -> None:
     flags = read("vllm", "serve", "--enable-prefix-caching", "model")
     assert (flags.on("enable-prefix-caching"), flags.model) == (True, "model")
-
-
-@pytest.mark.parametrize(
-    "spelling",
-    [
-        ('--speculative-config={"method":"mtp","num_speculative_tokens":2}',),
-        ("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}'),
-        ("--speculative-config.method=mtp", "--speculative-config.num_speculative_tokens=2"),
-        ("--speculative_config.method", "mtp", "--speculative_config.num_speculative_tokens", "2"),
-    ],
-)
-def test_json_comes_whole_or_in_pieces(spelling: tuple[str, ...]) -> None:
-    flags = serve(*spelling)
-    assert (flags.speculative_tokens, flags.uses_mtp) == (2, True)
-
-
-@pytest.mark.parametrize("text", ["{broken", "text", '{"num_speculative_tokens": "many"}'])
-def test_json_that_is_none_is_no_speculation(text: str) -> None:
-    assert serve(f"--speculative-config={text}").speculative_tokens == 0
-
-
-def test_an_n_gram_draft_is_no_mtp() -> None:
-    flags = serve('--speculative-config={"method":"ngram","num_speculative_tokens":4}')
-    assert (flags.speculative_tokens, flags.uses_mtp) == (4, False)
-
-
-def test_the_first_of_several_names_is_the_one_in_answers() -> None:
-    assert serve("--served-model-name", "one", "two", "--port=1").text("served-model-name") == "one"
 
 
 def test_serve_takes_the_model_first_and_the_module_ignores_it_there() -> None:
@@ -112,10 +117,6 @@ def test_api_servers_follow_the_entry_point() -> None:
     assert serve("-dp", "8", "--data-parallel-external-lb", "--data-parallel-rank=0").api_servers == 1
     module = read("python", "-m", "vllm.entrypoints.openai.api_server", "-dp=8", "--api-server-count=4")
     assert (module.api_servers, module.engines) == (1, 8)
-
-
-def test_engines_of_a_pod_are_its_local_ranks() -> None:
-    assert serve("-dp=16", "-dpl=8").engines == 8
 
 
 @pytest.mark.parametrize(
@@ -223,25 +224,6 @@ def test_a_value_of_another_type_is_told(argument: str, is_refused: bool) -> Non
     assert bool(mistakes(serve(argument), find("0.33.0"))) is is_refused
 
 
-def test_dotted_parts_replace_a_complete_value_wherever_they_are() -> None:
-    flags = serve("--compilation-config.backend=x", '--compilation-config={"mode": 3}')
-    assert flags.json("compilation-config") == {"backend": "x"}
-
-
-@pytest.mark.parametrize(
-    ("words", "option", "value"),
-    [
-        (("-n2",), "nnodes", "2"),
-        (("-cc.mode=3",), "compilation-config", {"mode": "3"}),
-        (("-cc.mode", "3"), "compilation-config", {"mode": "3"}),
-        (("-Odecode",), "optimization-level", "decode"),
-        (("-qawq",), "quantization", "awq"),
-    ],
-)
-def test_short_forms_may_be_followed_by_their_value(words: tuple[str, ...], option: str, value: object) -> None:
-    assert serve(*words).options == {option: value}
-
-
 def test_what_a_server_takes_by_itself_depends_on_its_release_and_gpu() -> None:
     old, new = find("0.18.1"), find("0.33.0")
     taken = {
@@ -268,6 +250,7 @@ def test_every_profile_reads_as_it_was_written(name: str) -> None:
     engine = profile(name).engine
     words = vllm_args.args(engine, model_path="/weights/m", served_model_name="m")
     flags = read(*vllm_args.COMMAND, *words)
+    assert render(parse(words[1:]).options) == words[1:]
     assert mistakes(flags, find(engine.version)) == ()
     assert flags.model == "/weights/m"
     assert flags.engines == engine.data_parallel_size
@@ -305,12 +288,6 @@ def test_reading_never_fails() -> None:
         "-.x",
     )
     assert parse(odd).entrypoint == "serve"
-
-
-@each_row("name", NAMES)
-def test_a_profiles_flags_are_read_and_written_back_the_same(name: str) -> None:
-    words = vllm_args.args(profile(name).engine, model_path="/model", served_model_name="m")[1:]
-    assert render(parse(words).options) == words
 
 
 def test_an_upgrade_tells_what_changes_for_these_options_alone() -> None:

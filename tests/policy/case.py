@@ -70,14 +70,31 @@ class Case:
         return edited(self.stack, *self.edits)
 
 
-def broken(rule: str, what: str, *edits: Edit, stack: str = "dev", unspeakable: str = "", **limits: Any) -> Case:
-    """A change that its rule must find."""
-    return Case(rule=rule, what=what, stack=stack, edits=edits, limits=limits, unspeakable=unspeakable)
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The rule that cases are of, and the stack that they change unless they name another."""
+
+    name: str
+    stack: str = "dev"
+
+    def broken(self, what: str, *edits: Edit, stack: str = "", unspeakable: str = "", **limits: Any) -> Case:
+        """A change that the rule must find."""
+        of = stack or self.stack
+        return Case(rule=self.name, what=what, stack=of, edits=edits, limits=limits, unspeakable=unspeakable)
+
+    def sound(self, what: str, *edits: Edit, stack: str = "", **limits: Any) -> Case:
+        """A change that the rule leaves alone."""
+        return replace(self.broken(what, *edits, stack=stack, **limits), broken=False)
 
 
-def sound(rule: str, what: str, *edits: Edit, stack: str = "dev", **limits: Any) -> Case:
+def broken(rule: str, what: str, *edits: Edit, **more: Any) -> Case:
+    """A change that its rule must find: a rule's only one, or one of its few."""
+    return Rule(rule).broken(what, *edits, **more)
+
+
+def sound(rule: str, what: str, *edits: Edit, **more: Any) -> Case:
     """A change that its rule leaves alone."""
-    return replace(broken(rule, what, *edits, stack=stack, **limits), broken=False)
+    return Rule(rule).sound(what, *edits, **more)
 
 
 @cache
@@ -212,6 +229,12 @@ def new(name: str, type_: str, inputs: Props) -> Edit:
         resources[name] = replace(resources[name], ignore_changes=(), dependencies=())
 
     return edit
+
+
+def google(kind: str, **props: Any) -> Edit:
+    """One more resource of Google Cloud, by module and kind: `compute/Disk`."""
+    module, _, name = kind.partition("/")
+    return new("by-hand", f"gcp:{module}/{name[0].lower()}{name[1:]}:{name}", props)
 
 
 # Properties.

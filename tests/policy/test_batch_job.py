@@ -34,13 +34,14 @@ def test_a_batchs_job_breaks_no_rule_beside_its_stack() -> None:
     )
     config_map = config_map_manifest(name="programs", batch=work.batch, namespace=space, labels={})
     made = [kubernetes("batch/v1:Job", job), kubernetes("core/v1:ConfigMap", config_map)]
-    assert findings([*stack, *made]) - findings(stack) == set()
+    assert findings([*stack, *made], of=made) - findings(stack, of=[]) == set()
 
 
-def findings(resources: list[Resource]) -> set[str]:
+def findings(resources: list[Resource], *, of: list[Resource]) -> set[str]:
+    """What rules about a stack find in these resources, and rules about a resource in some of them."""
     return {
         message(rule, one)
         for rule in all_rules()
-        for subject in (resources if isinstance(rule, ResourceRule) else [resources])
+        for subject in (of if isinstance(rule, ResourceRule) else [resources])
         for one in rule.judge(subject, with_defaults(rule, {}))  # type: ignore[arg-type]
     }

@@ -47,11 +47,15 @@ def test_a_stack_rule_finds_in_inputs_what_it_finds_in_outputs(case: Case) -> No
     assert judged_by(case.rule, recording, case.limits, by_inputs=True) == by_outputs
 
 
-def mandatory(recording: Recording, **config: Any) -> set[str]:
+def run(stack: str, **config: Any) -> PolicyRun:
     pack_folder = find_pack(ROOT)
     assert pack_folder is not None
-    with start(pack_folder, project=recording.project, stack=recording.stack, config=config) as run:
-        return {one.policy for one in run.judge(recording) if one.level == "mandatory"}
+    return start(pack_folder, project="vllm-fleet", stack=stack, config=config)
+
+
+def mandatory(recording: Recording, **config: Any) -> set[str]:
+    with run(recording.stack, **config) as asked:
+        return {one.policy for one in asked.judge(recording) if one.level == "mandatory"}
 
 
 def test_no_shipped_stack_is_blocked_and_its_weakenings_are() -> None:
@@ -64,8 +68,8 @@ def test_no_shipped_stack_is_blocked_and_its_weakenings_are() -> None:
 
 
 def test_only_rules_about_accounts_wait_for_the_update() -> None:
-    with _run("prod") as run:  # which makes what smoke and spot make, and more
-        found = run.judge(recorded_stack("prod", "preview"))
+    with run("prod") as asked:  # which makes what smoke and spot make, and more
+        found = asked.judge(recorded_stack("prod", "preview"))
     waiting = {
         one.policy for one in found if one.message.startswith("can't run policy") and "during preview" in one.message
     }
@@ -73,18 +77,12 @@ def test_only_rules_about_accounts_wait_for_the_update() -> None:
     assert waiting <= CANNOT_BE_KNOWN
 
 
-def _run(stack: str) -> PolicyRun:
-    pack_folder = find_pack(ROOT)
-    assert pack_folder is not None
-    return start(pack_folder, project="vllm-fleet", stack=stack)
-
-
 def test_a_warm_pack_judges_by_the_inputs_of_now() -> None:
     sound, weak = recorded_stack("dev"), edited("dev", delete(DENY))
     unknown = replace(sound, resources=tuple(_without_name(one) for one in sound.resources))
-    with _run("dev") as run:
+    with run("dev") as asked:
         for recording in (sound, unknown, weak, unknown, sound, weak):
-            found = {one.policy for one in run.judge(recording)}
+            found = {one.policy for one in asked.judge(recording)}
             assert recording is unknown or ("namespace-without-network-policy" in found) == (recording is weak)
 
 

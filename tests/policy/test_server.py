@@ -144,13 +144,6 @@ def test_a_breach_with_a_reason_is_advice(pack: Pack) -> None:
         assert pack.judge(server("-tp=8", annotations=noted))["tp8-on-one-gpu-model"][0] == told
 
 
-def test_a_setting_reaches_its_rule(pack: Pack) -> None:
-    pack.configure({"context-far-above-need": {"slack": 100}})
-    assert "context-far-above-need" not in pack.judge(server(*LONG))
-    pack.configure({})
-    assert "context-far-above-need" in pack.judge(server(*LONG))
-
-
 def test_what_a_workload_repeats_to_reproduce_a_result_is_an_advice(pack: Pack) -> None:
     found = pack.judge(server(CACHING, annotations=needs() | RECORD))
     assert "prefix-cache-never-hits" not in found

@@ -9,6 +9,7 @@ from settings.checks.lessons import lessons
 from settings.load import check
 from settings.problems import SettingsError
 from settings.stack import Settings
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 DIGEST = f"sha256:{'0' * 64}"
@@ -18,12 +19,6 @@ def stack(profile: str = "serve-chat", **server: object) -> Settings:
     made = make_settings(server={"profile": profile, **server})
     _ = made.serving
     return made
-
-
-def refused(**server: object) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        stack(**server)
-    return [problem.id for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize(("profile", "version"), [("serve-chat", CURRENT), ("tuned", CURRENT), ("record", ARTICLES)])
@@ -47,21 +42,25 @@ def test_the_release_names_the_tag_and_the_tag_the_release() -> None:
     assert by_version.image == by_tag.image
     assert by_version.engine == by_tag.engine
     assert by_tag.engine.version == "0.33.0"
+    unread = stack(image={"tag": "v0.25.0", "digest": DIGEST}).serving.engine
+    assert unread.release.table == "0.18.1"
 
 
-def test_a_tag_runs_no_digest_of_another() -> None:
-    assert refused(image={"repository": "team/vllm"}) == ["image-without-digest"]
-    assert refused(image={"tag": "v0.18.1-cu130"}) == ["image-without-digest"]
-
-
-def test_a_release_that_was_not_read_needs_an_image_by_hand() -> None:
-    assert refused(engine={"version": "0.25.0"}) == ["unknown-release"]
-    assert stack(image={"tag": "v0.25.0", "digest": DIGEST}).serving.engine.release.table == "0.18.1"
-
-
-def test_the_release_and_the_tag_agree() -> None:
-    image = {"tag": "v0.33.0", "digest": DIGEST}
-    assert refused(engine={"version": "0.18.1"}, image=image) == ["version-not-the-images"]
+@each_row(
+    ("server", "id_"),
+    [
+        # A tag runs no digest of another.
+        ({"image": {"repository": "team/vllm"}}, "image-without-digest"),
+        ({"image": {"tag": "v0.18.1-cu130"}}, "image-without-digest"),
+        # A release that was not read needs an image by hand.
+        ({"engine": {"version": "0.25.0"}}, "unknown-release"),
+        ({"engine": {"version": "0.18.1"}, "image": {"tag": "v0.33.0", "digest": DIGEST}}, "version-not-the-images"),
+    ],
+)
+def test_release_tag_and_digest_are_of_one_image(server: dict[str, object], id_: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        stack(**server)
+    assert [problem.id for problem in caught.value.problems] == [id_]
 
 
 def test_a_profile_on_a_release_that_it_does_not_hold_for_is_a_finding() -> None:

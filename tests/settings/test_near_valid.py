@@ -70,24 +70,11 @@ def refused(**sections: Any) -> dict[str, Finding]:
     return {problem.subject.removeprefix("vllm-fleet:"): problem for problem in error.value.problems}
 
 
-@pytest.mark.parametrize(
-    ("capacity", "paths"),
-    [
-        ({"mode": "calendar"}, {"capacity.reservation"}),
-        ({"mode": "compute-class", "reservation": {"name": ""}}, {"capacity.reservation.name"}),
-        ({"mode": "compute-class", "reservation": {"spot": 1, "name": "a"}}, {"capacity.reservation.spot"}),
-        ({"mode": "spot", "spot": True}, {"capacity.spot"}),
-    ],
-)
-def test_a_key_named_like_a_mode_keeps_its_place(capacity: dict[str, Any], paths: set[str]) -> None:
-    assert set(refused(capacity=capacity)) == paths
+def in_class(reservation: dict[str, Any]) -> dict[str, Any]:
+    return {"capacity": {"mode": "compute-class", "reservation": reservation}}
 
 
-@pytest.mark.parametrize("name", ["int", "str", "none", "literal", "constrained-str"])
-def test_a_key_named_like_a_type_keeps_its_place(name: str) -> None:
-    assert set(refused(labels={name: 5})) == {f"labels.{name}"}
-
-
+EMPTY, CHARACTER = "a value, or remove the key", "the text without that character"
 ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
 
 
@@ -130,31 +117,27 @@ ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
         ({"server": {"enabled": True}}, "server.enabled", "one of these keys, or remove it"),
         ({"server": {"engine": {"extraArgs": ["--port=9000"]}}}, "server.engine.extraArgs", "extraArgs: without --port"),
         ({"model": {"id": "Qwen/Qwen3-32B", "revision": "a" * 40, "adapters": [ADAPTER]}}, "model.adapters[0].rank", ""),
+        # A key that is named like a mode or like a type of pydantic's keeps its place.
+        ({"capacity": {"mode": "calendar"}}, "capacity.reservation", ""),
+        (in_class({"name": ""}), "capacity.reservation.name", EMPTY),
+        (in_class({"spot": 1, "name": "a"}), "capacity.reservation.spot", "vllm-fleet:capacity.spot"),
+        ({"capacity": {"mode": "spot", "spot": True}}, "capacity.spot", "one of these keys, or remove it"),
+        *(({"labels": {one: 5}}, f"labels.{one}", "") for one in ("int", "str", "none", "literal", "constrained-str")),
+        # What no API would take.
+        *(({"namespace": one}, "namespace", "") for one in ("kube-system", "default", "gmp-system")),
+        ({"capacity": {"mode": "reservation", "name": "a", "project": "example.com:p"}}, "capacity.project", ""),
+        ({"gateway": {"pool": ""}}, "gateway.pool", EMPTY),
+        ({"gateway": {"pool": "p" * 41}}, "gateway.pool", ""),
+        ({"server": {"image": {"repository": ""}}}, "server.image.repository", EMPTY),
+        ({"server": {"image": {"tag": "v0.18.1 or newer"}}}, "server.image.tag", ""),
+        ({"model": {"id": "org/..", "revision": "a" * 40, "sizeGb": 1.0}}, "model.id", ""),
+        ({"labels": {f"label{i}": "" for i in range(63)}}, "labels", ""),
+        ({"server": {"engine": {"extraArgs": ["--chat-template=\0"]}}}, "server.engine.extraArgs[0]", CHARACTER),
+        ({"benchmark": {"dataset": {"url": "https://h/\0", "sha256": "0" * 64}}}, "benchmark.dataset.url", CHARACTER),
     ],
 )  # fmt: skip
 def test_a_refusal_names_the_nearest_key_or_value(sections: dict[str, Any], path: str, near: str) -> None:
     assert {one: problem.write for one, problem in refused(**sections).items()} == {path: near}
-
-
-@each_row(
-    ("sections", "path"),
-    [
-        ({"namespace": "kube-system"}, "namespace"),
-        ({"namespace": "default"}, "namespace"),
-        ({"namespace": "gmp-system"}, "namespace"),
-        ({"capacity": {"mode": "reservation", "name": "a", "project": "example.com:p"}}, "capacity.project"),
-        ({"gateway": {"pool": ""}}, "gateway.pool"),
-        ({"gateway": {"pool": "p" * 41}}, "gateway.pool"),
-        ({"server": {"image": {"repository": ""}}}, "server.image.repository"),
-        ({"server": {"image": {"tag": "v0.18.1 or newer"}}}, "server.image.tag"),
-        ({"model": {"id": "org/..", "revision": "a" * 40, "sizeGb": 1.0}}, "model.id"),
-        ({"labels": {f"label{i}": "" for i in range(63)}}, "labels"),
-        ({"server": {"engine": {"extraArgs": ["--chat-template=\0"]}}}, "server.engine.extraArgs[0]"),
-        ({"benchmark": {"dataset": {"url": "https://h/\0", "sha256": "0" * 64}}}, "benchmark.dataset.url"),
-    ],
-)
-def test_what_no_api_would_take_is_refused_here(sections: dict[str, Any], path: str) -> None:
-    assert set(refused(**sections)) == {path}
 
 
 @each_row(("length", "severity"), [(58, None), (59, "error")])

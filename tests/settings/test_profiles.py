@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from facts import ledger
+from facts import figures, ledger
 from facts.ledger import LedgerError
 from facts.lessons.deliberate import DELIBERATE_EXCEPTIONS
 from facts.machines import B200
@@ -24,8 +24,10 @@ from facts.memory import (
 from facts.models import of_the_article
 from settings import profile_file
 from settings.checks.lessons import lessons
+from settings.derived.figures import serving_shape
 from settings.profiles import NAMES, Profile, UnknownProfileError, profile, validated
 from settings.sections.engine import Engine, effective_environment, effective_flags
+from tests.support.phases import PHASES
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -62,18 +64,38 @@ def test_the_record_has_the_articles_flags_and_what_its_prose_adds() -> None:
     assert effective_environment(engine) == published["env"]
 
 
-@each_row("name", OF_THE_ARTICLE)
-def test_a_profile_of_the_article_repeats_every_flag_of_its_row(name: str) -> None:
-    row = profile(name).reproduces
-    assert row is not None
+def published_flags(row: str) -> dict[str, Any]:
+    """Flags of a row of the ledger, those of the shapes that its own rests on included."""
     file, _, id_ = row.partition(".")
     shape = ledger.entry("shapes", "shapes", ledger.entry(file, "figures", id_)["shape"])
     flags = dict(shape["flags"])
     while base := shape.get("base"):
         shape = ledger.entry("shapes", "shapes", base)
         flags = {**shape["flags"], **flags}
-    given = effective_flags(profile(name).engine)
+    return flags
+
+
+@each_row(
+    ("row", "name", "changes"),
+    [
+        *((profile(name).reproduces, name, {}) for name in OF_THE_ARTICLE),
+        *((row, "record", changes) for row, changes in PHASES.items()),
+    ],
+)
+def test_a_profile_or_phase_of_the_article_repeats_every_flag_of_its_row(
+    row: str, name: str, changes: dict[str, Any]
+) -> None:
+    flags, given = published_flags(row), effective_flags(profile(name).engine.but(changes))
     assert {flag: given.get(flag) for flag in flags} == flags
+
+
+@pytest.mark.parametrize(
+    "row", ["phases.no-mtp-095", "phases.mtp2-095", "phases.mtp1-095", "phases.tp8", "phases.dp8-4096"]
+)
+def test_a_phase_is_put_beside_its_row(row: str) -> None:
+    found = figures.match(serving_shape(make_settings(server={"replicas": 1, "engine": PHASES[row]}))).figure
+    assert found is not None
+    assert found.id == row
 
 
 @each_row("name", OF_THE_ARTICLE)

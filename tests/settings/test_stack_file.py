@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from facts.names import stack_names
 from settings.problems import SettingsError
 from settings.stack_file import read
+from tests.inventory import ROOT
 from tests.support.rows import each_row
 
 
@@ -34,16 +37,32 @@ def problems(root: Path) -> list[str]:
     return [problem.id for problem in refusal.value.problems]
 
 
-def test_values_become_strings_and_sections_become_json(root: Path) -> None:
-    write(
-        root,
-        "config:\n  gcp:project: p\n  vllm-fleet:server: {replicas: 12, profile: record}\n  on_top: true\n  n: 1.5\n",
-    )
-    config = read(root, "x").config
-    assert config["gcp:project"] == "p"
-    assert json.loads(config["vllm-fleet:server"]) == {"replicas": 12, "profile": "record"}
-    assert config["vllm-fleet:on_top"] == "true"
-    assert config["vllm-fleet:n"] == "1.5"
+@each_row(
+    ("text", "config"),
+    [
+        (
+            "config:\n  gcp:project: p\n  server: {replicas: 12, profile: record}\n  on_top: true\n  n: 1.5\n",
+            {"gcp:project": "p", "server": {"replicas": 12, "profile": "record"}, "on_top": "true", "n": "1.5"},
+        ),
+        *(
+            (f"config:\n  labels:\n    team: {one}\n", {"labels": {"team": one[1:-1]}})
+            for one in ('"yes"', "'0755'", '"2026-11-21"')
+        ),
+        (
+            "config:\n  server: {engine: &e {seed: 1}, other: *e}\n",
+            {"server": {"engine": {"seed": 1}, "other": {"seed": 1}}},
+        ),
+        ("", {}),
+        # Without environments its stand-in says nothing.
+        ("config: {}\n", {}),
+    ],
+)
+def test_values_become_strings_and_sections_become_json(root: Path, text: str, config: dict[str, Any]) -> None:
+    (root / "Pulumi.x.esc-offline.yaml").write_text("gcp:project: p\n")
+    write(root, text)
+    named = {key if ":" in key else f"vllm-fleet:{key}": value for key, value in config.items()}
+    found = read(root, "x").config
+    assert {key: json.loads(value) if value.startswith("{") else value for key, value in found.items()} == named
 
 
 def test_an_encrypted_top_level_key_is_a_secret_with_a_stand_in(root: Path) -> None:
@@ -70,12 +89,6 @@ def test_a_secret_key_in_plain_text_is_refused_without_repeating_it(root: Path) 
     assert "hf_plain" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("scalar", ['"yes"', "'0755'", '"2026-11-21"'])
-def test_the_same_words_in_quotes_are_text(root: Path, scalar: str) -> None:
-    write(root, f"config:\n  vllm-fleet:labels:\n    team: {scalar}\n")
-    assert json.loads(read(root, "x").config["vllm-fleet:labels"])["team"] == scalar.strip("\"'")
-
-
 BROKEN = ("config: [1, 2", "config: 7", "config: []", "config: ''", "- a\n- b\n", "config:\n\t- x")
 READ_DIFFERENTLY = ("yes", "off", "0755", "1_000", "12:30", "2026-11-21", "0x1F")
 NO_ENVIRONMENTS = ("gcp/prod", "[{gcp/prod: {merge: false}}]", "{imports: gcp/prod}", "[7]")
@@ -95,20 +108,30 @@ def test_what_the_engine_would_not_read_so_is_one_clear_error(root: Path, text: 
     assert problems(root) == [id_]
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
+@each_row(
+    ("file", "text", "id_"),
     [
-        ("config: [1, 2", "did not find expected ',' or ']'"),
-        ("config: *hf_abc'def", "did not find expected alphabetic or numeric character"),
+        ("Pulumi.yaml", "name: vllm-fleet\nconfig: [1]\n", "broken-stack-file"),
+        ("Pulumi.yaml", "name: fleet\n", "renamed-project"),
+        ("Pulumi.yaml", "runtime: python\n", "renamed-project"),
+        ("Pulumi.x.esc-offline.yaml", "hfToken: plainplainplain\n", "secret-in-plain-text"),
+        ("Pulumi.x.esc-offline.yaml", f"hfToken: {{fn::secret: hf_{'a' * 34}}}\n", "secret-in-plain-text"),
+        ("Pulumi.x.esc-offline.yaml", "server: {env: [{fn::secret: x}]}\n", "secret-in-section"),
+        ("Pulumi.x.esc-offline.yaml", "- a\n", "broken-stack-file"),
     ],
 )
-def test_the_parsers_reason_is_shown_without_the_files_text(root: Path, text: str, why: str) -> None:
-    write(root, text)
+def test_a_wrong_file_beside_the_stacks_is_one_clear_error(root: Path, file: str, text: str, id_: str) -> None:
+    write(root, "environment: [gcp/prod]\n")
+    for name, usual in (("Pulumi.yaml", "name: vllm-fleet\n"), ("Pulumi.x.esc-offline.yaml", "{}\n")):
+        (root / name).write_text(text if name == file else usual)
+    assert problems(root) == [id_]
+
+
+def test_the_parsers_reason_is_shown(root: Path) -> None:
+    write(root, "config: [1, 2")
     with pytest.raises(SettingsError) as refusal:
         read(root, "x")
-    (problem,) = refusal.value.problems
-    assert why in problem.why
-    assert "hf_" not in problem.text()
+    assert "did not find expected ',' or ']'" in refusal.value.problems[0].why
 
 
 @pytest.mark.parametrize(
@@ -142,12 +165,6 @@ def test_credentials_of_the_provider_must_be_encrypted(root: Path, line: str) ->
     assert problems(root) == ["secret-in-plain-text"]
     write(root, "config:\n  gcp:credentials: keys/robot.json\n  gcp:accessToken: {secure: AAAB}\n")
     assert read(root, "x").secret_keys == {"gcp:accessToken"}
-
-
-def test_a_project_file_whose_config_is_a_list_is_one_clear_error(root: Path) -> None:
-    (root / "Pulumi.yaml").write_text("name: vllm-fleet\nconfig: [1]\n")
-    write(root, "config: {}\n")
-    assert problems(root) == ["broken-stack-file"]
 
 
 BOMB = "config:\n  a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -204,18 +221,6 @@ def test_a_key_given_twice_is_told_with_both_lines(root: Path) -> None:
     assert refusal.value.problems[0].found == "lines 2 and 4"
 
 
-def test_an_empty_file_has_no_configuration(root: Path) -> None:
-    write(root, "")
-    assert read(root, "x").config == {}
-
-
-@pytest.mark.parametrize("name", ["name: fleet\n", "runtime: python\n"])
-def test_a_project_of_another_name_is_refused(root: Path, name: str) -> None:
-    (root / "Pulumi.yaml").write_text(name)
-    write(root, "config: {}\n")
-    assert problems(root) == ["renamed-project"]
-
-
 def test_what_pulumi_yaml_sets_for_other_packages_counts_where_the_stack_is_silent(root: Path) -> None:
     (root / "Pulumi.yaml").write_text(
         "name: vllm-fleet\nconfig:\n  pulumi:disable-default-providers: {value: [kubernetes]}\n  gcp:region: a\n"
@@ -267,29 +272,25 @@ def test_a_stand_in_lies_under_the_stacks_own_values_as_an_environment_does(root
     assert (file.unopened, file.stand_in) == ((), "Pulumi.x.esc-offline.yaml")
 
 
-def test_a_stand_in_counts_only_for_a_stack_with_environments(root: Path) -> None:
-    write(root, "config: {}\n")
-    (root / "Pulumi.x.esc-offline.yaml").write_text("gcp:project: p\n")
-    assert read(root, "x").config == {}
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("hfToken: plainplainplain\n", "secret-in-plain-text"),
-        ("hfToken: {fn::secret: hf_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}\n", "secret-in-plain-text"),
-        ("server: {env: [{fn::secret: x}]}\n", "secret-in-section"),
-        ("- a\n", "broken-stack-file"),
-    ],
-)
-def test_a_secret_does_not_stand_in_a_stand_in(root: Path, text: str, problem: str) -> None:
-    write(root, "environment: [gcp/prod]\n")
-    (root / "Pulumi.x.esc-offline.yaml").write_text(text)
-    assert problems(root) == [problem]
-
-
 def test_stacks_are_listed_by_their_files(root: Path) -> None:
     write(root, "config: {}\n")
     (root / "Pulumi.a.b.yaml").write_text("")
     (root / "Pulumi.x.esc-offline.yaml").write_text("")
     assert stack_names(root) == ("a.b", "x")
+
+
+DECLARED: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))["config"]
+
+
+def test_the_project_file_declares_no_key_of_a_stack_and_makes_no_provider_of_the_ambient_kubeconfig() -> None:
+    """The engine fills in defaults of declared keys, so the program would take an empty key for one that was left out.
+
+    Source: pulumi, sdk/go/common/workspace/config.go (mergeConfig). `value:` of a key of another namespace reaches every stack that does
+    not set it itself.
+    """
+    assert DECLARED == {
+        "pulumi:disable-default-providers": {"value": ["kubernetes"]},
+        "pulumi:tags": {"value": {"workload": "llm-inference", "runs-on": "gke-autopilot"}},
+    }
+    for stack in stack_names(ROOT):
+        assert json.loads(read(ROOT, stack).config["pulumi:disable-default-providers"]) == ["kubernetes"]

@@ -13,18 +13,14 @@ from itertools import product
 from facts.pickers import LLM_D, SERIES
 from facts.signals.alerts import DRAFTS, PREFIXES
 from facts.signals.model import Front, Price, Watched
+from tests.facts.signals.fleets import EVERYTHING
 
-EIGHT = Watched(
+EIGHT = replace(
+    EVERYTHING,
     server="qwen",
     namespace="fleet",
     stack="test",
-    engines_per_pod=8,
-    speculative=True,
-    prefix_caching=True,
     autoscaler="keda-hpa-qwen",
-    spending="pause",
-    batch=True,
-    routers=True,
     gateway=Front(pool="pool"),
     cluster="cluster",
     price=Price(per_node=40.0, by_guard=True, planned_per_million=0.5),

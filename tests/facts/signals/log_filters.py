@@ -1,4 +1,4 @@
-"""Cloud Logging's side of a log-based metric: which entries its filter matches, and the labels it takes from them."""
+"""Cloud Logging's side of a log-based metric: which entries its filter matches."""
 
 from __future__ import annotations
 
@@ -7,21 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from facts.signals.model import LogSignal
-
 Entry = Mapping[str, Any]
-
-
-def labels_of(signal: LogSignal, entry: Entry) -> dict[str, str]:
-    """Labels that a log-based metric takes from an entry. Raises ValueError unless each is `EXTRACT(path)` of what the entry has."""
-    labels = {}
-    for label, extractor in signal.labels.items():
-        match = re.fullmatch(r"EXTRACT\(([\w.]+)\)", extractor)
-        values = [] if match is None else list(_values(entry, match[1].split(".")))
-        if len(values) != 1:
-            raise ValueError(f"unsupported extractor: {extractor}")
-        labels[label] = values[0]
-    return labels
 
 
 def matches(filter_: str, entry: Entry) -> bool:

@@ -12,25 +12,10 @@ _NUMBER = re.compile(r"\b[0-9.]+(e[0-9]+|[smhd])?\b")
 _WORD = re.compile(r"[A-Za-z_:][\w:]*")
 WORDS = frozenset(
     {
-        "absent",
-        "sum",
-        "max",
-        "avg",
-        "count",
-        "rate",
-        "increase",
-        "histogram_quantile",
-        "max_over_time",
-        "min_over_time",
-        "last_over_time",
-        "avg_over_time",
-        "label_replace",
-        "vector",
-        "changes",
-        "clamp_min",
-        "bool",
+        *("absent", "sum", "max", "avg", "count", "rate", "increase", "histogram_quantile", "label_replace", "vector"),
+        *(f"{one}_over_time" for one in ("max", "min", "last", "avg")),
+        *("changes", "clamp_min", "bool", "by", "on", "and", "or", "unless", "offset"),
     }
-    | {"by", "on", "and", "or", "unless", "offset"}
 )
 """Functions and operators of the catalogue's expressions: all of Prometheus 2.44."""
 

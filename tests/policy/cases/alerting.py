@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tests.policy.case import DEPLOYMENT, SCALER, Edit, Resources, broken, delete, drop, new, put, sound
+from tests.policy.case import DEPLOYMENT, SCALER, Edit, Resources, Rule, broken, delete, drop, new, put, sound
 from tokens import ALERT_POLICY, BUDGET
 
 _PAGE, _TICKET, _CHANNEL = "AlertPolicy/NothingServes", "AlertPolicy/GpusIdle", "NotificationChannel"
@@ -36,6 +36,8 @@ def _budget(share: float) -> Edit:
 
 _TICKET_OF_A_BATCH = new("a-ticket", ALERT_POLICY, {"severity": "WARNING"})
 
+_SERIES = Rule("series-not-exported", stack="prod")
+
 CASES = (
     broken("page-to-nobody", "one page disabled", put(_PAGE, "enabled", value=False), stack="prod"),
     broken("page-to-nobody", "no channel", put(_PAGE, "notificationChannels", value=[]), stack="prod"),
@@ -54,34 +56,19 @@ CASES = (
     ),
     broken("budget-warns-late", "90 times the amount", _budget(90)),
     sound("budget-warns-late", "90 % of it", _budget(0.9)),
-    broken("series-not-exported", "a page", put(_PAGE, _QUERY, value="vllm:gpu_cache_usage_perc > 1"), stack="prod"),
-    broken("series-not-exported", "no _total", put(_PAGE, _QUERY, value="vllm:num_preemptions > 1"), stack="prod"),
-    broken(
-        "series-not-exported",
-        "a trigger",
-        put(SCALER, "spec.triggers.0.metadata.query", value="sum(vllm:num_requests_active)"),
-        stack="prod",
+    _SERIES.broken("a page", put(_PAGE, _QUERY, value="vllm:gpu_cache_usage_perc > 1")),
+    _SERIES.broken("no _total", put(_PAGE, _QUERY, value="vllm:num_preemptions > 1")),
+    _SERIES.broken("a trigger", put(SCALER, "spec.triggers.0.metadata.query", value="sum(vllm:num_requests_active)")),
+    _SERIES.broken(
+        "a recording", put(_RULES, "spec.groups.0.rules.0.expr", value="vllm:avg_prompt_throughput_toks_per_s")
     ),
-    broken(
-        "series-not-exported",
-        "a recording",
-        put(_RULES, "spec.groups.0.rules.0.expr", value="vllm:avg_prompt_throughput_toks_per_s"),
-        stack="prod",
-    ),
-    broken(
-        "series-not-exported",
+    _SERIES.broken(
         "a panel",
         put("Dashboard", "dashboardJson", value='{"prometheusQuery": "vllm:time_per_output_token_seconds_sum"}'),
-        stack="prod",
     ),
-    broken(
-        "series-not-exported",
-        "another release's",
-        put(_PAGE, _QUERY, value="vllm:prompt_tokens_recomputed_total > 1"),
-        stack="prod",
-    ),
+    _SERIES.broken("another release's", put(_PAGE, _QUERY, value="vllm:prompt_tokens_recomputed_total > 1")),
     *(
-        sound("series-not-exported", query, put(_PAGE, _QUERY, value=query), stack="prod")
+        _SERIES.sound(query, put(_PAGE, _QUERY, value=query))
         for query in (
             "rate(vllm:e2e_request_latency_seconds_sum[5m]) > 60",
             "vllm:mine:rate5m > 1",

@@ -10,8 +10,10 @@ from tests.policy.case import (
     DEPLOYMENT,
     POD,
     Edit,
+    Rule,
     broken,
     drop,
+    google,
     new,
     put,
     sound,
@@ -67,13 +69,12 @@ def _class(*priorities: dict[str, Any], name: str = "b200", **spec: Any) -> Edit
     return new("class-by-hand", f"kubernetes:{_GKE}/v1:ComputeClass", made)
 
 
-def _google(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props)
-
-
 _NAMED = {"affinity": "Specific", "specific": [{"name": "r", "zones": ["europe-west4-b"]}]}
 _ZONES = {"zones": ["europe-west4-b"]}
 _FLEX_PRIORITY = {"flexStart": {"enabled": True}}
+
+_LIMITS = Rule("flex-start-limits")
+_UNSOUND = Rule("compute-class-unsound")
 
 CASES = (
     broken(
@@ -109,20 +110,13 @@ CASES = (
     ),
     broken("reservation-not-specific", "no name", drop(DEPLOYMENT, _SELECTOR, f"{_GKE}/reservation-name"), stack="cud"),
     broken("reservation-not-specific", "any, and no name", _select("reservation-affinity", "any")),
-    broken("reservation-not-specific", "machines for anybody", _google("Reservation", name="b200")),
-    sound("reservation-not-specific", "machines kept", _google("Reservation", specificReservationRequired=True)),
-    broken(
-        "flex-start-limits",
-        "one minute",
-        _lasting("60", {**_B200, f"{_GKE}/gke-provisioning": "flex-start"}),
-        stack="spot",
-    ),
-    *(broken("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
-    broken("flex-start-limits", "a long priority", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604_801))),
-    *(sound("flex-start-limits", seconds, _lasting(seconds)) for seconds in ("600", "604800")),
-    sound(
-        "flex-start-limits", "a priority of a week", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604_800))
-    ),
+    broken("reservation-not-specific", "machines for anybody", google("compute/Reservation", name="b200")),
+    sound("reservation-not-specific", "machines kept", google("compute/Reservation", specificReservationRequired=True)),
+    _LIMITS.broken("one minute", _lasting("60", {**_B200, f"{_GKE}/gke-provisioning": "flex-start"}), stack="spot"),
+    *(_LIMITS.broken(seconds, _lasting(seconds)) for seconds in ("599", "604801", "soon", "600.5")),
+    _LIMITS.broken("a long priority", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604801))),
+    *(_LIMITS.sound(seconds, _lasting(seconds)) for seconds in ("600", "604800")),
+    _LIMITS.sound("a priority of a week", _class(_priority(**_FLEX_PRIORITY, maxRunDurationSeconds=604800))),
     broken(
         "spot-grace-above-budget",
         "the default grace, above a limit of the stack's own",
@@ -133,26 +127,18 @@ CASES = (
     broken("spot-grace-above-budget", "a second too long", _grace(601)),
     sound("spot-grace-above-budget", "as long as a notice leaves", _grace(15)),
     sound("spot-grace-above-budget", "a limit of the stack's own", _grace(601), mostSeconds=601.0),
-    broken(
-        "compute-class-unsound",
+    _UNSOUND.broken(
         "a machine with other GPUs",
         _class({"machineType": "g2-standard-24", "gpu": {"type": "nvidia-l4", "count": 4}, "spot": True}),
     ),
-    broken("compute-class-unsound", "a reserved name", _class(name="gke-b200")),
-    broken("compute-class-unsound", "nothing said of no machine", _class(whenUnsatisfiable=None)),
-    broken(
-        "compute-class-unsound", "zones beside a reservation", _class(_priority(reservations=_NAMED, location=_ZONES))
-    ),
-    broken("compute-class-unsound", "no reservation named", _class(_priority(reservations={"affinity": "Specific"}))),
-    broken("compute-class-unsound", "a priority of two ways", _class(_priority(**_FLEX_PRIORITY, spot=True))),
-    sound(
-        "compute-class-unsound",
+    _UNSOUND.broken("a reserved name", _class(name="gke-b200")),
+    _UNSOUND.broken("nothing said of no machine", _class(whenUnsatisfiable=None)),
+    _UNSOUND.broken("zones beside a reservation", _class(_priority(reservations=_NAMED, location=_ZONES))),
+    _UNSOUND.broken("no reservation named", _class(_priority(reservations={"affinity": "Specific"}))),
+    _UNSOUND.broken("a priority of two ways", _class(_priority(**_FLEX_PRIORITY, spot=True))),
+    _UNSOUND.sound(
         "three ways in turn",
         _class(_priority(reservations=_NAMED), _priority(**_FLEX_PRIORITY, location=_ZONES), _priority(spot=True)),
     ),
-    sound(
-        "compute-class-unsound",
-        "CPUs of any machine",
-        _class({"machineFamily": "c4"}, whenUnsatisfiable="ScaleUpAnyway"),
-    ),
+    _UNSOUND.sound("CPUs of any machine", _class({"machineFamily": "c4"}, whenUnsatisfiable="ScaleUpAnyway")),
 )

@@ -17,14 +17,13 @@ from tests.policy.case import (
     Edit,
     Props,
     Resources,
-    broken,
+    Rule,
     change,
     drop,
     get,
     new,
     put,
     set_at,
-    sound,
     twin,
 )
 
@@ -90,45 +89,23 @@ def _pauses(props: Props) -> None:
     words[:] = [word.replace('"then": "warn"', '"then": "pause"') for word in words]
 
 
+_CEILING = Rule("hourly-cost-above-ceiling")
+_ABOVE_PLAN = Rule("gpu-quota-above-plan", stack="spot")
+_BENCHMARK = Rule("benchmark-in-production")
+_BATCH = Rule("batch-without-ceiling", stack="batch")
+
 CASES = (
-    broken(
-        "hourly-cost-above-ceiling",
-        "a zero too many",
-        _replicas(120),
-        stack="spot",
-        maxUsdPerHour=400,
-    ),
-    broken(
-        "hourly-cost-above-ceiling",
-        "reserved nodes",
-        _replicas(13),
-        stack="cud",
-        maxUsdPerHour=1_100,
-        usdPerNodeHour=88.93,
-    ),
-    broken(
-        "hourly-cost-above-ceiling",
-        "a price of one's own",
-        _replicas(13),
-        stack="spot",
-        maxUsdPerHour=1_200.0,
-        usdPerNodeHour=100.0,
-    ),
-    broken(
-        "hourly-cost-above-ceiling",
-        "no published price",
-        change(DEPLOYMENT, _without_price),
-        maxUsdPerHour=40.0,
-    ),
-    broken(
-        "hourly-cost-above-ceiling",
+    _CEILING.broken("a zero too many", _replicas(120), stack="spot", maxUsdPerHour=400),
+    _CEILING.broken("reserved nodes", _replicas(13), stack="cud", maxUsdPerHour=1_100, usdPerNodeHour=88.93),
+    _CEILING.broken("a price of one's own", _replicas(13), stack="spot", maxUsdPerHour=1_200.0, usdPerNodeHour=100.0),
+    _CEILING.broken("no published price", change(DEPLOYMENT, _without_price), maxUsdPerHour=40.0),
+    _CEILING.broken(
         "a class of Spot alone",
         *_in_class({"machineType": "a4-highgpu-8g", "spot": True}),
         _replicas(2),
         maxUsdPerHour=40.0,
     ),
-    broken(
-        "hourly-cost-above-ceiling",
+    _CEILING.broken(
         "a class of flex-start and Spot",
         *_in_class(
             {"machineType": "a4-highgpu-8g", "flexStart": {"enabled": True}},
@@ -136,8 +113,7 @@ CASES = (
         ),
         maxUsdPerHour=40.0,
     ),
-    broken(
-        "hourly-cost-above-ceiling",
+    _CEILING.broken(
         "a paused fleet and one without a price beside it",
         _replicas(13),
         twin("unpriced", DEPLOYMENT, _without_price),
@@ -145,56 +121,36 @@ CASES = (
         stack="spot",
         maxUsdPerHour=400,
     ),
-    broken(
-        "hourly-cost-above-ceiling",
+    _CEILING.broken(
         "nodes and all that is beside them, each above it",
         _replicas(2),
         change("vllm-fleet-smoke", lambda props: props.update(usdPerHour=2.35)),
         stack="smoke",
         maxUsdPerHour=2.0,
     ),
-    broken(
-        "hourly-cost-above-ceiling",
-        "by less than a cent",
-        _replicas(13),
-        stack="spot",
-        maxUsdPerHour=1_299.999,
-        usdPerNodeHour=100.0,
+    _CEILING.broken("by less than a cent", _replicas(13), stack="spot", maxUsdPerHour=1_299.999, usdPerNodeHour=100.0),
+    _CEILING.sound("no ceiling", _replicas(1_000)),
+    _ABOVE_PLAN.broken("replicas taken away, their quota left", _replicas(2)),
+    _ABOVE_PLAN.broken("a node's GPUs more", _quota(104)),
+    _ABOVE_PLAN.broken(
+        "a node's GPUs more, by limits", put(QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "104"})
     ),
-    sound("hourly-cost-above-ceiling", "no ceiling", _replicas(1_000)),
-    broken("gpu-quota-above-plan", "replicas taken away, their quota left", _replicas(2), stack="spot"),
-    broken(
-        "gpu-quota-above-plan",
-        "a node's GPUs more",
-        _quota(104),
-        stack="spot",
+    _ABOVE_PLAN.sound("less than the plan", _quota(8)),
+    _ABOVE_PLAN.sound("no GPUs counted", put(QUOTA, "spec.hard", value={"pods": "10"}), stack="dev"),
+    _ABOVE_PLAN.sound("replicas of another owner", _quota(960), drop(DEPLOYMENT, "spec.replicas"), stack="dev"),
+    _ABOVE_PLAN.sound("another namespace's", _quota(960), put(QUOTA, "metadata.namespace", value="other"), stack="dev"),
+    _ABOVE_PLAN.sound("room for an autoscaler", _quota(104), spareGpus=8.0),
+    _BENCHMARK.broken(
+        "a fleet that went into production with its benchmark", _environment("production"), stack="gateway"
     ),
-    broken(
-        "gpu-quota-above-plan",
-        "a node's GPUs more, by limits",
-        put(QUOTA, "spec.hard", value={"limits.nvidia.com/gpu": "104"}),
-        stack="spot",
-    ),
-    sound("gpu-quota-above-plan", "less than the plan", _quota(8), stack="spot"),
-    sound("gpu-quota-above-plan", "no GPUs counted", put(QUOTA, "spec.hard", value={"pods": "10"})),
-    sound("gpu-quota-above-plan", "replicas of another owner", _quota(960), drop(DEPLOYMENT, "spec.replicas")),
-    sound("gpu-quota-above-plan", "another namespace's", _quota(960), put(QUOTA, "metadata.namespace", value="other")),
-    sound("gpu-quota-above-plan", "room for an autoscaler", _quota(104), stack="spot", spareGpus=8.0),
-    broken(
-        "benchmark-in-production",
-        "a fleet that went into production with its benchmark",
-        _environment("production"),
-        stack="gateway",
-    ),
-    broken(
-        "benchmark-in-production",
+    _BENCHMARK.broken(
         "the labels of the Google provider say it",
         put("google", "defaultLabels", value='{"environment": "production"}'),
         stack="gateway",
     ),
-    broken("benchmark-in-production", "the stack's name says it", _relabelled, _BENCH, stack="prod"),
+    _BENCHMARK.broken("the stack's name says it", _relabelled, _BENCH, stack="prod"),
     *(
-        broken("benchmark-in-production", " ".join(words), _job(*words), stack="cud")
+        _BENCHMARK.broken(" ".join(words), _job(*words), stack="cud")
         for words in (
             ("python3", "-m", "pod_scripts.launch_clients"),
             ("python", "benchmark_serving.py"),
@@ -202,18 +158,12 @@ CASES = (
             ("sh", "-c", "vllm bench serve --model m"),
         )
     ),
-    sound("benchmark-in-production", "a stopped Job", _job("guidellm", parallelism=0), stack="cud"),
-    broken("batch-without-ceiling", "no amount", drop(SCALER, "metadata.annotations"), stack="batch"),
-    broken(
-        "batch-without-ceiling",
-        "an amount that is none",
-        put(SCALER, "metadata.annotations", BATCH_MAX_USD, value="much"),
-        stack="batch",
-    ),
-    broken("batch-without-ceiling", "a hundred servers", drop(SCALER, "spec.maxReplicaCount"), stack="batch"),
-    sound("batch-without-ceiling", "more servers", put(SCALER, "spec.maxReplicaCount", value=8.0), stack="batch"),
-    sound(
-        "batch-without-ceiling",
+    _BENCHMARK.sound("a stopped Job", _job("guidellm", parallelism=0), stack="cud"),
+    _BATCH.broken("no amount", drop(SCALER, "metadata.annotations")),
+    _BATCH.broken("an amount that is none", put(SCALER, "metadata.annotations", BATCH_MAX_USD, value="much")),
+    _BATCH.broken("a hundred servers", drop(SCALER, "spec.maxReplicaCount")),
+    _BATCH.sound("more servers", put(SCALER, "spec.maxReplicaCount", value=8.0)),
+    _BATCH.sound(
         "a spending guard that pauses",
         put(SCALER, "spec.triggers.0.type", value=POD_COUNT),
         change("Deployment/spending", _pauses),

@@ -10,10 +10,12 @@ from tests.policy.case import (
     FIREWALL,
     SERVICE,
     Edit,
+    Rule,
     append,
     broken,
     delete,
     drop,
+    google,
     new,
     options,
     put,
@@ -36,31 +38,26 @@ def _from(*peers: Any) -> Edit:
     return put(_POLICY, "spec.ingress.0.from", value=list(peers))
 
 
-def _compute(kind: str, **props: Any) -> Edit:
-    return new("by-hand", f"gcp:compute/{kind[0].lower()}{kind[1:]}:{kind}", props)
-
+_OPEN = Rule("cluster-open")
+_SPACE = Rule("namespace-without-network-policy")
+_ADMIN = Rule("cluster-admin-bound", stack="prod")
 
 CASES = (
-    broken(
-        "cluster-open",
+    _OPEN.broken(
         "certificates for clients",
         put(CLUSTER, "masterAuth.clientCertificateConfig", value={"issueClientCertificate": True}),
     ),
-    broken("cluster-open", "no word of private nodes", drop(CLUSTER, "privateClusterConfig")),
-    broken("cluster-open", "endpoints as they come", drop(CLUSTER, "controlPlaneEndpointsConfig")),
-    broken("cluster-open", "the IP endpoint for half the world", _BY_IP, _networks("128.0.0.0/1")),
-    broken("cluster-open", "Google's customers", _BY_IP, _networks("192.0.2.0/24", gcpPublicCidrsAccessEnabled=True)),
-    broken(
-        "cluster-open",
+    _OPEN.broken("no word of private nodes", drop(CLUSTER, "privateClusterConfig")),
+    _OPEN.broken("endpoints as they come", drop(CLUSTER, "controlPlaneEndpointsConfig")),
+    _OPEN.broken("the IP endpoint for half the world", _BY_IP, _networks("128.0.0.0/1")),
+    _OPEN.broken("Google's customers", _BY_IP, _networks("192.0.2.0/24", gcpPublicCidrsAccessEnabled=True)),
+    _OPEN.broken(
         "a pool with public nodes",
         new("pool", "gcp:container/nodePool:NodePool", {"networkConfig": {"enablePrivateNodes": False}}),
     ),
-    sound("cluster-open", "an office", _BY_IP, _networks("192.0.2.0/24")),
-    sound(
-        "cluster-open",
-        "nobody by IP from outside",
-        _BY_IP,
-        put(CLUSTER, "privateClusterConfig.enablePrivateEndpoint", value=True),
+    _OPEN.sound("an office", _BY_IP, _networks("192.0.2.0/24")),
+    _OPEN.sound(
+        "nobody by IP from outside", _BY_IP, put(CLUSTER, "privateClusterConfig.enablePrivateEndpoint", value=True)
     ),
     broken(
         "cluster-unprotected", "the provider's lock off", put(CLUSTER, "deletionProtection", value=False), stack="cud"
@@ -99,31 +96,24 @@ CASES = (
     sound("firewall-open", "a ping", append(FIREWALL, "allows", {"protocol": "icmp"}), stack="gateway"),
     broken("service-open", "a port of each node", put(SERVICE, "spec.type", value="NodePort")),
     broken("service-open", "an external load balancer", put(SERVICE, "spec.type", value="LoadBalancer")),
-    broken("service-open", "a forwarding rule", _compute("ForwardingRule", target="t")),
-    broken("service-open", "an address", _compute("Instance", networkInterfaces=[{"accessConfigs": [{}]}])),
+    broken("service-open", "a forwarding rule", google("compute/ForwardingRule", target="t")),
+    broken("service-open", "an address", google("compute/Instance", networkInterfaces=[{"accessConfigs": [{}]}])),
     broken(
         "service-open",
         "any customer's project",
         new("a", SERVICE_ATTACHMENT, {"connectionPreference": "ACCEPT_AUTOMATIC"}),
     ),
     sound("service-open", "an address for each pod", put(SERVICE, "spec.clusterIP", value="None")),
-    sound("service-open", "a rule of the VPC", _compute("ForwardingRule", loadBalancingScheme="INTERNAL_MANAGED")),
-    broken("namespace-without-network-policy", "the default deny deleted", delete(_DENY), stack="cud"),
-    broken("namespace-without-network-policy", "one that lets all in", put(_DENY, "spec.ingress", value=[{}])),
-    broken(
-        "namespace-without-network-policy",
-        "a policy for some pods",
-        put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}}),
-    ),
-    broken("namespace-without-network-policy", "elsewhere", put(_DENY, "metadata.namespace", value="other")),
-    broken(
-        "namespace-without-network-policy",
-        "servers in the namespace of everybody",
-        put(DEPLOYMENT, "metadata.namespace", value="default"),
-    ),
-    sound("namespace-without-network-policy", "another stack's namespace", delete("Namespace", _DENY)),
     sound(
-        "namespace-without-network-policy",
+        "service-open", "a rule of the VPC", google("compute/ForwardingRule", loadBalancingScheme="INTERNAL_MANAGED")
+    ),
+    _SPACE.broken("the default deny deleted", delete(_DENY), stack="cud"),
+    _SPACE.broken("one that lets all in", put(_DENY, "spec.ingress", value=[{}])),
+    _SPACE.broken("a policy for some pods", put(_DENY, "spec.podSelector", value={"matchLabels": {"app": "server"}})),
+    _SPACE.broken("elsewhere", put(_DENY, "metadata.namespace", value="other")),
+    _SPACE.broken("servers in the namespace of everybody", put(DEPLOYMENT, "metadata.namespace", value="default")),
+    _SPACE.sound("another stack's namespace", delete("Namespace", _DENY)),
+    _SPACE.sound(
         "a namespace of the system",
         new("system", "kubernetes:core/v1:Namespace", {"metadata": {"name": "kube-system"}}),
     ),
@@ -134,31 +124,23 @@ CASES = (
     broken("network-policy-wide", "a peer without a name", _from({})),
     sound("network-policy-wide", "pods of the namespace", _from({"podSelector": {}})),
     sound("network-policy-wide", "one network", _from({"ipBlock": {"cidr": "10.0.0.0/8"}}), stack="cud"),
-    broken(
-        "cluster-admin-bound",
-        "a pod that administers the cluster",
-        put("ClusterRoleBinding", "roleRef.name", value="cluster-admin"),
-        stack="prod",
+    _ADMIN.broken(
+        "a pod that administers the cluster", put("ClusterRoleBinding", "roleRef.name", value="cluster-admin")
     ),
-    broken(
-        "cluster-admin-bound",
+    _ADMIN.broken(
         "everyone with a name",
         put("ClusterRoleBinding", "subjects.0", value={"kind": "Group", "name": "system:authenticated"}),
-        stack="prod",
     ),
-    broken(
-        "cluster-admin-bound", "all of everything", put("ClusterRole", "rules.0.verbs", value=["*"]),
-        put("ClusterRole", "rules.0.resources", value=["*"]), stack="prod",
+    _ADMIN.broken(
+        "all of everything",
+        put("ClusterRole", "rules.0.verbs", value=["*"]),
+        put("ClusterRole", "rules.0.resources", value=["*"]),
     ),
-    broken("cluster-admin-bound", "a role for itself", put("ClusterRole", "rules.0.verbs", value=["bind"]), stack="prod"),
-    sound(
-        "cluster-admin-bound",
+    _ADMIN.broken("a role for itself", put("ClusterRole", "rules.0.verbs", value=["bind"])),
+    _ADMIN.sound(
         "a person administers the cluster",
         put("ClusterRoleBinding", "roleRef.name", value="cluster-admin"),
         put("ClusterRoleBinding", "subjects.0", value={"kind": "User", "name": "a@b.c"}),
-        stack="prod",
     ),
-    sound(
-        "cluster-admin-bound", "a pod that reads", put("ClusterRoleBinding", "roleRef.name", value="view"), stack="prod"
-    ),
-)  # fmt: skip
+    _ADMIN.sound("a pod that reads", put("ClusterRoleBinding", "roleRef.name", value="view")),
+)

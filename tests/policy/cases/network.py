@@ -14,6 +14,7 @@ from tests.policy.case import (
     SERVICE,
     Edit,
     Props,
+    Rule,
     append,
     broken,
     delete,
@@ -127,6 +128,9 @@ _PLATFORM = delete(_NETWORK_API, CLUSTER, "Subnetwork/nodes", PROXY_SUBNET)
 _WITHOUT_POLICIES = delete("HealthCheckPolicy", _BACKEND)
 
 
+_INTERNET = Rule("open-to-the-internet", stack="gateway")
+_CLEAR_TEXT = Rule("public-in-clear-text", stack="gateway")
+
 CASES = (
     *(_sound(rule, "a guest of another stack's platform", _PLATFORM) for rule in _RULES),
     *(
@@ -164,60 +168,30 @@ CASES = (
     _sound("epp-undersized", "half a CPU, agreed", _SMALL_PICKER, cpu=0.5),
     _broken("epp-replicas-are-standby", "three pickers", put(_POOL, f"{_EPP}.replicas", value=3)),
     _broken("epp-replicas-are-standby", "a pool without the chart", *_OWN_POOL, stack="dev"),
-    _broken(
-        "open-to-the-internet",
-        "an external load balancer, written manually",
-        put(SERVICE, "spec.type", value="LoadBalancer"),
-        stack="spot",
+    _INTERNET.broken(
+        "an external load balancer, written manually", put(SERVICE, "spec.type", value="LoadBalancer"), stack="spot"
     ),
-    _broken(
-        "open-to-the-internet",
-        "a second, public Service",
-        twin("server-service-by-hand", SERVICE, _public_twin),
-        stack="cud",
-    ),
-    _broken(
-        "open-to-the-internet",
-        "an external class, written manually",
-        _PUBLIC,
-    ),
-    _broken("open-to-the-internet", "an Ingress", _INGRESS, stack="dev"),
-    _broken(
-        "open-to-the-internet", "routers before servers without a key", _PUBLIC, _ROUTER, _TO_ROUTER, *_ROUTERSSERVICES
-    ),
-    _sound(
-        "open-to-the-internet",
-        "routers before servers with a key",
-        _PUBLIC,
-        _KEYED,
-        _ROUTER,
-        _TO_ROUTER,
-        *_ROUTERSSERVICES,
-    ),
-    _sound("open-to-the-internet", "a key", _PUBLIC, _KEYED),
-    _sound("open-to-the-internet", "a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),
-    _sound(
-        "open-to-the-internet",
+    _INTERNET.broken("a second, public Service", twin("server-service-by-hand", SERVICE, _public_twin), stack="cud"),
+    _INTERNET.broken("an external class, written manually", _PUBLIC),
+    _INTERNET.broken("an Ingress", _INGRESS, stack="dev"),
+    _INTERNET.broken("routers before servers without a key", _PUBLIC, _ROUTER, _TO_ROUTER, *_ROUTERSSERVICES),
+    _INTERNET.sound("routers before servers with a key", _PUBLIC, _KEYED, _ROUTER, _TO_ROUTER, *_ROUTERSSERVICES),
+    _INTERNET.sound("a key", _PUBLIC, _KEYED),
+    _INTERNET.sound("a key behind a load balancer", _BALANCED, _KEYED, stack="dev"),
+    _INTERNET.sound(
         "a key that a script reads",
         _PUBLIC,
         put(
             DEPLOYMENT, f"{CONTAINER}.command", value=["python3", "-c", "...", "VLLM_API_KEY", "/key", "vllm", "serve"]
         ),
     ),
-    _sound(
-        "open-to-the-internet",
-        "Google's proxy asks",
-        _PUBLIC,
-        put(_BACKEND, "spec.default.iap", value={"enabled": True}),
-    ),
-    _sound(
-        "open-to-the-internet",
+    _INTERNET.sound("Google's proxy asks", _PUBLIC, put(_BACKEND, "spec.default.iap", value={"enabled": True})),
+    _INTERNET.sound(
         "an authorisation policy asks",
         _PUBLIC,
         _kubernetes("a", "networking.gke.io/v1:GCPAuthzPolicy", {"targetRefs": [{"name": "inference-gateway"}]}),
     ),
-    _sound(
-        "open-to-the-internet",
+    _INTERNET.sound(
         "an Ingress of the VPC",
         _kubernetes(
             "door",
@@ -240,16 +214,13 @@ CASES = (
         _sound("unguarded-paths-public", path, _PUBLIC, _KEYED, _path(path))
         for path in ("/v1", "/v1/", "/v1/chat/completions")
     ),
-    _broken(
-        "public-in-clear-text",
+    _CLEAR_TEXT.broken(
         "an external class, written manually",
         put(_GATEWAY, "spec.gatewayClassName", value=_EXTERNAL),
         append(_GATEWAY, "spec.listeners", {"name": "https", "protocol": "HTTPS", "port": 443}),
     ),
-    _broken("public-in-clear-text", "a load balancer of its own", _BALANCED, stack="dev"),
-    _broken("public-in-clear-text", "a route on both listeners of a host name", _PUBLIC, *_NAMED),
-    _sound(
-        "public-in-clear-text", "a route on the HTTPS listener, a redirect on the other", _PUBLIC, *_NAMED, _ON_HTTPS
-    ),
-    _sound("public-in-clear-text", "HTTPS", _PUBLIC, put(_GATEWAY, "spec.listeners.0.protocol", value="HTTPS")),
+    _CLEAR_TEXT.broken("a load balancer of its own", _BALANCED, stack="dev"),
+    _CLEAR_TEXT.broken("a route on both listeners of a host name", _PUBLIC, *_NAMED),
+    _CLEAR_TEXT.sound("a route on the HTTPS listener, a redirect on the other", _PUBLIC, *_NAMED, _ON_HTTPS),
+    _CLEAR_TEXT.sound("HTTPS", _PUBLIC, put(_GATEWAY, "spec.listeners.0.protocol", value="HTTPS")),
 )

@@ -9,6 +9,7 @@ from tests.policy.case import (
     DEPLOYMENT,
     HERE,
     Edit,
+    Rule,
     broken,
     delete,
     drop,
@@ -62,24 +63,18 @@ _RULES = (
     "probe-shorter-than-loading",
 )
 
+_SURGE = Rule("surge-on-whole-node-pods")
+_NO_BUDGET = Rule("no-disruption-budget")
+_PROBE = Rule("probe-shorter-than-loading")
+
 CASES = (
     *(sound(rule, "pods without GPUs", _WEB) for rule in _RULES),
     *(sound(rule, "replicas of another owner", _EXTERNAL, stack="spot") for rule in _RULES),
     *(sound(rule, f"{count} replicas", _replicas(count), stack="spot") for rule in _RULES for count in (0, 1)),
-    broken(
-        "surge-on-whole-node-pods",
-        "no strategy at all",
-        drop(DEPLOYMENT, _STRATEGY),
-        stack="gateway",
-    ),
-    broken("surge-on-whole-node-pods", "one pod", _surge(1), stack="spot"),
-    broken(
-        "surge-on-whole-node-pods",
-        "a fifth",
-        _surge("20%"),
-        stack="spot",
-    ),
-    sound("surge-on-whole-node-pods", "half a node", _surge(1), gpus=16),
+    _SURGE.broken("no strategy at all", drop(DEPLOYMENT, _STRATEGY), stack="gateway"),
+    _SURGE.broken("one pod", _surge(1), stack="spot"),
+    _SURGE.broken("a fifth", _surge("20%"), stack="spot"),
+    _SURGE.sound("half a node", _surge(1), gpus=16),
     broken("recreate-on-many-replicas", "Recreate, written manually", _RECREATE, stack="cud"),
     broken(
         "recreate-on-many-replicas",
@@ -88,29 +83,18 @@ CASES = (
         options(DEPLOYMENT, ignore_changes=("spec.replicas",)),
         _RECREATE,
     ),
-    broken(
-        "no-disruption-budget",
-        "the budget deleted",
-        delete(_BUDGET),
-        stack="gateway",
-    ),
-    broken(
-        "no-disruption-budget",
-        "a budget that lets all go",
-        put(_BUDGET, "spec.maxUnavailable", value="100%"),
-        stack="cud",
-    ),
-    broken("no-disruption-budget", "eleven may go", _lets_go(maxUnavailable=11), stack="spot"),
+    _NO_BUDGET.broken("the budget deleted", delete(_BUDGET), stack="gateway"),
+    _NO_BUDGET.broken("a budget that lets all go", put(_BUDGET, "spec.maxUnavailable", value="100%"), stack="cud"),
+    _NO_BUDGET.broken("eleven may go", _lets_go(maxUnavailable=11), stack="spot"),
     *(
-        broken("no-disruption-budget", f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
+        _NO_BUDGET.broken(f"an autoscaler's fleet: {what}", _lets_go(**limit), stack="prod")
         for what, limit in {
             "its minimum": {"maxUnavailable": 2},
             "all": {"maxUnavailable": "100%"},
             "none stays": {"minAvailable": 0},
         }.items()
     ),
-    sound(
-        "no-disruption-budget",
+    _NO_BUDGET.sound(
         "a selector of expressions",
         put(
             _BUDGET,
@@ -119,19 +103,13 @@ CASES = (
         ),
         stack="spot",
     ),
-    broken(
-        "probe-shorter-than-loading",
-        "five minutes",
-        put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30),
-    ),
-    sound(
-        "probe-shorter-than-loading",
+    _PROBE.broken("five minutes", put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30)),
+    _PROBE.sound(
         "thirty tries for a small model",
         put(DEPLOYMENT, f"{CONTAINER}.startupProbe.failureThreshold", value=30),
         loadingSeconds=300,
     ),
-    broken(
-        "probe-shorter-than-loading",
+    _PROBE.broken(
         "a liveness probe that waits two minutes",
         _NO_STARTUP,
         put(DEPLOYMENT, f"{CONTAINER}.livenessProbe", value={"initialDelaySeconds": 120}),

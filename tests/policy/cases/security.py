@@ -11,15 +11,13 @@ from tests.policy.case import (
     DEPLOYMENT,
     NODES_GRANT,
     Edit,
-    Props,
-    append,
+    Rule,
     broken,
     drop,
-    flag,
+    google,
     new,
     put,
     sound,
-    variable,
 )
 from tokens import SECRET
 
@@ -27,7 +25,6 @@ _DEFAULTS = "clusterAutoscaling.autoProvisioningDefaults"
 # Put together here: a checker of the repository must not take them for real ones.
 _TOKEN = "hf_" + "aBcDeFgH" * 5
 _KEY = "correct-horse-" + "battery-staple"
-_PASSWORD = "swordfish" + "-17"
 
 
 def _in_server(path: str, value: Any) -> Edit:
@@ -46,56 +43,22 @@ def _annotated(text: str) -> Edit:
     return put(DEPLOYMENT, "metadata.annotations.note", value=text)
 
 
-def _made(kind: str, props: Props) -> Edit:
-    """One more resource of Google Cloud."""
-    return new("by-hand", f"gcp:{kind}", props)
-
-
 _PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n"
 _BOT = "serviceAccount:bot@p.iam.gserviceaccount.com"
 
+_PLAIN = Rule("secret-in-plain-text")
+_BROAD = Rule("broad-roles")
+_GRANT = Rule("public-grant", stack="spot")
+
 SECRETS = (
-    broken(
-        "secret-in-plain-text",
+    _PLAIN.broken(
         "a token in an annotation",
         put(DEPLOYMENT, "metadata.annotations.note", value=f"download with {_TOKEN}"),
         stack="cud",
         unspeakable=_TOKEN,
     ),
-    broken(
-        "secret-in-plain-text",
-        "a key in a variable of its name",
-        variable(DEPLOYMENT, "VLLM_API_KEY", _KEY),
-        stack="spot",
-        unspeakable=_KEY,
-    ),
-    broken(
-        "secret-in-plain-text",
-        "a key as a word of its own",
-        flag(DEPLOYMENT, "--api-key"),
-        append(DEPLOYMENT, f"{CONTAINER}.args", _KEY),
-        unspeakable=_KEY,
-    ),
-    broken(
-        "secret-in-plain-text",
-        "the key in the header of a probe",
-        put(
-            DEPLOYMENT,
-            f"{CONTAINER}.readinessProbe.httpGet.httpHeaders",
-            value=[{"name": "Authorization", "value": f"Bearer {_KEY}"}],
-        ),
-        stack="gateway",
-        unspeakable=_KEY,
-    ),
-    broken(
-        "secret-in-plain-text",
-        "a password in the address of a mirror",
-        put("Job/weights", f"{CONTAINER}.env.2.value", value=f"https://fleet:{_PASSWORD}@mirror.example.com"),
-        stack="cud",
-        unspeakable=_PASSWORD,
-    ),
     *(
-        broken("secret-in-plain-text", what, edit, unspeakable=secret)
+        _PLAIN.broken(what, edit, unspeakable=secret)
         for what, edit, secret in (
             ("a token in an option", _args(f"--hf={_TOKEN}"), _TOKEN),
             ("a key behind =", _args(f"--api-key={_KEY}"), _KEY),
@@ -119,7 +82,7 @@ SECRETS = (
         )
     ),
     *(
-        sound("secret-in-plain-text", what, edit)
+        _PLAIN.sound(what, edit)
         for what, edit in (
             ("a variable in place of a key", _args("--api-key=$(KEY)", "--max-num-batched-tokens=8192")),
             ("a shell's variable", _args("--api-key", "$KEY")),
@@ -131,7 +94,7 @@ SECRETS = (
             ("an image's digest", _annotated("oci://registry.k8s.io/a/b:v1@sha256:0")),
             ("a repository", _annotated("git@github.com:a/b")),
             ("a Secret", new("s", SECRET, {"stringData": {"t": _TOKEN}})),
-            ("a version of a secret", _made("secretmanager/secretVersion:SecretVersion", {"secretData": _TOKEN})),
+            ("a version of a secret", google("secretmanager/SecretVersion", secretData=_TOKEN)),
             ("a provider", new("k", "pulumi:providers:kubernetes", {"kubeconfig": _PEM})),
         )
     ),
@@ -142,71 +105,53 @@ _RESULTS = "BucketIAMMember/results"
 _POOLS = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools"
 
 ACCESS = (
-    broken("broad-roles", "nodes that read every bucket", put(NODES_GRANT, "role", value="roles/storage.admin")),
-    broken("broad-roles", "a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
-    broken(
-        "broad-roles",
+    _BROAD.broken("nodes that read every bucket", put(NODES_GRANT, "role", value="roles/storage.admin")),
+    _BROAD.broken("a machine that owns the project", _OWNER, put(NODES_GRANT, "member", value=_BOT)),
+    _BROAD.broken(
         "a workload that edits the project",
-        _made(
-            "projects/iAMBinding:IAMBinding",
-            {"role": "roles/editor", "members": ["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"]},
+        google(
+            "projects/IAMBinding",
+            role="roles/editor",
+            members=["user:a@b.c", "principal://iam.googleapis.com/projects/1/x"],
         ),
     ),
-    broken(
-        "broad-roles",
-        "a benchmark that may delete its bucket",
-        put(_RESULTS, "role", value="roles/storage.admin"),
-        stack="spot",
+    _BROAD.broken(
+        "a benchmark that may delete its bucket", put(_RESULTS, "role", value="roles/storage.admin"), stack="spot"
     ),
-    sound("broad-roles", "a person", _OWNER, put(NODES_GRANT, "member", value="user:a@b.c")),
-    sound(
-        "broad-roles",
+    _BROAD.sound("a person", _OWNER, put(NODES_GRANT, "member", value="user:a@b.c")),
+    _BROAD.sound(
         "a role of nodes, agreed",
         put(NODES_GRANT, "role", value="roles/storage.admin"),
         nodeRoles=[*NODE_ROLES, "roles/storage.admin"],
     ),
-    sound(
-        "broad-roles",
-        "a machine's role, agreed",
-        _OWNER,
-        put(NODES_GRANT, "member", value=_BOT),
-        agreed=[f"roles/owner {_BOT}"],
+    _BROAD.sound(
+        "a machine's role, agreed", _OWNER, put(NODES_GRANT, "member", value=_BOT), agreed=[f"roles/owner {_BOT}"]
     ),
-    sound("broad-roles", "another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
-    broken("long-lived-key", "a key", _made("serviceaccount/key:Key", {"serviceAccountId": "a"})),
-    broken("long-lived-key", "a key for every API", _made("projects/apiKey:ApiKey", {"name": "a"})),
+    _BROAD.sound("another role of nodes", put(NODES_GRANT, "role", value="roles/monitoring.viewer")),
+    broken("long-lived-key", "a key", google("serviceaccount/Key", serviceAccountId="a")),
+    broken("long-lived-key", "a key for every API", google("projects/ApiKey", name="a")),
     broken("long-lived-key", "a token", new("t", SECRET, {"type": "kubernetes.io/service-account-token"})),
-    sound("long-lived-key", "an account", _made("serviceaccount/account:Account", {"accountId": "a"})),
+    sound("long-lived-key", "an account", google("serviceaccount/Account", accountId="a")),
     broken("node-account-default", "the account removed", drop(CLUSTER, f"{_DEFAULTS}.serviceAccount"), stack="spot"),
     broken("node-account-default", "the default one", put(CLUSTER, f"{_DEFAULTS}.serviceAccount", value="default")),
-    broken("node-account-default", "a pool", _made("container/nodePool:NodePool", {"nodeConfig": {}})),
-    sound("node-account-default", "pools say it", _made("container/cluster:Cluster", {"removeDefaultNodePool": True})),
-    broken(
-        "public-grant",
-        "every pod of the project",
-        put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*"),
-        stack="spot",
-    ),
-    broken("public-grant", "any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers"), stack="spot"),
+    broken("node-account-default", "a pool", google("container/NodePool", nodeConfig={})),
+    sound("node-account-default", "pools say it", google("container/Cluster", removeDefaultNodePool=True)),
+    _GRANT.broken("every pod of the project", put(_RESULTS, "member", value=f"{_POOLS}/p.svc.id.goog/*")),
+    _GRANT.broken("any Google account", put(_RESULTS, "member", value="allAuthenticatedUsers")),
     *(
-        broken("public-grant", f"{kind.rpartition(':')[2]} of {', '.join(props)}", _made(kind, props))
+        _GRANT.broken(f"{kind.rpartition('/')[2]} of {', '.join(props)}", google(kind, **props), stack="dev")
         for kind, props in (
-            ("storage/bucketIAMBinding:BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
-            ("storage/bucketACL:BucketACL", {"roleEntities": ["READER:allUsers"]}),
-            ("storage/bucketACL:BucketACL", {"predefinedAcl": "publicRead"}),
-            ("storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
+            ("storage/BucketIAMBinding", {"role": "r", "members": ["allUsers"]}),
+            ("storage/BucketACL", {"roleEntities": ["READER:allUsers"]}),
+            ("storage/BucketACL", {"predefinedAcl": "publicRead"}),
+            ("storage/BucketAccessControl", {"entity": "allUsers", "role": "READER"}),
         )
     ),
-    sound(
-        "public-grant",
-        "one repository's pipeline",
-        put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b"),
-        stack="spot",
-    ),
-    sound(
-        "public-grant",
+    _GRANT.sound("one repository's pipeline", put(_RESULTS, "member", value=f"{_POOLS}/p/attribute.repository/a/b")),
+    _GRANT.sound(
         "a company, behind Identity-Aware Proxy",
-        _made("iap/webIamMember:WebIamMember", {"role": "roles/iap.httpsResourceAccessor", "member": "domain:a.b"}),
+        google("iap/WebIamMember", role="roles/iap.httpsResourceAccessor", member="domain:a.b"),
+        stack="dev",
     ),
 )
 

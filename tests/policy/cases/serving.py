@@ -13,6 +13,7 @@ from tests.policy.case import (
     Case,
     Edit,
     Resources,
+    Rule,
     broken,
     drop,
     find,
@@ -61,17 +62,12 @@ def _model(name: str) -> Edit:
     return put(DEPLOYMENT, f"{CONTAINER}.args.0", value=name)
 
 
+_REFUSED = Rule("flags-vllm-refuses")
+
 OF_RESOURCES = (
-    broken(
-        "flags-vllm-refuses", "a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"
-    ),
-    broken("flags-vllm-refuses", "an option of former releases", flag(DEPLOYMENT, "--disable-log-requests")),
-    sound(
-        "flags-vllm-refuses",
-        "a release that is not known",
-        flag(DEPLOYMENT, "--new=1"),
-        _runs("vllm/vllm-openai:v0.25.0"),
-    ),
+    _REFUSED.broken("a switch with a value", flag(DEPLOYMENT, "--enable-prefix-caching=true"), stack="cud"),
+    _REFUSED.broken("an option of former releases", flag(DEPLOYMENT, "--disable-log-requests")),
+    _REFUSED.sound("a release that is not known", flag(DEPLOYMENT, "--new=1"), _runs("vllm/vllm-openai:v0.25.0")),
     broken("image-not-pinned", "the tag alone, of a release with a digest", _runs(_image("v0.18.1"))),
     broken(
         "image-not-pinned",

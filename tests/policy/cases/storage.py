@@ -13,6 +13,7 @@ from tests.policy.case import (
     Edit,
     Props,
     Resources,
+    Rule,
     append,
     broken,
     change,
@@ -75,51 +76,36 @@ def _second_reader(resources: Resources) -> None:
     append("Job/benchmark", f"{POD}.volumes", volume)(resources)
 
 
+_WRITABLE = Rule("reader-mounts-writable")
+_WEIGHTS = Rule("weights-unprotected")
+
 CASES = (
-    broken("reader-mounts-writable", "the claim is attached for writing", _ATTACHED_FOR_WRITING, stack="spot"),
-    broken("reader-mounts-writable", "a mount is writable", change(DEPLOYMENT, _writable_mount), stack="cud"),
-    broken("reader-mounts-writable", "another pod attaches the claim for writing", _second_reader, stack="spot"),
-    broken(
-        "reader-mounts-writable",
-        "the weights of another stack",
-        _claim(lambda claim: claim.update(claimName="theirs", readOnly=False)),
+    _WRITABLE.broken("the claim is attached for writing", _ATTACHED_FOR_WRITING, stack="spot"),
+    _WRITABLE.broken("a mount is writable", change(DEPLOYMENT, _writable_mount), stack="cud"),
+    _WRITABLE.broken("another pod attaches the claim for writing", _second_reader, stack="spot"),
+    _WRITABLE.broken(
+        "the weights of another stack", _claim(lambda claim: claim.update(claimName="theirs", readOnly=False))
     ),
-    sound(
-        "reader-mounts-writable",
+    _WRITABLE.sound(
         "a claim of that name in another namespace",
         put(_READER, "metadata.namespace", value="other"),
         _ATTACHED_FOR_WRITING,
         put(DEPLOYMENT, f"{CONTAINER}.args.0", value="some/model"),
     ),
-    broken("weights-unprotected", "production's readers have the only copy", _ONLY_COPY, stack="cud"),
-    broken("weights-unprotected", "an image that goes with its claim", _FLEETING, stack="cud"),
-    broken("weights-unprotected", "production by a class's label", _labels("a=b,environment=production"), _FLEETING),
-    broken(
-        "weights-unprotected",
-        "production by a reservation",
-        put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS),
-        _FLEETING,
+    _WEIGHTS.broken("production's readers have the only copy", _ONLY_COPY, stack="cud"),
+    _WEIGHTS.broken("an image that goes with its claim", _FLEETING, stack="cud"),
+    _WEIGHTS.broken("production by a class's label", _labels("a=b,environment=production"), _FLEETING),
+    _WEIGHTS.broken("production by a reservation", put(DEPLOYMENT, f"{POD}.nodeSelector", value=_OURS), _FLEETING),
+    _WEIGHTS.broken(
+        "production by the stack's setting", _labels("environment=staging"), _ONLY_COPY, environment="live"
     ),
-    broken(
-        "weights-unprotected",
-        "production by the stack's setting",
-        _labels("environment=staging"),
-        _ONLY_COPY,
-        environment="live",
-    ),
-    broken("weights-unprotected", "a disk", _disk()),
-    broken("weights-unprotected", "an external image that is deleted with the stack", _image("Delete")),
-    sound("weights-unprotected", "a disk that is kept", _disk(deletionPolicy="ABANDON")),
-    sound("weights-unprotected", "a test", _FLEETING),
-    sound("weights-unprotected", "an image that is there already", _image("Retain")),
-    sound("weights-unprotected", "a protected claim", _FLEETING, options(_READER, protect=True), stack="cud"),
-    sound(
-        "weights-unprotected",
-        "a class that keeps",
-        _ONLY_COPY,
-        put(_READER_CLASS, "reclaimPolicy", value="Retain"),
-        stack="cud",
-    ),
+    _WEIGHTS.broken("a disk", _disk()),
+    _WEIGHTS.broken("an external image that is deleted with the stack", _image("Delete")),
+    _WEIGHTS.sound("a disk that is kept", _disk(deletionPolicy="ABANDON")),
+    _WEIGHTS.sound("a test", _FLEETING),
+    _WEIGHTS.sound("an image that is there already", _image("Retain")),
+    _WEIGHTS.sound("a protected claim", _FLEETING, options(_READER, protect=True), stack="cud"),
+    _WEIGHTS.sound("a class that keeps", _ONLY_COPY, put(_READER_CLASS, "reclaimPolicy", value="Retain"), stack="cud"),
     broken("bucket-loses-results", "they go with their bucket", put(BUCKET, "forceDestroy", value=True)),
     broken("bucket-loses-results", "gone whatever they are", drop(BUCKET, "lifecycleRules.0.condition")),
     broken("bucket-loses-results", "gone in a day", put(BUCKET, "lifecycleRules.0.condition.age", value=1)),

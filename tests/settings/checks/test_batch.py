@@ -17,7 +17,6 @@ from tests.support.settings import make_settings
 
 SCALED: dict[str, Any] = {"server": {"profile": "serve-batch", "scaling": {"mode": "batch", "max": 4}}}
 FIXED: dict[str, Any] = {"server": {"profile": "serve-batch", "replicas": 2}}
-LLM_D = {"enabled": True, "epp": {"release": "llm-d-router-v0.10.0"}}
 
 
 def found(batch: dict[str, Any], stack: dict[str, Any] = SCALED, **sections: Any) -> dict[str, Finding]:
@@ -100,33 +99,33 @@ def test_the_batch_alone_decides_how_many_servers_run(scaling: dict[str, Any], s
     assert (finding.severity, finding.subject) == ("error", f"vllm-fleet:server.scaling.{subject}")
 
 
-def test_a_ceiling_needs_a_known_price_of_the_nodes() -> None:
-    unpriced = {**SCALED, "machine": "a4-highgpu-8g", "zones": ["africa-south1-a"], "region": "africa-south1"}
-    assert found({"maxUsd": 200.0}, unpriced)["batch-counts-no-nodes"].subject == "vllm-fleet:batch.maxUsd"
-    priced = {**unpriced, "capacity": {"mode": "spot", "usdPerNodeHour": 30.0}}
-    assert "batch-counts-no-nodes" not in found({"maxUsd": 200.0}, priced)
-
-
-def test_a_batch_on_a_schedule_waits_for_its_windows_and_a_section_that_is_off_says_so() -> None:
-    night = {"mode": "schedule", "min": 0, "max": 4, "windows": [{"start": "20:00", "end": "24:00", "replicas": 2}]}
-    assert found({}, {"server": {"scaling": night}})["batch-waits-for-windows"].severity == "note"
-    assert found({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}})["without-effect"].severity == "note"
+NIGHT = {"mode": "schedule", "min": 0, "max": 4, "windows": [{"start": "20:00", "end": "24:00", "replicas": 2}]}
+MIXED = {"gateway": {"enabled": True}, "rollout": {"engine": {"maxNumSeqs": 64}, "weight": 10}}
+UNPRICED = {**SCALED, "machine": "a4-highgpu-8g", "zones": ["africa-south1-a"], "region": "africa-south1"}
+PRICED = {**UNPRICED, "capacity": {"mode": "spot", "usdPerNodeHour": 30.0}}
+STAY = {"batch-servers-stay": "note"}
 
 
 @each_row(
-    "stack",
-    [FIXED, {"server": {"replicas": "external"}}, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}],
+    ("batch", "stack", "expected"),
+    [
+        # Servers that are not a batch's alone stay, and are billed.
+        ({}, FIXED, STAY),
+        ({}, {"server": {"replicas": "external"}}, STAY),
+        ({}, {"server": {"scaling": {"mode": "load", "min": 1, "max": 4}}}, STAY),
+        # Two releases behind one gateway answer one batch.
+        ({}, {"server": {"replicas": 2}, **MIXED}, {**STAY, "batch-of-two-releases": "warning"}),
+        ({}, {"server": {"scaling": NIGHT}}, {**STAY, "batch-waits-for-windows": "note"}),
+        ({"enabled": False, "deadline": "8h"}, {"server": {"replicas": 2}}, {"without-effect": "note"}),
+        # A ceiling needs a known price of the nodes.
+        ({"maxUsd": 200.0}, UNPRICED, {"batch-counts-no-nodes": "error"}),
+        ({"maxUsd": 200.0}, PRICED, {}),
+    ],
 )
-def test_servers_that_are_not_a_batchs_alone_stay_and_are_billed(stack: dict[str, Any]) -> None:
-    assert {id_: one.severity for id_, one in found({}, stack).items()} == {"batch-servers-stay": "note"}
-
-
-def test_two_releases_behind_one_gateway_answer_one_batch() -> None:
-    rollout = {"engine": {"maxNumSeqs": 64}, "weight": 10}
-    mixed = found({}, {"server": {"replicas": 2}, "gateway": {"enabled": True}, "rollout": rollout})[
-        "batch-of-two-releases"
-    ]
-    assert mixed.severity == "warning"
+def test_what_a_batch_costs_or_waits_for_is_told(
+    batch: dict[str, Any], stack: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert {id_: one.severity for id_, one in found(batch, stack).items()} == expected
 
 
 @each_row(

@@ -9,10 +9,11 @@ import pytest
 from facts import ledger
 from facts.finding import Finding
 from settings.checks.declared_server import DeclaredServer
-from settings.load import check
+from settings.load import check, parse
 from settings.problems import SettingsError
 from settings.sections.benchmark import Benchmark, Dataset
 from settings.stack_file import read as read_stack_file
+from tests.inventory import ROOT
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
@@ -47,25 +48,6 @@ def test_the_other_workloads_take_no_file(workload: str) -> None:
     assert refused(workload=workload) == set()
 
 
-@each_row(
-    "url",
-    [
-        "http://example.com/x",
-        "gs://bucket",
-        "gs://Bucket/object",
-        "gs://my-traces/2026/11/a b.jsonl",
-        "s3://bucket/key",
-        "requests.jsonl",
-        "https://user@example.com/x",
-        "https:///x",
-        "https://[::1/x",
-    ],
-)
-def test_a_file_is_fetched_over_https_or_from_cloud_storage(url: str) -> None:
-    with pytest.raises(SettingsError, match=r"benchmark\.dataset\.url"):
-        found(workload="trace", dataset={"url": url, "sha256": SHA})
-
-
 def test_a_cloud_storage_url_is_split_into_bucket_and_object() -> None:
     assert Dataset(url="gs://my-traces/2026/11/day.jsonl", sha256=SHA).bucket_and_object == (
         "my-traces",
@@ -75,16 +57,29 @@ def test_a_cloud_storage_url_is_split_into_bucket_and_object() -> None:
     assert refused(workload="trace", dataset={"url": "gs://my-traces/day.jsonl", "sha256": SHA}) == set()
 
 
-@pytest.mark.parametrize("concurrency", [[], [0], ["100"], 100, [100_001], list(range(1, 34))])
-def test_a_sweep_is_a_list_of_whole_numbers(concurrency: Any) -> None:
-    with pytest.raises(SettingsError, match=r"benchmark\.concurrency"):
-        found(concurrency=concurrency)
+URLS = (
+    *(
+        "http://example.com/x",
+        "gs://bucket",
+        "gs://Bucket/object",
+        "gs://my-traces/2026/11/a b.jsonl",
+        "s3://bucket/key",
+    ),
+    *("requests.jsonl", "https://user@example.com/x", "https:///x", "https://[::1/x"),
+)
 
 
-@pytest.mark.parametrize("repeats", [0, 21, 1.5])
-def test_repeats_are_one_to_twenty(repeats: float) -> None:
-    with pytest.raises(SettingsError, match=r"benchmark\.repeats"):
-        found(repeats=repeats)
+@each_row(
+    ("key", "benchmark"),
+    [
+        *(("dataset.url", {"workload": "trace", "dataset": {"url": url, "sha256": SHA}}) for url in URLS),
+        *(("concurrency", {"concurrency": one}) for one in ([], [0], ["100"], 100, [100_001], list(range(1, 34)))),
+        *(("repeats", {"repeats": one}) for one in (0, 21, 1.5)),
+    ],
+)
+def test_a_value_outside_its_range_is_refused_by_its_key(key: str, benchmark: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=rf"benchmark\.{key}"):
+        found(**benchmark)
 
 
 def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() -> None:
@@ -98,60 +93,52 @@ def test_a_load_above_what_the_scheduler_admits_repeats_the_articles_lesson() ->
     assert "sequences-below-load" not in found(enabled=False, concurrency=[admitted + 1])
 
 
-def test_one_pod_has_ports_for_so_many_connections_and_vcpus_for_so_many_clients() -> None:
-    def ids(replicas: int, **benchmark: Any) -> set[str]:
-        settings = make_settings(server={"replicas": replicas}, benchmark={"enabled": True, **benchmark})
-        return {one.id for one in check(settings) if one.severity == "error" and "benchmark" in one.subject}
+def context(tokens: int) -> dict[str, Any]:
+    return {"replicas": 1, "engine": {"maxModelLen": tokens}, "needs": {"contextTokens": 1024}}
 
-    assert ids(12) == ids(12, connectionsPerClient=500) == set()
-    assert ids(13) == {"benchmark-connections"}
-    settings = make_settings(server={"replicas": 13}, benchmark={"enabled": True})
-    (found,) = (one for one in check(settings) if one.id == "benchmark-connections")
+
+LONG = {"concurrency": [1, 16, 2000]}
+
+
+@each_row(
+    ("server", "benchmark", "id_", "severity"),
+    [
+        # One pod has ports for so many connections and vCPUs for so many clients.
+        *(({"replicas": 12}, each, "benchmark-connections", None) for each in ({}, {"connectionsPerClient": 500})),
+        *(({"replicas": 12}, each, "benchmark-clients", None) for each in ({}, {"connectionsPerClient": 500})),
+        ({"replicas": 12}, {"connectionsPerClient": 400}, "benchmark-clients", "error"),
+        ({"replicas": 13}, {}, "benchmark-connections", "error"),
+        ({"replicas": 13}, {"enabled": False}, "benchmark-connections", None),
+        ({"replicas": 1}, LONG, "benchmark-takes-long", "warning"),
+        ({"replicas": 1}, {**LONG, "promptsPerClient": 100}, "benchmark-takes-long", None),
+        (context(2048), {"workload": "vllm-1024-512"}, "workload-above-context", "error"),
+        (context(2304), {"workload": "vllm-1024-512"}, "workload-above-context", None),
+        # A paused fleet may keep its benchmark prepared.
+        ({"replicas": 0}, {}, "benchmark-without-server", "error"),
+        ({"replicas": 0}, {"runOnUpdate": False}, "benchmark-without-server", None),
+    ],
+)
+def test_what_a_benchmark_could_not_measure_is_told(
+    server: dict[str, Any], benchmark: dict[str, Any], id_: str, severity: str | None
+) -> None:
+    told = {
+        one.id: one.severity for one in check(make_settings(server=server, benchmark={"enabled": True, **benchmark}))
+    }
+    assert told.get(id_) == severity
+
+
+def test_a_finding_says_how_many_connections_or_tokens_there_would_be() -> None:
+    many = make_settings(server={"replicas": 13}, benchmark={"enabled": True})
+    (connections,) = (one for one in check(many) if one.id == "benchmark-connections")
     for told in ("13 replicas with 2,000 each make 26,000", "1,923 each", "12 replicas"):
-        assert told in found.allowed
-    assert ids(12, connectionsPerClient=400) == {"benchmark-clients"}
-    assert ids(13, enabled=False) == set()
-
-
-def test_requests_longer_than_the_context_are_refused() -> None:
-    def problems(**engine: Any) -> dict[str, Finding]:
-        server = {"replicas": 1, "engine": engine, "needs": {"contextTokens": 1024}}
-        settings = make_settings(server=server, benchmark={"enabled": True, "workload": "vllm-1024-512"})
-        return {problem.id: problem for problem in check(settings)}
-
-    problem = problems(maxModelLen=2048)["workload-above-context"]
-    assert problem.severity == "error"
-    assert "2,304" in problem.allowed
-    assert "workload-above-context" not in problems(maxModelLen=2304)
-
-
-def test_a_sweep_of_a_day_is_a_finding_with_a_shorter_way() -> None:
-    server = {"replicas": 1}
-    slow = make_settings(server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000]})
-    (problem,) = (one for one in check(slow) if one.id == "benchmark-takes-long")
-    assert problem.severity == "warning"
-    quick = make_settings(
-        server=server, benchmark={"enabled": True, "concurrency": [1, 16, 2000], "promptsPerClient": 100}
-    )
-    assert all(one.id != "benchmark-takes-long" for one in check(quick))
-
-
-def test_a_paused_fleet_may_keep_its_benchmark_prepared() -> None:
-    paused: dict[str, Any] = {"server": {"replicas": 0}}
-    prepared = make_settings(**paused, benchmark={"enabled": True, "runOnUpdate": False})
-    assert all(problem.id != "benchmark-without-server" for problem in check(prepared))
-    running = make_settings(**paused, benchmark={"enabled": True})
-    assert any(problem.id == "benchmark-without-server" for problem in check(running))
+        assert told in connections.allowed
+    short = make_settings(server=context(2048), benchmark={"enabled": True, "workload": "vllm-1024-512"})
+    assert "2,304" in next(one.allowed for one in check(short) if one.id == "workload-above-context")
 
 
 @pytest.mark.parametrize("stack", ["dev", "spot", "gateway", "cud"])
 def test_the_stacks_of_this_repository_measure_what_they_say(stack: str) -> None:
-    from pathlib import Path
-
-    from settings.load import parse
-
-    root = Path(__file__).resolve().parents[3]
-    settings = parse(stack, read_stack_file(root, stack).config)
+    settings = parse(stack, read_stack_file(ROOT, stack).config)
     assert [one.id for one in check(settings) if "benchmark" in one.subject and one.severity != "note"] == []
 
 

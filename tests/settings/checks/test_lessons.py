@@ -94,17 +94,6 @@ def test_every_option_that_a_lesson_or_an_exception_names_is_one_of_the_stack_fi
             assert stack_file().path(option).startswith("server.engine.")
 
 
-def test_the_record_repeats_its_lessons_on_purpose_as_findings() -> None:
-    problems = found()
-    assert problems["prefix-cache-never-hits"].severity == "deliberate"
-    assert not [problem for problem in problems.values() if problem.severity == "error"]
-
-
-def test_a_lesson_repeated_by_hand_is_refused() -> None:
-    by_hand = found(server={"engine": {"enablePrefixCaching": True}})["prefix-cache-never-hits"]
-    assert by_hand.severity == "error"
-
-
 ERROR, WARNING = "error", "warning"
 BEFORE_PHASE_4 = {"prefix-caching-with-mtp": ERROR}
 PHASE_1 = BEFORE_PHASE_4 | dict.fromkeys(
@@ -138,12 +127,6 @@ def test_a_phase_of_the_article_is_told_its_lessons_and_the_guide_lists_them(row
         id_: level for level, cell in ((ERROR, refused), (WARNING, warned)) for id_ in re.findall("`(.+?)`", cell)
     }
     assert listed == taught
-
-
-def test_a_release_that_refuses_to_start_is_told_so() -> None:
-    server = {"image": {"tag": "v0.20.2", "digest": DIGEST}, "engine": {"maxModelLen": 4_096, "maxNumSeqs": 8_192}}
-    problems = found(server=server)
-    assert problems["max-num-seqs-refused"].severity == "error"
 
 
 def test_the_articles_printed_flags_are_told_one_way_out() -> None:
@@ -225,28 +208,23 @@ def test_the_mixture_of_experts_runs_kernels_that_write_nothing_into_the_image(
         assert (problem.severity, write in problem.write) == ("error", True)
 
 
-def test_extra_arguments_count() -> None:
-    settings = make_settings(server={"profile": "record", "engine": {"extraArgs": ["--data-parallel-size-local=2"]}})
-    assert DeclaredServer(settings).flags.engines == 2
+def behind(**epp: int) -> dict[str, Any]:
+    return {"gateway": {"enabled": True, **({"epp": epp} if epp else {})}}
 
 
-def test_a_gateway_without_its_subnet_is_refused() -> None:
-    problems = found(gateway={"enabled": True}, network={"proxyOnly": {"enabled": False}})
-    assert problems["gateway-without-proxy-only-subnet"].severity == "error"
-    assert "gateway-without-proxy-only-subnet" not in found(gateway={"enabled": True})
-
-
-@pytest.mark.parametrize(("replicas", "cpu", "level"), [(4, 4, "error"), (3, 4, None), (4, 10, None)])
-def test_a_small_endpoint_picker_is_judged_by_its_connections(replicas: int, cpu: int, level: str | None) -> None:
-    gateway = {"enabled": True, "epp": {"cpu": cpu}}
-    problem = found(gateway=gateway, server={"replicas": replicas}).get("epp-undersized")
+@each_row(
+    ("sections", "id_", "level"),
+    [
+        ({**behind(), "network": {"proxyOnly": {"enabled": False}}}, "gateway-without-proxy-only-subnet", "error"),
+        (behind(), "gateway-without-proxy-only-subnet", None),
+        # A picker is judged by its connections.
+        ({**behind(cpu=4), "server": {"replicas": 4}}, "epp-undersized", "error"),
+        ({**behind(cpu=4), "server": {"replicas": 3}}, "epp-undersized", None),
+        ({**behind(cpu=10), "server": {"replicas": 4}}, "epp-undersized", None),
+        (behind(replicas=2), "epp-replicas-are-standby", "warning"),
+        ({"benchmark": {"enabled": True, "connectionsPerClient": 4000}}, "client-saturates", "error"),
+    ],
+)
+def test_lessons_around_the_servers_are_told(sections: dict[str, Any], id_: str, level: str | None) -> None:
+    problem = found(**sections).get(id_)
     assert (problem and problem.severity) == level
-
-
-def test_endpoint_picker_replicas_are_standby_and_said_to_be() -> None:
-    assert found(gateway={"enabled": True, "epp": {"replicas": 2}})["epp-replicas-are-standby"].severity == "warning"
-
-
-def test_a_benchmark_client_that_saturates_is_refused() -> None:
-    problem = found(benchmark={"enabled": True, "connectionsPerClient": 4000})["client-saturates"]
-    assert problem.severity == "error"

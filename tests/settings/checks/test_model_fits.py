@@ -43,10 +43,6 @@ def test_engines_follow_from_the_split_even_where_it_leaves_gpus(machine: str, r
     assert "cpu-starves-engines" not in {problem.id for problem in check(settings)}
 
 
-def test_on_the_articles_machine_nothing_is_fitted() -> None:
-    assert settings_of("a4-highgpu-8g", mode="spot").serving.fitted == {}
-
-
 def test_what_is_written_stands() -> None:
     engine = {"dataParallelSize": 1, "tensorParallelSize": 8, "attentionBackend": "FLASHINFER"}
     serving = settings_of("a4-highgpu-8g", OTHER, "spot", engine=engine).serving
@@ -59,11 +55,6 @@ def test_prefix_caching_is_no_value_that_follows_from_the_gpus() -> None:
     [told] = [one for one in found if one.id == "profile-on-other-gpus"]
     assert "kvCacheDtype" in told.allowed
     assert "enablePrefixCaching" not in told.allowed
-
-
-def test_ranks_follow_the_tensor_parallel_size() -> None:
-    serving = settings_of("a3-highgpu-8g", OTHER, engine={"tensorParallelSize": 2}).serving
-    assert (serving.engine.data_parallel_size, serving.engine.api_server_count) == (4, 4)
 
 
 @pytest.mark.parametrize(

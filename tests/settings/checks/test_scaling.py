@@ -51,6 +51,7 @@ def test_nothing_speaks_against_bounds_and_windows_that_are_right(scaling: dict[
         (LOAD | {"mode": "schedule"}, "scaling-without-windows", "windows"),
         (LOAD | {"windows": [WINDOW], "timezone": "Europe/Atlantis"}, "scaling-timezone", "timezone"),
         (LOAD | {"windows": [WINDOW | {"end": "06:00"}]}, "scaling-window-backwards", "windows[0].end"),
+        (LOAD | {"windows": [WINDOW | {"end": "07:00"}]}, "scaling-window-backwards", "windows[0].end"),
         (LOAD | {"windows": [WINDOW | {"replicas": 9}]}, "scaling-window-replicas", "windows[0].replicas"),
         (LOAD | {"windows": [WINDOW | {"replicas": 2}]}, "scaling-window-replicas", "windows[0].replicas"),
         (
@@ -65,19 +66,28 @@ def test_what_would_not_scale_is_refused(scaling: dict[str, Any], said: str, pat
     assert (problem.subject, problem.severity) == (f"vllm-fleet:server.scaling.{path}", "error")
 
 
-@pytest.mark.parametrize(("replicas", "told"), [(0, False), ("external", True), (1, True), (12, True)])
-def test_the_number_has_one_owner(replicas: int | str, told: bool) -> None:
-    assert ("replicas-beside-scaling" in found(LOAD, {"replicas": replicas})) is told
+OFF = {"monitoring": {"enabled": False}}
 
 
-def test_load_needs_metrics_and_a_schedule_does_not() -> None:
-    off = {"enabled": False}
-    assert "scaling-without-metrics" in found(LOAD, monitoring=off)
-    assert "scaling-without-metrics" not in found(LOAD | {"mode": "schedule", "windows": [WINDOW]}, monitoring=off)
-
-
-def test_a_guest_of_a_given_cluster_is_told_that_it_needs_keda() -> None:
-    assert found(LOAD, platform={"kubeconfig": "cluster.yaml"})["platform-needs-keda"].severity == "note"
+@each_row(
+    ("scaling", "replicas", "sections", "id_", "level"),
+    [
+        # The number has one owner.
+        *((LOAD, replicas, {}, "replicas-beside-scaling", "error") for replicas in (1, 12)),
+        (LOAD, "external", {}, "replicas-beside-scaling", "warning"),
+        (LOAD, 0, {}, "replicas-beside-scaling", None),
+        ({"mode": "none"}, "external", {}, "replicas-beside-scaling", None),
+        # Load needs metrics, and a schedule does not.
+        (LOAD, None, OFF, "scaling-without-metrics", "error"),
+        (LOAD | {"mode": "schedule", "windows": [WINDOW]}, None, OFF, "scaling-without-metrics", None),
+        (LOAD, None, {"platform": {"kubeconfig": "cluster.yaml"}}, "platform-needs-keda", "note"),
+    ],
+)
+def test_what_stands_beside_an_autoscaler_is_told(
+    scaling: dict[str, Any], replicas: int | str | None, sections: dict[str, Any], id_: str, level: str | None
+) -> None:
+    told = found(scaling, {} if replicas is None else {"replicas": replicas}, **sections).get(id_)
+    assert (told and told.severity) == level
 
 
 def test_the_most_servers_are_what_everything_is_sized_for() -> None:
@@ -144,15 +154,6 @@ def test_a_reservation_costs_as_much_with_few_servers() -> None:
 def test_what_is_shorter_than_a_start_deserves_a_look(scaling: dict[str, Any], id_: str, path: str) -> None:
     problem = found(LOAD | scaling)[id_]
     assert (problem.severity, problem.subject) == ("warning", f"vllm-fleet:server.scaling.{path}")
-
-
-def test_a_window_without_length_is_refused() -> None:
-    assert "scaling-window-backwards" in found(LOAD | {"windows": [WINDOW | {"start": "08:00", "end": "08:00"}]})
-
-
-def test_a_number_left_to_others_beside_an_autoscaler_deserves_a_look() -> None:
-    assert found(LOAD, {"replicas": "external"})["replicas-beside-scaling"].severity == "warning"
-    assert "replicas-beside-scaling" not in found({"mode": "none"}, {"replicas": "external"})
 
 
 @each_row(

@@ -7,75 +7,59 @@ from typing import Any
 import pytest
 
 from settings.problems import SettingsError
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 GKE = "cloud.google.com"
+B200 = {f"{GKE}/gke-accelerator": "nvidia-b200", f"{GKE}/gke-gpu-driver-version": "latest"}
+GPU, SPOT = {"nvidia.com/gpu"}, {"nvidia.com/gpu", f"{GKE}/gke-spot"}
+OURS = {"mode": "reservation", "name": "cal"}
 
 
-def selector(**capacity: Any) -> dict[str, str]:
-    return dict(make_settings(capacity=capacity).placement.node_selector)
+def reserved(**more: str) -> dict[str, str]:
+    """Asked for specifically, with its owner where that is another project."""
+    return {f"{GKE}/reservation-{key}": value for key, value in {"affinity": "specific", "name": "cal", **more}.items()}
 
 
-def test_spot_asks_for_spot_nodes() -> None:
-    placement = make_settings(capacity={"mode": "spot"}).placement
-    assert placement.node_selector == {
-        f"{GKE}/gke-accelerator": "nvidia-b200",
-        f"{GKE}/gke-gpu-driver-version": "latest",
-        f"{GKE}/gke-spot": "true",
-    }
-    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
-    assert placement.interruptible
-    assert placement.price_key == "spot"
-
-
-MODES: tuple[dict[str, Any], ...] = (
-    {"mode": "spot"},
-    {"mode": "flex-start", "runDurationSeconds": 86_400},
-    {"mode": "calendar", "reservation": "cal"},
-    {"mode": "reservation", "name": "cal"},
-    {"mode": "compute-class"},
+@each_row(
+    ("capacity", "selector", "tolerated", "price", "interruptible"),
+    [
+        ({"mode": "spot"}, {**B200, f"{GKE}/gke-spot": "true"}, SPOT, "spot", True),
+        # GKE refuses flex-start together with a reservation or Spot selector.
+        (
+            {"mode": "flex-start", "runDurationSeconds": 86_400},
+            {**B200, f"{GKE}/gke-flex-start": "true", f"{GKE}/gke-max-run-duration-seconds": "86400"},
+            GPU,
+            "flex-start",
+            False,
+        ),
+        ({"mode": "calendar", "reservation": "cal"}, {**B200, **reserved()}, GPU, "calendar", False),
+        (OURS, {**B200, **reserved()}, GPU, "reservation", False),
+        (
+            {**OURS, "commitment": "cud-1y", "project": "owner-project"},
+            {**B200, **reserved(project="owner-project")},
+            GPU,
+            "cud-1y",
+            False,
+        ),
+        # A ComputeClass says the rest in its priorities: tests/workloads/test_compute_class.py.
+        ({"mode": "compute-class"}, {f"{GKE}/compute-class": "b200-vllm-test"}, SPOT, "compute-class", True),
+        (
+            {"mode": "compute-class", "reservation": {"name": "r1"}, "spot": False},
+            {f"{GKE}/compute-class": "b200-vllm-test"},
+            GPU,
+            "compute-class",
+            False,
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize("capacity", MODES[:-1], ids=lambda capacity: capacity["mode"])
-def test_every_mode_asks_for_the_latest_driver(capacity: dict[str, Any]) -> None:
-    """A ComputeClass says it in its priorities: tests/workloads/test_compute_class.py."""
-    assert selector(**capacity)[f"{GKE}/gke-gpu-driver-version"] == "latest"
-
-
-def test_flex_start_names_its_run_duration_and_never_a_reservation_or_spot() -> None:
-    labels = selector(mode="flex-start", runDurationSeconds=86_400)
-    assert labels[f"{GKE}/gke-flex-start"] == "true"
-    assert labels[f"{GKE}/gke-max-run-duration-seconds"] == "86400"
-    # GKE refuses flex-start together with a reservation or Spot selector.
-    assert not any("reservation" in key or "spot" in key for key in labels)
-
-
-def test_a_reservation_is_asked_for_specifically_with_its_owner() -> None:
-    labels = selector(mode="reservation", name="cal", project="owner-project", commitment="cud-1y")
-    assert labels[f"{GKE}/reservation-affinity"] == "specific"
-    assert labels[f"{GKE}/reservation-name"] == "cal"
-    assert labels[f"{GKE}/reservation-project"] == "owner-project"
-
-
-@pytest.mark.parametrize(("commitment", "price_key"), [("none", "reservation"), ("cud-1y", "cud-1y")])
-def test_a_commitment_prices_a_reservation(commitment: str, price_key: str) -> None:
-    settings = make_settings(capacity={"mode": "reservation", "name": "cal", "commitment": commitment})
-    assert settings.placement.price_key == price_key
-    assert not settings.placement.interruptible
-
-
-def test_pods_of_a_compute_class_leave_every_selector_to_it() -> None:
-    placement = make_settings(capacity={"mode": "compute-class"}).placement
-    assert placement.node_selector == {f"{GKE}/compute-class": "b200-vllm-test"}
-    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu", f"{GKE}/gke-spot"}
-
-
-def test_a_compute_class_without_spot_tolerates_none() -> None:
-    placement = make_settings(
-        capacity={"mode": "compute-class", "reservation": {"name": "r1"}, "spot": False}
-    ).placement
-    assert {t["key"] for t in placement.tolerations} == {"nvidia.com/gpu"}
+def test_pods_ask_for_nodes_by_the_mode_and_pay_its_price(
+    capacity: dict[str, Any], selector: dict[str, str], tolerated: set[str], price: str, interruptible: bool
+) -> None:
+    placement = make_settings(capacity=capacity).placement
+    assert placement.node_selector == selector
+    assert {one["key"] for one in placement.tolerations} == tolerated
+    assert (placement.price_key, placement.interruptible) == (price, interruptible)
 
 
 @pytest.mark.parametrize("seconds", [599, 604_801])

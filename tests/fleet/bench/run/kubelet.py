@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lab.control_plane.api import EVENT, JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
+from lab.control_plane.api import JOB, NAMESPACE, NODE, POD, ClusterApi, Kind
 from tests.fleet.bench.run.laptop import NAMESPACE as VLLM
 from tests.fleet.bench.run.laptop import SERVER, Laptop
 from tests.fleet.clients.fake_google import FakeGoogle
 
 SERVICE_ACCOUNT = Kind("v1", "ServiceAccount")
+EVENT = Kind("v1", "Event")
 JOB_LABEL = "batch.kubernetes.io/job-name"
 C4 = {
     "cloud.google.com/compute-class": "Performance",
